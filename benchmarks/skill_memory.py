@@ -42,7 +42,7 @@ from tests.memory.oracle import Oracle, search
 
 LENGTH = 50
 """States in a trial, and in a piece."""
-PRESETS = {"sso-adapt/1": SkillSettings.sso_adapt_1(), "release": SkillSettings.sso_release()}
+PRESETS = {"sso-adapt/1": SkillSettings(), "release": SkillSettings.sso_release()}
 REFERENCE_SECONDS = (2.6, 8.9, 20.6, 33.6)
 """CPU of the published code for trials 2 to 5 of 50 states, language model and embeddings stubbed out; measured
 earlier on trials of its own making, so it stands beside our figures and in no ratio."""
@@ -71,7 +71,7 @@ def compare_with_oracle(pieces: int, rounds: int) -> dict[str, Any]:
     for memory in ours:
         memory.learn(trial)
     pool, worth = memory.searched
-    found, chosen = memory.inspect_update().candidates, memory.inspect_update().selected
+    found, chosen = memory.held.candidates, memory.held.selected
     print(
         f"{pieces} pieces of {LENGTH} states: {len(found)} candidates, {len(pool)} searched, {len(chosen)} selected\n"
     )
@@ -132,7 +132,7 @@ def time_recall(preset: str) -> dict[str, Any]:
     table.asked.clear()
     known = {text for trial in played for text in list_texts(trial)}
     states = current.states
-    taken = [time_call(lambda end=end: memory.recall(states[:end]))[0] for end in range(1, len(states) + 1)]
+    taken = [time_call(lambda end=end: memory.recall(states[:end], []))[0] for end in range(1, len(states) + 1)]
     assert sorted(table.asked) == sorted({state.description for state in states} - known), "only new states, once"
     mean, most = 1000 * statistics.fmean(taken), 1000 * max(taken)
     print(f"\nrecall, {preset}, {len(memory.library)} skills, {len(table.asked)} of {len(states)} states new: "
@@ -252,7 +252,7 @@ def pursue_skills(trial: Trajectory, memory: SkillMemory) -> Trajectory:
     """The same trial by an actor that is shown skills at every step, and always pursues the nearest one."""
     steps = []
     for before, step in enumerate(trial.steps, start=1):
-        recall = memory.recall(trial.states[:before])
+        recall = memory.recall(trial.states[:before], [])
         steps.append(replace(step, recalled=recall.ids, subgoal=next(iter(recall.targets), None)))
     return replace(trial, steps=tuple(steps))
 

@@ -10,7 +10,7 @@ from rsso_dspy.programs.roles import add_method
 class BestSoFar(Memory):
     region = "plans_from_past_attempts"  # the field of the actor's prompt that it speaks in
 
-    def __init__(self):
+    def __init__(self, services):
         self.points, self.plan = 0, ""
 
     def preamble(self):  # before a trial
@@ -31,7 +31,7 @@ class BestSoFar(Memory):
         self.points, self.plan = data["points"], data["plan"]
 
 
-add_method(Method("hello", "sso", ("best",), source="this file"), best=lambda roles, runtime: BestSoFar())
+add_method(Method("hello", "sso", ("best",), source="this file"), best=BestSoFar)
 
 if __name__ == "__main__":
     with rsso_dspy.session(load_config(overrides=["protocol.preset=sso-adapt/1"])):

@@ -166,7 +166,7 @@ def _describe_unit(found: "SkillSource") -> dict[str, Any]:
 
 
 def _collect_library(found: "SkillSource") -> dict[str, Any]:
-    accounts = [account.to_json_data() for account in found.accounts]
+    accounts = found.accounts
     return {
         "learnt_from": found.learnt_from,
         "library": [entry for entry in accounts if entry["in_use"]],

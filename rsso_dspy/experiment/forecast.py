@@ -1,12 +1,10 @@
 """The most that a plan can cost: an upper bound of calls, and tokens of an average call."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
-from rsso_dspy.memory.reflections import ReflectionMemory
-from rsso_dspy.programs.methods import Method
-from rsso_dspy.programs.roles import MEMORIES
+from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage
 
@@ -53,18 +51,11 @@ def count_calls(
     """
     learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
     of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
-    calls = {"actor": sum(budgets[played:])}
-    if "reflections" in method.memories:
-        lasts = ReflectionMemory.region in rules.lasting and not rules.frozen
-        calls["reflector"] = max(0, (len(budgets) if lasts else learnt) - played)
-    if "skills" in method.memories:
-        # A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
-        # most n / 8 of them; each costs three calls and one question whether it is known.
-        first = max(played + 1, 1 if known or alone else 2)
-        states = list(accumulate((steps + 1 for steps in budgets), initial=known))
-        calls["verbalizer"] = sum(4 * (n // 8) for n in states[first : of_solved + 1])
-    for name in method.memories:
-        lasts = MEMORIES[name].region in rules.lasting and not rules.frozen
-        for role, most in MEMORIES[name].calls.items():
-            calls[role] = calls.get(role, 0) + most * max(0, (len(budgets) if lasts else of_solved) - played)
-    return calls
+    calls: Counter[str] = Counter(actor=sum(budgets[played:]))
+    states = [*([known] if known else []), *(steps + 1 for steps in budgets)]
+    for memory in map(load_memory, method.memories):
+        lasts = memory.region in rules.lasting and not rules.frozen
+        trials = len(budgets) if lasts else of_solved if memory.learns_from_success else learnt
+        for trial in range(played + 1, trials + 1):
+            calls.update(memory.most_calls(states[: trial + bool(known)], alone))
+    return dict(calls)

@@ -17,9 +17,9 @@ from rsso_dspy.experiment.protocols import NamedProtocol, make_reflection_settin
 from rsso_dspy.experiment.variant_selection import choose_variants, describe_missing_data
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.constitution.file import format_examples
-from rsso_dspy.memory.reflections import ReflectionSettings
-from rsso_dspy.programs.methods import Method, get_method
-from rsso_dspy.programs.roles import MEMORIES, require_examples
+from rsso_dspy.memory.constitution.memory import require_examples
+from rsso_dspy.memory.improvements import ReflectionSettings
+from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import ZERO_SHOT, Variant
 from rsso_dspy.store.units import Arm, Job, Training, Unit
@@ -78,7 +78,7 @@ class Plan:
     def get_rules(self, unit: Unit) -> TrialRules:
         if not unit.place:
             return self.rules
-        lasting = tuple(MEMORIES[name].region for name in unit.arm.method.streamed)
+        lasting = tuple(load_memory(name).region for name in unit.arm.method.streamed)
         return replace(self.rules, trials=self.stream_trials, lasting=lasting)
 
     @property

@@ -5,9 +5,8 @@ from pathlib import Path
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.experiment.skill_libraries import LIBRARY, SkillSource, export_library
 from rsso_dspy.files import atomic_write_text, check_output_path, read_text
-from rsso_dspy.memory.constitution.agents_md import render_block, replace_block
-from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills.agent_skill import LIBRARY_FILE, SKILL_FILE, render_skill_folder
+from rsso_dspy.memory.constitution.file import ConstitutionFile, render_block, replace_block
+from rsso_dspy.memory.skills.library import LIBRARY_FILE, SKILL_FILE, render_skill_folder
 
 
 def export_skill_folder(found: SkillSource, out: Path) -> Path:

@@ -15,7 +15,7 @@ from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.errors import ConfigError, UnknownName
 from rsso_dspy.lm.decoding import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
-from rsso_dspy.memory.reflections import ReflectionSettings
+from rsso_dspy.memory.improvements import ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules, choose_retry_temperature
 from rsso_dspy.records import Variant
@@ -31,7 +31,7 @@ class NamedProtocol:
     id: str
     source: str
     rules: TrialRules = field(default_factory=TrialRules)
-    skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
+    skills: SkillSettings = field(default_factory=SkillSettings)
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
     max_steps: int | None = None
     """Upper bound of the step budget."""

@@ -4,13 +4,11 @@ find = open_reflection_index(config, embedder)      # reads the folder that memo
 find("Your task is to boil tin.", 3, "boil::9")     # of the nearest tasks, never of boil::9 itself
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rsso_dspy.config import Config
 from rsso_dspy.embed import Embedder
-from rsso_dspy.memory.nearest import find_nearest
-from rsso_dspy.memory.reflections import Neighbours, Reflection
+from rsso_dspy.memory.improvements import Neighbours, Reflection, select_nearest
 from rsso_dspy.store.unit_store import Store
 
 
@@ -41,8 +39,4 @@ def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | No
         return None
     known = read_reflections(Path(settings.index).expanduser())
 
-    def find(task: str, number: int, variant: str) -> Sequence[Reflection]:
-        others = [each for each in known if each.variant != variant]
-        return [others[place] for place, _ in find_nearest(embedder, task, [each.task for each in others])[:number]]
-
-    return find
+    return lambda task, number, variant: select_nearest(known, task, variant, number, embedder)

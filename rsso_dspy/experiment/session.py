@@ -34,7 +34,7 @@ from rsso_dspy.experiment.protocols import (
 from rsso_dspy.experiment.reflection_index import open_reflection_index
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples
-from rsso_dspy.memory.entries import EntrySettings
+from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.role_calls import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session

@@ -18,9 +18,15 @@ from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.files import make_json_kind
-from rsso_dspy.memory.skills.library import KIND, SkillLibraryFile, load_library, parse_skill_snapshot, read_library
-from rsso_dspy.memory.skills.memory_state import SkillMemoryState
-from rsso_dspy.memory.skills.skill_usage import SkillUsage, find_pursued_skill, summarize_skill_usage
+from rsso_dspy.memory.skills.library import (
+    KIND,
+    SkillLibraryFile,
+    load_library,
+    read_library,
+    summarize_skill_usage,
+)
+from rsso_dspy.memory.skills.memory import SkillMemoryState, parse_skill_snapshot
+from rsso_dspy.memory.skills.retrieve import find_pursued_skill
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.memory_sources import sources_of
@@ -46,8 +52,8 @@ class SkillSource:
     held: SkillMemoryState
 
     @property
-    def accounts(self) -> list[SkillUsage]:
-        """History of each skill, the library first; use is counted over all trials."""
+    def accounts(self) -> list[dict[str, Any]]:
+        """History of each skill as JSON data, the library first; use is counted over all trials."""
         return summarize_skill_usage(self.held, self.record.trajectories)
 
     @property

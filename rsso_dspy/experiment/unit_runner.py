@@ -24,7 +24,7 @@ from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import tape_of
 from rsso_dspy.lm.recording import Tape
-from rsso_dspy.memory.reflections import pass_on_reflections
+from rsso_dspy.memory.improvements import pass_on_reflections
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
@@ -147,7 +147,8 @@ class UnitRunner:
 
     def _pass_on_reflections(self, memory: str, snapshot: dict[str, Any]) -> dict[str, Any]:
         """Return a snapshot as another unit starts from it: reflections that go on are of others there."""
-        passes = memory == "reflections" and self.live.runtime.reflections.tells_variants_apart
+        settings = self.live.runtime.reflections
+        passes = memory == "reflections" and settings is not None and settings.tells_variants_apart
         return pass_on_reflections(snapshot) if passes else snapshot
 
     def _run_training(self, plan: Plan, training: Training) -> TrainingRecord:

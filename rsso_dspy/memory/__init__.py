@@ -1,16 +1,19 @@
-"""Memories: what survives between trials, as pure data and algorithms without a language model or DSPy.
+"""Memories: what survives between trials, as data and algorithms that import neither a language model nor DSPy.
 
-A memory receives models as callables (reflect, verbalize, equivalent, embed, a rule writer). The Protocol is the whole
-contract; to add a memory, see docs/ADD_MEMORY.md.
+A memory is a class: it says which region of the prompt it fills and which modules it asks, and an agent lends it those
+modules, as `Services`. To add one, see docs/ADD_MEMORY.md.
 """
 
-from collections.abc import Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rsso_dspy.records import State, Step, Trajectory, Variant
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "Memory", "Recall"]
+from rsso_dspy.records import State, Step, Trajectory, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +32,144 @@ class Recall:
 NOTHING = Recall()
 
 
-class Memory(Protocol):
-    """One memory of one unit. Each unit creates a new, empty instance, which is never shared.
+class Services(Protocol):
+    """What an agent lends its memories. Errors of a call pass through; a malformed answer is None."""
 
-    - ``region`` names the actor's input field that this memory fills; no two memories share one.
-    - ``begin_trial(variant, task)``, where a memory has it, is called when a trial begins, before everything else, and
-      again when it is replayed: what a memory of a stream may show depends on the variant that is played.
-    - ``preamble()`` is called once per trial, before the first step (reflections). A trial that is replayed because its
-      simulator died calls it again; discard then what was observed in between.
-    - ``recall(states)`` is called before every step with the states of the trial so far, newest last (skills,
-      constitution).
-    - ``observe(variant, task, states, steps)`` is called after every step except the last, unless memories are frozen
-      (constitution). ``states[i + 1]`` follows ``steps[i]``.
-    - ``learn(trajectory)`` is called after every finished trial and decides itself whether to learn. It returns counts
-      for the record: JSON data, the same bytes for the same inputs.
-    - ``snapshot()`` / ``restore(data)`` round-trip the whole memory as JSON data.
-    - Errors raised by the callables pass through unchanged; malformed answers are counted and skipped, never raised.
+    runtime: Any
+    """The session: ``embed``, ``examples``, ``neighbours``, and the settings of memories."""
+    environment: Any
+    """The environment of the present trial: ``action_templates``, ``lessons``, ``rules_of_thumb``."""
 
-    Subclasses inherit ``preamble``, ``recall`` and ``observe``, which do nothing.
+    @property
+    def method(self) -> Any:
+        """The row of the method."""
+
+    @property
+    def modules(self) -> Mapping[str, Any]:
+        """The agent's modules by name."""
+
+    @property
+    def handed_on(self) -> frozenset[str]:
+        """Regions whose memories go on to other variants."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether roles are shown all that is in sight: the interface `complete`."""
+
+    @property
+    def renderer(self) -> Callable[[Sequence[State]], list[str]] | None:
+        """Shows states as the actor's history does; None where it is not `complete`."""
+
+    def ask(self, name: str, method: str = "", /, **inputs: Any) -> Any:
+        """What a module, or a method of it, answers."""
+
+    def reject(self, name: str, said: Any) -> None:
+        """Count an answer of a module that could be read and is of no use."""
+
+    def tell_transcript(self, trajectory: Trajectory) -> str:
+        """Every action of an attempt, numbered, with what was seen after it."""
+
+    def tell_outcome(self, trajectory: Trajectory) -> str:
+        """How an attempt ended and what its steps earned."""
+
+    def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
+        """What the reflector is told besides, for these improvements."""
+
+
+class Memory(ABC):
+    """One memory of one unit. Each unit makes a new, empty instance, which is never shared.
+
+    Errors raised by what it asks pass through unchanged; malformed answers are counted and skipped, never raised.
     """
 
     region: str
+    """The actor's input field that it fills; no two memories of a method share one."""
+    about: str = ""
+    """What the actor is told of a region that is not in the table of `regions.py`."""
+    asks: tuple[str, ...] = ()
+    """The modules that it asks."""
+    learns_from_success = True
+    """Whether a solved trial may cost calls."""
+
+    @classmethod
+    def make(cls, services: Services) -> "Memory":
+        """A fresh memory for a unit."""
+        return cls(services)
+
+    def __init__(self, services: Services):
+        self.services = services
+
+    def begin_trial(self, variant: Variant, task: str) -> None:  # noqa: B027 - nothing by default
+        """Called when a trial begins, before everything else, and again when it is replayed because its simulator
+        died: discard then what was observed in between."""
 
     def preamble(self) -> Recall:
+        """What the region holds throughout a trial; asked once, before the first step (reflections)."""
         return NOTHING
 
-    def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
+        """What the region holds before a step, by the trial so far: ``states[i + 1]`` follows ``steps[i]``."""
         return NOTHING
 
-    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:  # noqa: ARG002
+    def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:  # noqa: B027 - nothing by default
+        """Called after every step except the last, unless memories are frozen (constitution)."""
+
+    @abstractmethod
+    def learn(self, trajectory: Trajectory) -> dict[str, Any]:
+        """Called after a trial. Returns counts for the record: JSON data, the same bytes for the same inputs."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any]:
+        """The whole memory as JSON data."""
+
+    @abstractmethod
+    def restore(self, data: dict[str, Any]) -> None:
+        """Replace the content by that of a snapshot."""
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> Sequence[Any] | None:  # noqa: ARG003
+        """The items that a snapshot holds; None where they cannot be told. Raises `KeyError`, `TypeError`,
+        `ValueError`, `AttributeError` or `UsageError` for a snapshot that cannot be restored."""
         return None
 
-    def learn(self, trajectory: Trajectory) -> dict[str, Any]: ...
+    @classmethod
+    def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:  # noqa: ARG003
+        """Role to the most calls after a trial. `states` are the numbers of states of all trajectories so far, that of
+        the trial last; `alone` says that one trajectory can make skills."""
+        return {}
 
-    def snapshot(self) -> dict[str, Any]: ...
 
-    def restore(self, data: dict[str, Any]) -> None: ...
+LONGEST_TEXT = 500
+"""Maximum length of a text that a model writes, in characters; longer texts are cut off."""
+
+_NO_TEXT = frozenset({"none", "n/a", "null", "nothing", "empty"})
+_MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
+
+
+def clean_text(text: object) -> str:
+    """What a model wrote as one printable line of bounded length without field separators; empty where it says that
+    there is nothing."""
+    line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
+    line = _MARKERS.sub("", "".join(letter for letter in line if letter.isprintable()))[:LONGEST_TEXT].strip()
+    return "" if line.strip(".").lower() in _NO_TEXT else line
+
+
+Embed = Callable[[Sequence[str]], NDArray[np.floating]]
+"""Maps n texts to an (n, d) array of L2-normalized rows; equal texts give equal rows."""
+
+BILLION = 1_000_000_000
+"""Similarities are whole billionths: their sums and order do not depend on the machine."""
+
+
+def find_nearest(embed: Embed, query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
+    """Positions of the texts with their cosines, nearest first, equals in their order."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return []
+    vectors = embed([query, *distinct])
+    cosines = {
+        text: round(sum(float(a) * float(b) for a, b in zip(vectors[0], row, strict=True)) * BILLION)
+        for text, row in zip(distinct, vectors[1:], strict=True)
+    }
+    ranked = sorted(range(len(texts)), key=lambda place: -cosines[texts[place]])
+    return [(place, cosines[texts[place]] / BILLION) for place in ranked]

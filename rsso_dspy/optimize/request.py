@@ -18,9 +18,7 @@ from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.optimize.teacher import TAUGHT, Teacher
-from rsso_dspy.programs.methods import Method
-from rsso_dspy.programs.modules import ROLE_OF
-from rsso_dspy.programs.roles import list_modules
+from rsso_dspy.programs.methods import ROLE_OF, Method
 from rsso_dspy.records import ZERO_SHOT, Variant
 from rsso_dspy.store.units import Arm, Unit
 
@@ -237,7 +235,7 @@ def choose_optimizer(teacher: str | None) -> str:
 
 def _is_predictor_used(method: Method, predictor: str) -> bool:
     """Whether the method ever calls the predictor."""
-    return predictor.partition(".")[0] in ("actor", *list_modules(method))
+    return predictor.partition(".")[0] in ("actor", *method.list_modules())
 
 
 def _accumulate_costliest_calls(costs: Sequence[dict[str, int]], count: int) -> list[Counter[str]]:

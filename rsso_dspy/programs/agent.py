@@ -20,15 +20,14 @@ from rsso_dspy.environments import Environment, choose_interface, get_place_read
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory
 from rsso_dspy.programs.choosing import list_actions
-from rsso_dspy.programs.methods import Method, get_method
-from rsso_dspy.programs.modules import MODULES, check_replacement
+from rsso_dspy.programs.methods import MODULES, Method, get_method, load_memory
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
-from rsso_dspy.programs.roles import MEMORIES, Roles, actor_signature, list_modules
+from rsso_dspy.programs.roles import Roles, actor_signature, check_replacement
 from rsso_dspy.programs.runtime import ResumeState, Runtime
 from rsso_dspy.programs.shown_texts import ShownTexts, fill_regions
 from rsso_dspy.programs.state import merge_state, read_state, write_method
-from rsso_dspy.programs.steps import apply_answer, recall_memory, should_learn, stop_reason, stops_on_success
+from rsso_dspy.programs.steps import apply_answer, should_learn, stop_reason, stops_on_success
 from rsso_dspy.programs.tracing import collect_trial_trace
 from rsso_dspy.programs.transcript import render_history
 from rsso_dspy.records import Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
@@ -52,8 +51,8 @@ class Agent(dspy.Module):
         super().__init__()
         self.method: Method = get_method(method_name)
         self.actor: dspy.Module = dspy.Predict(actor_signature(self.method))
-        for name in list_modules(self.method):
-            setattr(self, name, MODULES[name]())
+        for name in self.method.list_modules():
+            setattr(self, name, MODULES[name].make())
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, dspy.Module) and isinstance(before := self.__dict__.get(name), dspy.Module):
@@ -63,7 +62,7 @@ class Agent(dspy.Module):
     @property
     def modules(self) -> dict[str, dspy.Module]:
         """The actor and the modules beside it, by name."""
-        return {name: self.__dict__[name] for name in ("actor", *list_modules(self.method))}
+        return {name: self.__dict__[name] for name in ("actor", *self.method.list_modules())}
 
     @property
     def predictors_by_name(self) -> dict[str, dspy.Predict]:
@@ -112,8 +111,8 @@ class Agent(dspy.Module):
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
         if seed < 0:
             raise UsageError(f"seed {seed} is negative; seeds are 0 and up")
-        roles = Roles(self.modules, self.method)
-        memories = {name: MEMORIES[name](roles, runtime) for name in self.method.memories}
+        roles = Roles(self.modules, self.method, runtime)
+        memories = {name: load_memory(name).make(roles) for name in self.method.memories}
         for name in memories.keys() & start.memories.keys():
             memories[name].restore(start.memories[name])
 
@@ -210,15 +209,14 @@ class Agent(dspy.Module):
         roles.environment = environment
         shown.note_templates(environment.action_templates, runtime.implied_templates)
         for memory in memories:
-            if begin_trial := getattr(memory, "begin_trial", None):
-                begin_trial(variant, environment.task)
+            memory.begin_trial(variant, environment.task)
         preambles = {memory.region: memory.preamble() for memory in memories}
         outcome: Outcome | None = None
         while outcome is None:
             if runtime.stopped():
                 raise Stopped
             roles.call.ledger.step = len(steps) + 1
-            recalls = {memory.region: recall_memory(memory, interface, states, steps) for memory in memories}
+            recalls = {memory.region: memory.recall(states, steps) for memory in memories}
             regions = fill_regions(preambles, recalls)
             shown.note_prompt(preambles, recalls, regions[PROGRESS], len(steps) + 1)
             history = render_history(states, steps, environment.render, self.method.scaffold, interface)
@@ -232,7 +230,7 @@ class Agent(dspy.Module):
             outcome = stop_reason(steps, transition, runtime.rules, budget, get_place_reader(environment))
             if outcome is None and not runtime.rules.frozen:
                 for memory in memories:
-                    memory.observe(variant, environment.task, states, steps)
+                    memory.observe(states, steps)
         return Trajectory(
             variant, trial, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
         )

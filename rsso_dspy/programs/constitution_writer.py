@@ -5,18 +5,24 @@ with dspy.context(lm=my_lm):
     writer(play, known=Constitution()).lessons
 """
 
+import re
+from functools import lru_cache
 from typing import Any
 
 import dspy
 
-from rsso_dspy.memory.constitution import Constitution, PartialEpisode
-from rsso_dspy.memory.constitution.rules import CATEGORIES, clean_rule_text
+from rsso_dspy.memory import clean_text
+from rsso_dspy.memory.constitution import CATEGORIES, Constitution, PartialEpisode
+from rsso_dspy.memory.constitution.constitution import select_category_examples
 from rsso_dspy.programs.outcome import tell_outcome
-from rsso_dspy.programs.rule_categories import Categories, select_category_examples, select_category_fields
 from rsso_dspy.programs.transcript import render_recent_steps
-from rsso_dspy.records import Lesson
+from rsso_dspy.records import Category, Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules
 from rsso_dspy.signatures.complete import tell_outcome_too
+
+Categories = tuple[Category, ...]
+
+_SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
 
 class ConstitutionWriter(dspy.Module):
@@ -70,6 +76,22 @@ def _override_signature(predictor: dspy.Predict, categories: Categories) -> dict
     return {} if signature is predictor.signature else {"signature": signature}
 
 
+@lru_cache(maxsize=64)
+def select_category_fields(signature: type[dspy.Signature], categories: Categories) -> type[dspy.Signature]:
+    """Remove the fields of other categories, and the sentences that begin with their names, from the signature. Other
+    sentences of compiled instructions stay. Cached, because building a signature class is expensive."""
+    others = [category for category in CATEGORIES if category not in categories]
+    fields = [name for category in others for name in (f"{category}_rules", f"gathered_{category}_rules")]
+    if not any(name in signature.fields for name in fields):
+        return signature
+    for name in fields:
+        signature = signature.delete(name)
+    about = tuple(f"{category} rules " for category in others)
+    told = [part for part in _SENTENCES.split(signature.instructions) if not part.lower().startswith(about)]
+    asked: type[dspy.Signature] = signature.with_instructions(" ".join(told))
+    return asked
+
+
 def describe_rules(known: Constitution) -> str:
     """Format all known rules for the writer, so that it does not repeat them."""
     progress = f"Noted progress in this task:\n{known.progress}" if known.progress else ""
@@ -78,10 +100,9 @@ def describe_rules(known: Constitution) -> str:
 
 def list_lessons(answer: dspy.Prediction) -> list[Lesson]:
     """Return the lessons in an answer of the writer or the summarizer, without empty entries."""
-    found = [Lesson("abstract", clean_rule_text(text)) for text in answer.get("abstract_rules") or ()]
+    found = [Lesson("abstract", clean_text(text)) for text in answer.get("abstract_rules") or ()]
     found += [
-        Lesson("error", clean_rule_text(rule.mistake), clean_rule_text(rule.solution))
-        for rule in answer.get("error_rules") or ()
+        Lesson("error", clean_text(rule.mistake), clean_text(rule.solution)) for rule in answer.get("error_rules") or ()
     ]
-    found += [Lesson("progress", clean_rule_text(text)) for text in answer.get("progress_rules") or ()]
+    found += [Lesson("progress", clean_text(text)) for text in answer.get("progress_rules") or ()]
     return [lesson for lesson in found if lesson.text]

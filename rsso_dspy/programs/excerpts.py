@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from rsso_dspy.memory.skills import Window
+from rsso_dspy.memory.skills.skill import Window
 from rsso_dspy.records import State
 
 Part = Literal["whole", "actions", "ends"]

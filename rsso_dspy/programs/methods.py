@@ -1,11 +1,20 @@
 """The table of methods: a method is a row, not code. Rows differ in scaffold and memories and in nothing else, and any
-row without a constitution can have one added to it."""
+row without a constitution can have one added to it.
+
+Memories and the modules that they ask are named here with the place of their code, which is loaded when it is needed.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, cast, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from rsso_dspy.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    import dspy
+
+    from rsso_dspy.memory import Memory
 
 Scaffold = Literal["flat", "sso"]
 
@@ -24,11 +33,8 @@ class Method:
     source: str
     writing: Writing | None = None
     """Who writes its constitution while it plays; None when it has none, or only reads one."""
-    regions: tuple[tuple[str, str], ...] = ()
-    """Regions of the prompt that its memories speak in and the actor's signature lacks: name and description. They
-    stand before the history."""
     modules: tuple[str, ...] = ()
-    """Modules that its own memories ask, beside those that the package's memories need: ``("reflector",)``."""
+    """Modules that it has beside those that its memories ask always: ``("reflection_distiller",)``."""
     passed_on: tuple[str, ...] = ()
     """Memories that a unit hands to the next, beside a constitution that it writes: its units form a stream."""
 
@@ -46,6 +52,13 @@ class Method:
     def written(self) -> tuple[str, ...]:
         """The memories that change while it plays."""
         return tuple(name for name in self.memories if name != READING or self.writing)
+
+    def list_modules(self) -> tuple[str, ...]:
+        """The modules that it needs beside its actor: those of its memories, and those the row names."""
+        needed = {*self.modules, *(module for name in self.memories for module in load_memory(name).asks)}
+        if READING in self.memories and self.writing in ("neural", "neuro-symbolic"):
+            needed.add("constitution_writer")
+        return tuple(name for name in MODULES if name in needed)
 
 
 READING = "constitution"
@@ -92,6 +105,81 @@ METHODS: dict[str, Method] = {
         _stream("cheatsheet", "Dynamic Cheatsheet, Suzgun et al. 2025, cumulative"),
     )
 }
+
+CONTENDERS = "rsso_dspy.memory.contenders"
+
+MEMORIES: dict[str, "str | type[Memory]"] = {
+    "reflections": "rsso_dspy.memory.reflections:ReflectionMemory",
+    "skills": "rsso_dspy.memory.skills.memory:SkillMemory",
+    "constitution": "rsso_dspy.memory.constitution.memory:ConstitutionMemory",
+    "last-trajectory": f"{CONTENDERS}.past_attempts:LastTrajectory",
+    "long-context": f"{CONTENDERS}.past_attempts:LongContext",
+    "exprag": f"{CONTENDERS}.exprag:ExpRag",
+    "expel": f"{CONTENDERS}.expel:Expel",
+    "awm": f"{CONTENDERS}.awm:AgentWorkflowMemory",
+    "reasoningbank": f"{CONTENDERS}.reasoningbank:ReasoningBank",
+    "ace": f"{CONTENDERS}.ace:Playbook",
+    "cheatsheet": f"{CONTENDERS}.cheatsheet:Cheatsheet",
+}
+"""Name of a memory to its class, or to the place of its class."""
+
+
+def load_memory(name: str) -> "type[Memory]":
+    """The class of the memory of this name. Raises `UnknownName`."""
+    if name not in MEMORIES:
+        raise UnknownName("memory", name, MEMORIES, "Hand its class to add_method.")
+    found = MEMORIES[name]
+    memory: type[Memory] = _load(found) if isinstance(found, str) else found
+    return memory
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRow:
+    """One module that an agent may have beside its actor."""
+
+    place: str
+    """Where its class or the signature of its one predictor is."""
+    role: str
+    """Which model answers it, and under which name its tokens are counted."""
+    parts: tuple[str, ...] = ()
+    """Names of its predictors, where it has several."""
+
+    def make(self) -> "dspy.Module":
+        import dspy
+
+        found = _load(self.place)
+        return dspy.Predict(found) if issubclass(found, dspy.Signature) else cast(dspy.Module, found())
+
+
+WRITERS = "rsso_dspy.signatures.memory_writers"
+
+MODULES: dict[str, ModuleRow] = {
+    "reflector": ModuleRow("rsso_dspy.signatures.reflection:Reflect", "reflector"),
+    "reflection_distiller": ModuleRow("rsso_dspy.signatures.reflection:DistillReflections", "reflector"),
+    "skill_verbalizer": ModuleRow(
+        "rsso_dspy.programs.skill_verbalizer:SkillVerbalizer", "verbalizer", ("summary", "instructions", "target")
+    ),
+    "skill_equivalence": ModuleRow("rsso_dspy.signatures.skills:JudgeEquivalence", "verbalizer"),
+    "constitution_writer": ModuleRow(
+        "rsso_dspy.programs.constitution_writer:ConstitutionWriter", "advisor", ("write", "summarize")
+    ),
+    "insight_writer": ModuleRow(f"{WRITERS}:ReviseInsights", "advisor"),
+    "workflow_writer": ModuleRow(f"{WRITERS}:InduceWorkflows", "verbalizer"),
+    "strategy_writer": ModuleRow(f"{WRITERS}:ExtractStrategies", "verbalizer"),
+    "playbook_reviewer": ModuleRow(f"{WRITERS}:ReviewPlaybook", "reflector"),
+    "cheatsheet_writer": ModuleRow(f"{WRITERS}:RewriteCheatsheet", "advisor"),
+}
+
+ROLE_OF = {
+    "actor": "actor",
+    **{f"{name}.{part}" if part else name: row.role for name, row in MODULES.items() for part in row.parts or ("",)},
+}
+"""Every predictor that an agent of some method has, by DSPy's name for it, to its role."""
 
 ADDITIONS = (READING, *get_args(Writing))
 """What may be added to the name of a method."""

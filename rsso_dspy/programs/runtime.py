@@ -8,18 +8,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 import numpy as np
 
 from rsso_dspy.environments import ActionChoice, Environments, Interface
 from rsso_dspy.errors import UsageError
-from rsso_dspy.memory.constitution import ConstitutionSettings
-from rsso_dspy.memory.entries import EntrySettings
-from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
-from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.records import TrialResult, Usage, Variant
+
+if TYPE_CHECKING:
+    from rsso_dspy.memory.constitution import ConstitutionSettings
+    from rsso_dspy.memory.contenders import EntrySettings
+    from rsso_dspy.memory.improvements import Neighbours, ReflectionSettings
+    from rsso_dspy.memory.skills import SkillSettings
 
 RETRY_TEMPERATURE = 0.7
 """Temperature at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)."""
@@ -107,7 +109,8 @@ class Runtime:
     than its own. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
     rules: TrialRules = TrialRules()
-    constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
+    constitution: "ConstitutionSettings | None" = None
+    """Settings of memories; None stands for the usual ones of each."""
     examples: str = ""
     """Stretches of play, each with rules drawn from it. A neuro-symbolic rule writer is shown them."""
     benchmark: str = ""
@@ -115,12 +118,12 @@ class Runtime:
     implied_templates: str | None = None
     """The action templates that records leave out, because a reader knows them from the benchmark. With None, records
     leave out all templates."""
-    reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
+    reflections: "ReflectionSettings | None" = None
     """How many reflections are kept (Reflexion's FIFO), and which improvements are on."""
-    neighbours: Neighbours | None = None
+    neighbours: "Neighbours | None" = None
     """An index that finds reflections of other units by the similarity of their tasks; None without an index."""
-    skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
-    entries: EntrySettings = field(default_factory=EntrySettings)
+    skills: "SkillSettings | None" = None
+    entries: "EntrySettings | None" = None
     """Limits of the memories of entries."""
     spend: Callable[[str, Usage], None] = lambda _role, _usage: None
     """Called with the role and the usage of every answer, from any thread."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import dspy
 
-from rsso_dspy.memory.skills import Skill, Verbalization, Window
+from rsso_dspy.memory.skills.skill import Verbalization, Window
 from rsso_dspy.programs.actor import first_line
 from rsso_dspy.programs.excerpts import render_excerpts
 from rsso_dspy.programs.instruction_filter import filter_instructions
@@ -63,7 +63,3 @@ def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
         for number, window in enumerate(examples, start=1)
     )
     return excerpts, excerpts, excerpts
-
-
-def describe_skill(skill: Skill) -> str:
-    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"

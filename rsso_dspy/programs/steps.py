@@ -1,20 +1,14 @@
-"""One step of a trial: what memories recall before it, what an answer amounts to, whether the trial ends with it."""
+"""One step of a trial: what an answer amounts to, whether the trial ends with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rsso_dspy.environments import Environment, Interface, Transition
+from rsso_dspy.environments import Environment, Transition
 from rsso_dspy.loops import find_loop, is_repeated, name_place
-from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.memory import Memory
 from rsso_dspy.programs.actor import Answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import SOLVED_SCORE, Outcome, State, Step, Trajectory
-
-
-def recall_memory(memory: Memory, interface: Interface, states: Sequence[State], steps: Sequence[Step]) -> Recall:
-    """What a memory recalls before a step. Under `complete` one that can is told of the steps too."""
-    told: Callable[..., Recall] | None = getattr(memory, "recall_after", None)
-    return memory.recall(states) if interface == "sso" or told is None else told(states, steps)
 
 
 def apply_answer(

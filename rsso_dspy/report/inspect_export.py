@@ -18,7 +18,7 @@ from typing import Any
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import FileKind, atomic_path, check_output_path
 from rsso_dspy.records import TrialResult, UnitRecord, Usage
-from rsso_dspy.redaction import make_redactor
+from rsso_dspy.redact import make_redactor
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
 from rsso_dspy.report.parquet_export import clean_value
 from rsso_dspy.report.statistical_tests import bootstrap_scores

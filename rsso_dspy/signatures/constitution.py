@@ -1,7 +1,7 @@
 """The constitution's two calls: writing rules while acting, and summarizing them (OmniReflect, section 3).
 
 Sentences of an instruction that begin with "Abstract rules", "Error rules" or "Progress rules" are about that category
-only: they are left out with its fields if the category is not kept (`programs/rule_categories.py`).
+only: they are left out with its fields if the category is not kept (`programs/constitution_writer.py`).
 """
 
 import dspy

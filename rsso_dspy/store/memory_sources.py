@@ -7,10 +7,8 @@ describe(sources)           # "training on boil after skills.json (0123456789ab)
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rsso_dspy.programs.methods import MEMORIES, load_memory
 from rsso_dspy.records import Source, SourceKind
-
-ENTRIES = {"reflections": "plans", "skills": "library", "constitution": "rules"}
-"""Memory to the part of its snapshot that is counted; of any other, its entries."""
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
@@ -22,10 +20,8 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
     """Count the entries of a memory's snapshot, 0 without one; None for a custom memory."""
     if memory not in memories:
         return 0
-    snapshot, part = memories[memory], ENTRIES.get(memory, "entries")
-    held = snapshot.get(part) if isinstance(snapshot, dict) else None
-    passed_on = snapshot.get("carried", ()) if isinstance(snapshot, dict) else ()
-    return len(held) + len(passed_on) if isinstance(held, list | tuple) else None
+    held = load_memory(memory).entries(memories[memory]) if memory in MEMORIES else None
+    return None if held is None else len(held)
 
 
 def describe(sources: Sequence[Source]) -> str:

@@ -68,22 +68,11 @@ def parse_usage(data: Any) -> Usage | None:
 
 def find_memory_fault(record: UnitRecord | TrainingRecord) -> str:
     """Return why play cannot resume from the memories of a record, or an empty string."""
-    from rsso_dspy.memory.constitution.constitution import Constitution
-    from rsso_dspy.memory.entries import load_entries
-    from rsso_dspy.memory.skills.library import parse_skill_snapshot
-    from rsso_dspy.programs.memory_rows import MEMORY_ROWS
+    from rsso_dspy.programs.methods import MEMORIES, load_memory
 
     try:
-        if "skills" in record.memories:
-            parse_skill_snapshot(record.memories["skills"], "it")
-        if "reflections" in record.memories:
-            plans = [(entry["trial"], entry["plan"]) for entry in record.memories["reflections"]["plans"]]
-            if not all(_is_count(trial) and isinstance(plan, str) for trial, plan in plans):
-                return "its reflections are not texts"
-        if "constitution" in record.memories:
-            Constitution.load(record.memories["constitution"])
-        for snapshot in (record.memories[name] for name in MEMORY_ROWS.keys() & record.memories.keys()):
-            load_entries(snapshot)
+        for name in MEMORIES.keys() & record.memories.keys():
+            load_memory(name).entries(record.memories[name])
     except RunMismatch:
         return ""  # the player reports it
     except (UsageError, KeyError, TypeError, ValueError, AttributeError) as error:

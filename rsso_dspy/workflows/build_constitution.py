@@ -37,12 +37,11 @@ from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.lm import Backend
-from rsso_dspy.memory.constitution import LASTING
+from rsso_dspy.memory.constitution import CATEGORIES, LASTING
+from rsso_dspy.memory.constitution.constitution import select_category_examples
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
-from rsso_dspy.memory.constitution.rules import CATEGORIES
 from rsso_dspy.pricing import CostEntry, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
-from rsso_dspy.programs.rule_categories import select_category_examples
 from rsso_dspy.programs.transcript import render_recent_steps
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.store.guarded_folder import GuardedFolder

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.constitution.agents_md import BEGIN
-from rsso_dspy.memory.constitution.file import ConstitutionFile
+from rsso_dspy.memory.constitution.file import BEGIN, ConstitutionFile
 from rsso_dspy.records import Lesson
 from rsso_dspy.store.unit_store import Store
-from tests.memory.taught import FOUR, taught
+from tests.memory.memory_cases import FOUR, taught
 from tests.records import record
 
 UNIT = "boil::22"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.cli.paper import EXAMPLES
-from rsso_dspy.memory.reflections import IMPROVEMENTS
+from rsso_dspy.memory.improvements import IMPROVEMENTS
 
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml"))

@@ -179,7 +179,7 @@ def test_an_exported_library_retrieves_what_the_unit_did(rsso, played, unit, tmp
     memory = load_library(file, Embedder("hash"), embedder="hash")
     last = unit.trials[2].trajectory
     for index, step in enumerate(last.steps):
-        assert memory.recall(last.states[: index + 1]).ids == step.recalled
+        assert memory.recall(last.states[: index + 1], []).ids == step.recalled
 
 
 def test_export_into_a_folder_is_refused(rsso, played, tmp_path):

@@ -14,15 +14,17 @@ from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.experiment.session import Session
+from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.methods import METHODS, Method
-from rsso_dspy.programs.roles import MEMORIES, add_method
+from rsso_dspy.programs.methods import MEMORIES, METHODS, Method
+from rsso_dspy.programs.roles import add_method
 from rsso_dspy.records import Variant
 from rsso_dspy.store.unit_store import Store
 from tests.chaos.setup import scripted as answering
 from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted
+from tests.memory.memory_cases import lend
 from tests.provider_server import provider
 from tests.records import trajectory
 from tests.toy_package import installed
@@ -118,7 +120,7 @@ def test_a_memory_starts_where_a_snapshot_left_it():
     (code, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
     names: dict = {"__name__": "dead_ends"}
     exec(compile(code.text, code.file, "exec"), names)
-    first, second = names["DeadEnds"](), names["DeadEnds"]()
+    first, second = names["DeadEnds"](None), names["DeadEnds"](None)
     first.restore({"found": [["a room", "wait"]]})
     second.restore(first.snapshot())
     first.found.append(["another", "wait"])
@@ -129,50 +131,58 @@ def test_the_list_of_texts_of_the_page_learns_what_earned_points():
     (_, code) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
     names: dict = {}
     exec(code.text, names)
-    memory = names["Gains"]()
+    memory = names["Gains"](lend())
     memory.learn(trajectory(Variant("boil", 0), 1, [0, 10]))
-    assert [(entry.id, entry.text) for entry in memory.entries] == [("G1", "look earned 10 points")]
+    assert [(entry.id, entry.text) for entry in memory.held] == [("G1", "look earned 10 points")]
+
+
+def speaking_in(region: str, about: str = "how it is outside", asks: tuple[str, ...] = ()) -> type[ReflectionMemory]:
+    """The class of a memory with a region of its own."""
+    return type("Weather", (ReflectionMemory,), {"region": region, "about": about, "asks": asks})
 
 
 @pytest.mark.parametrize(
-    ("row", "error"),
+    ("row", "memory", "error"),
     [
-        (Method("rsso", "sso", (), ""), "rsso is taken"),
-        (Method("my+own", "sso", (), ""), "small letters"),
-        (Method("mine", "sso", ("dreams",), ""), "unknown memory 'dreams'"),
-        (Method("mine", "sso", (), "", regions=(("history", "what was"),)), "another name"),
-        (Method("mine", "flat", (), "", regions=(("two words", "what was"),)), "another name"),
+        (Method("rsso", "sso", (), ""), None, "rsso is taken"),
+        (Method("my+own", "sso", (), ""), None, "small letters"),
+        (Method("mine", "sso", ("dreams",), ""), None, "unknown memory 'dreams'"),
+        (Method("mine", "flat", ("new",), ""), speaking_in("two words"), "another name"),
+        (Method("mine", "sso", ("new",), ""), speaking_in("weather", ""), "say in `about` what it holds"),
+        (Method("mine", "sso", ("new",), ""), speaking_in("weather", asks=("seer",)), "unknown module 'seer'"),
         *(
-            (Method("mine", "sso", (), "", regions=((name, "what was"),)), f"region '{name}' of mine cannot be")
+            (Method("mine", "sso", ("new",), ""), speaking_in(name), f"region '{name}' of new cannot be")
             for name in ("instructions", "_x", "fields", "model_config", "input_fields", "copy", "self", "completions")
         ),
-        (Method("mine", "sso", (), "", regions=(("weather", "now"), ("weather", "then"))), "'weather' .* named twice"),
-        *((Method(name, "sso", (), ""), f"{name} is taken") for name in ("zero-shot", "constitution", "neural")),
+        *((Method(name, "sso", (), ""), None, f"{name} is taken") for name in ("zero-shot", "constitution", "neural")),
     ],
 )
-def test_a_method_that_cannot_be_is_refused(row, error):
+def test_a_method_that_cannot_be_is_refused(row, memory, error):
     before = dict(METHODS)
     with pytest.raises(UsageError, match=error):
-        add_method(row)
+        add_method(row, **({"new": memory} if memory else {}))
     assert before == METHODS
 
 
 def test_a_memory_of_the_same_name_is_refused():
     with pytest.raises(UsageError, match="skills is taken"):
-        add_method(Method("mine", "sso", ("skills",), ""), skills=MEMORIES["reflections"])
+        add_method(Method("mine", "sso", ("skills",), ""), skills=ReflectionMemory)
     with pytest.raises(UnknownName):
         Agent("mine")
 
 
 def test_a_method_of_ones_own_reads_a_constitution_too():
-    add_method(Method("mine", "flat", ("reflections",), "", regions=(("weather", "how it is outside"),)))
-    assert Agent("mine+constitution").method.memories == ("constitution", "reflections")
-    assert Agent("mine+constitution").method.regions == (("weather", "how it is outside"),)
+    add_method(Method("mine", "flat", ("reflections", "weather"), ""), weather=speaking_in("weather"))
+    agent = Agent("mine+constitution")
+    assert agent.method.memories == ("constitution", "reflections", "weather")
+    fields = agent.actor.signature.input_fields
+    assert fields["weather"].json_schema_extra["desc"] == "how it is outside"
+    assert list(fields)[-2:] == ["weather", "history"]
 
 
 def test_a_folder_is_bound_to_what_a_region_tells_the_actor():
     for name, told in (("cold", "how cold it is"), ("mild", "how mild it is")):
-        add_method(Method(name, "flat", ("reflections",), "", regions=(("weather", told),)))
+        add_method(Method(name, "flat", (f"{name}-weather",), ""), **{f"{name}-weather": speaking_in("weather", told)})
     add_method(Method("plain", "flat", ("reflections",), ""))
     cold, mild, plain, known = (fingerprint_program(Agent(name)) for name in ("cold", "mild", "plain", "reflexion"))
     assert len({cold, mild, plain}) == 3

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from rsso_dspy.config import ProtocolConfig, Role
-from rsso_dspy.programs.methods import Scaffold, Writing
-from rsso_dspy.programs.roles import MEMORIES
+from rsso_dspy.programs.methods import MEMORIES, Scaffold, Writing
 from rsso_dspy.records import ZERO_SHOT, Category, Outcome, Split
 from tests.docs.blocks import page
 

@@ -17,8 +17,7 @@ from rsso_dspy.cli.app import app
 from rsso_dspy.cli.reference import COMMAND, build_reference_page
 from rsso_dspy.config import render_config_template
 from rsso_dspy.experiment.protocols import PRESETS
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.programs.modules import ROLE_OF
+from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.signatures import SkillActor
 from rsso_dspy.store import unit_store
 from tests.docs.blocks import blocks

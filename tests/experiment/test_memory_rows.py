@@ -14,9 +14,8 @@ from rsso_dspy.experiment.plan import arrange_streams, plan_held_out
 from rsso_dspy.experiment.session import session
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs import methods
-from rsso_dspy.programs.memory_rows import MEMORY_ROWS
-from rsso_dspy.programs.methods import METHODS, Method
-from rsso_dspy.programs.roles import MEMORIES, add_method, list_modules, list_regions
+from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
+from rsso_dspy.programs.roles import add_method, list_regions
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.learning_curves import list_shown_skills
 from rsso_dspy.report.memory_entries import trace_entries
@@ -29,7 +28,7 @@ from tests.toy_package import installed
 
 TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.trials=2"]
 SETTINGS = [*TOY, "protocol.stream_trials=2"]
-ROWS = tuple(MEMORY_ROWS)
+ROWS = tuple(name for name in MEMORIES if name not in ("reflections", "skills", "constitution"))
 WRITTEN = {
     "insight_edits": '[{"operation": "ADD", "number": 0, "text": "Count by ones."}]',
     "workflows": '[{"description": "Arrive", "steps": ["add 1"]}]',
@@ -42,9 +41,9 @@ WRITTEN = {
 class OutsideMemory(Memory):
     """Counts trials."""
 
-    region = "counted"
+    region, about = "counted", "trials so far"
 
-    def __init__(self):
+    def __init__(self, services):  # noqa: ARG002
         self.trials = 0
 
     def preamble(self):
@@ -63,8 +62,7 @@ class OutsideMemory(Memory):
 
 def add_outside() -> None:
     """What the entry point of a package names."""
-    row = Method("outside", "flat", ("counter",), "a package", regions=(("counted", "trials so far"),))
-    add_method(row, counter=lambda _roles, _runtime: OutsideMemory())
+    add_method(Method("outside", "flat", ("counter",), "a package"), counter=OutsideMemory)
 
 
 def answer(prompt: str) -> str:
@@ -168,16 +166,11 @@ def test_a_region_is_named_once_and_every_memory_has_one():
         assert [field.json_schema_extra["desc"] for field in scaffold.input_fields.values()] == [
             region.description for region in named
         ]
-    assert {row.region for row in MEMORIES.values()} <= REGIONS.keys()
-    assert {row for name in MEMORIES for row in [MEMORIES[name].region]} | {
-        "task",
-        "progress",
-        "action_templates",
-        "history",
-    } == set(REGIONS)
+    filled = {load_memory(name).region for name in MEMORIES}
+    assert filled | {"task", "progress", "action_templates", "history"} == set(REGIONS)
     with pytest.raises(UsageError, match="both fill the region constitution"):
         list_regions(Method("mine", "flat", ("expel", "ace"), ""))
-    assert list_modules(METHODS["ace"]) == ("playbook_reviewer",)
+    assert METHODS["ace"].list_modules() == ("playbook_reviewer",)
 
 
 @pytest.mark.usefixtures("toy")

@@ -30,7 +30,7 @@ def test_presets_say_what_the_paper_and_the_release_do():
     paper, release = PRESETS["sso-adapt/1"], PRESETS["release"]
     assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None)
     assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100)
-    assert paper.skills == SkillSettings.sso_adapt_1()
+    assert paper.skills == SkillSettings()
     assert release.skills == SkillSettings.sso_release()
 
 

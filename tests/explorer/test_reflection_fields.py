@@ -2,7 +2,7 @@
 
 import pytest
 
-from rsso_dspy.memory.reflections import IMPROVEMENTS
+from rsso_dspy.memory.improvements import IMPROVEMENTS
 from rsso_dspy.signatures import DistillReflections, Reflect
 from rsso_dspy.signatures.reflection import add_reflection_fields
 from tests.explorer.conftest import ADAPTERS

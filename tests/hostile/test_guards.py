@@ -17,8 +17,7 @@ from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.memory.constitution import Constitution, Rule
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import SkillLibraryFile
-from rsso_dspy.memory.skills.offline import create_offline_memory
+from rsso_dspy.memory.skills.library import SkillLibraryFile, create_offline_memory
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import ZERO_SHOT, Lesson
@@ -143,7 +142,7 @@ def written(case: Case, folder: Path) -> RunSpec:
     texts = {
         "library.json": case.library is not None
         and SkillLibraryFile(
-            case.library, create_offline_memory(lambda _: np.zeros((0, 0)), SkillSettings.sso_adapt_1()).snapshot()
+            case.library, create_offline_memory(lambda _: np.zeros((0, 0)), SkillSettings()).snapshot()
         ).to_json(),
         "book.json": case.constitution is not None and book(case.constitution),
         "examples.json": case.examples is not None and book(case.examples),

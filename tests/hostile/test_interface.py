@@ -14,9 +14,8 @@ from rsso_dspy.environments.scienceworld.questions import Question
 from rsso_dspy.experiment.protocols import PRESETS, interface_of, resolve_protocol
 from rsso_dspy.experiment.provenance import hash_prompts, make_run_identity
 from rsso_dspy.memory.skills import Skill
-from rsso_dspy.memory.skills.retrieve import render_fully, render_skills
+from rsso_dspy.memory.skills.retrieve import just_reached, render_skills
 from rsso_dspy.memory.skills.skill import SkillScores, Window
-from rsso_dspy.memory.skills.skill_usage import just_reached
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.transcript import render_history
@@ -319,12 +318,12 @@ SKILL = Skill(
 
 
 def test_skills_are_shown_with_name_and_beginning():
-    assert render_fully([SKILL]).text == (
+    assert render_skills([SKILL], fully=True).text == (
         "Subgoal 1: The box is open.\n  Name: Open up\n  Began: This room is called the hall\n"
         "  1. teleport to hall\n  2. open OBJ"
     )
-    assert render_fully([SKILL]).targets == render_skills([SKILL]).targets
-    assert render_fully([]).text == ""
+    assert render_skills([SKILL], fully=True).targets == render_skills([SKILL]).targets
+    assert render_skills([], fully=True).text == ""
 
 
 def test_a_subgoal_just_reached_is_known():

@@ -16,17 +16,16 @@ from rsso_dspy.memory.constitution.constitution import RuleEdit
 from rsso_dspy.memory.constitution.file import format_examples as shipped_examples
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.constitution_writer import select_category_fields
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
-from rsso_dspy.programs.roles import MEMORIES, Roles
-from rsso_dspy.programs.rule_categories import select_category_fields
+from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import Runtime, TrialRules
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import SummarizeConstitution, WriteRules
 from rsso_dspy.store.units import Arm
 from tests.live import Engine, Recorder, acting, model, region, says, scripted
-from tests.memory.lessons import error, fact, left
-from tests.memory.memory_cases import hash_embed, skill_memory, trajectory, walk
+from tests.memory.memory_cases import error, fact, hash_embed, left, skill_memory, trajectory, walk
 
 ALL = ("abstract", "error", "progress")
 
@@ -45,8 +44,8 @@ def long_trial(trial=1):
 
 @pytest.mark.parametrize(
     ("settings", "skills"),
-    [(SkillSettings(), 0), (ANY, 1), (SkillSettings.sso_adapt_1(), 0)],
-    ids=["default", "any", "paper"],
+    [(SkillSettings(), 0), (ANY, 1)],
+    ids=["default", "any"],
 )
 def test_one_trial_makes_a_skill_by_itself_only_where_the_setting_says_so(settings, skills):
     memory = skill_memory(settings)
@@ -146,7 +145,7 @@ def test_the_end_of_an_episode_is_asked_about_once_and_in_the_forecast(kept, ste
     plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): steps}, 0)
     summary = set(kept) != {"progress"}
     assert replace(plan, writings=settings).forecast_calls().calls["advisor"] == end + summary
-    patterns = ConstitutionMemory(RuleWriter("symbolic", lambda *_: [fact("x")], lambda _: None, True), settings)
+    patterns = ConstitutionMemory(RuleWriter(lambda *_: [fact("x")], lambda _: None, True), settings)
     assert play(patterns, steps)["calls"] == 0
 
 
@@ -222,11 +221,11 @@ class Advisor:
             environments=None, variant=Variant, budget=len, lm=lambda *_: model(self.engine), embed=hash_embed,
             constitution=settings, examples=examples,
         )  # fmt: skip
-        roles = Roles(self.agent.modules, self.agent.method)
+        roles = Roles(self.agent.modules, self.agent.method, runtime)
         self.ledger = TrialLedger(runtime.spend)
         roles.call = RoleCalls(runtime, 1, self.ledger)
-        memory = MEMORIES["constitution"](roles, runtime)
-        memory.preamble()
+        memory = ConstitutionMemory.make(roles)
+        memory.begin_trial(Variant("boil", 3), "task")
         return memory
 
 
@@ -235,10 +234,10 @@ def play(memory, count):
     seen = State("The cupboard is now open.", "This room is the kitchen.", "nothing")
     steps = [Step("open cupboard", "open cupboard", seen, 0, 0, True)] * count
     variant = Variant("boil", 3, "train")
-    memory.preamble()
+    memory.begin_trial(variant, "task")
     with dspy.context(adapter=ChatAdapter()):
         for n in range(1, count):
-            memory.observe(variant, "task", [seen] * (n + 1), steps[:n])
+            memory.observe([seen] * (n + 1), steps[:n])
         return memory.learn(Trajectory(variant, 1, "task", seen, 0, tuple(steps), "budget"))
 
 

@@ -10,7 +10,7 @@ from rsso_dspy.experiment.protocols import get_protocol
 from rsso_dspy.files import find_owning_run
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills.offline import create_offline_memory
+from rsso_dspy.memory.skills.library import create_offline_memory
 from rsso_dspy.store import unit_store as store_module
 from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401

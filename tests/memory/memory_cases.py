@@ -2,13 +2,15 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.skills import Skill, SkillMemory, SkillSettings, Verbalization, Window
-from rsso_dspy.records import State, Step, Trajectory, Variant
+from rsso_dspy.records import Lesson, State, Step, Trajectory, Variant
 
 BOIL = Variant("boil", 22)
 
@@ -88,3 +90,39 @@ class Writer:
 def skill_memory(settings: SkillSettings | None = None, writer: Writer | None = None, **other: Any) -> SkillMemory:
     writer = writer or Writer()
     return SkillMemory(other.get("embed", hash_embed), writer.verbalize, writer.equivalent, settings)
+
+
+def lend(ask: Callable[..., Any] = lambda *_, **__: None, handed_on: Sequence[str] = (), **entries: Any) -> Any:
+    """What an agent lends a memory: `ask` in place of its modules, and an attempt told by its variant and actions."""
+    return SimpleNamespace(
+        ask=ask,
+        handed_on=frozenset(handed_on),
+        runtime=SimpleNamespace(embed=words_embed, entries=EntrySettings(**entries)),
+        tell_transcript=lambda attempt: f"{attempt.variant.key} trial {attempt.trial}",
+        tell_outcome=lambda attempt: "\n".join(step.action for step in attempt.steps),
+    )
+
+
+PLATEAU = "a b c+10 d e f g+10 h i"
+"""Played twice the same way, it holds two skills: a-b-c and e-f-g."""
+FOUR = "a b c+5 d e f g+5 h i j k+5 l m n o+5"
+"""Played twice the same way, it holds four."""
+
+
+def taught(text: str, writer: Writer | None = None, settings: SkillSettings | None = None, **other):
+    memory = skill_memory(settings, writer, **other)
+    for trial in (1, 2):
+        memory.learn(walk(text, trial))
+    return memory
+
+
+def fact(text: str) -> Lesson:
+    return Lesson("abstract", text)
+
+
+def error(mistake: str, solution: str) -> Lesson:
+    return Lesson("error", mistake, solution)
+
+
+def left(text: str) -> Lesson:
+    return Lesson("progress", text)

@@ -1,9 +1,11 @@
-"""The constitution as a value and as a memory."""
+"""The constitution as a value, as a memory and as a file: what is refused by name, and what a person may edit."""
 
 import json
 
 import pytest
 
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory import clean_text
 from rsso_dspy.memory.constitution import (
     CATEGORIES,
     Constitution,
@@ -12,9 +14,9 @@ from rsso_dspy.memory.constitution import (
     RuleWriter,
     condense_rules,
 )
-from rsso_dspy.memory.constitution.rules import clean_rule_text
+from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from tests.memory.lessons import error, fact, left
+from tests.memory.memory_cases import error, fact, left
 
 BOIL = Variant("boil", 3, "train")
 FREEZE = Variant("freeze", 1, "train")
@@ -41,7 +43,7 @@ class Scripted:
         self.asked = []
         self.known = []
 
-    def write(self, play, known):
+    def write(self, play, known, categories):  # noqa: ARG002
         self.asked.append(len(play.steps))
         self.known.append(known.text)
         return self.answers.pop(0) if self.answers else []
@@ -51,17 +53,17 @@ class Scripted:
         return self.summaries.pop(0) if self.summaries else condense_rules(book)
 
     def writer(self, **more):
-        return RuleWriter("scripted", self.write, self.summarize, **more)
+        return RuleWriter(self.write, self.summarize, **more)
 
 
 def play(memory: ConstitutionMemory, count: int, variant: Variant = BOIL, trial: int = 1, learn: bool = True):
     """An episode; what stood in the prompt of each step, and the counts."""
-    memory.preamble()
+    memory.begin_trial(variant, "task")
     shown = []
     for n in range(count):
-        shown.append(memory.recall([state()]))
+        shown.append(memory.recall([state()], []))
         if n < count - 1:
-            memory.observe(variant, "task", [state()] * (n + 2), steps(n + 1))
+            memory.observe([state()] * (n + 2), steps(n + 1))
     return shown, memory.learn(trajectory(count, variant, trial)) if learn else None
 
 
@@ -181,7 +183,7 @@ def test_a_task_is_counted_when_the_variant_changes_whatever_the_trial_is_called
     ],
 )
 def test_what_is_said_is_one_short_printable_line_without_field_marks(text, read):
-    assert clean_rule_text(text) == read
+    assert clean_text(text) == read
 
 
 def test_a_bound_brings_the_summary_early_and_what_is_still_too_much_is_dropped():
@@ -207,8 +209,8 @@ def test_a_category_can_be_left_out(dropped):
         Scripted([fact("Doors open."), error("x failed", "do y"), left("Found z.")]).writer(),
         ConstitutionSettings(categories=kept),
     )
-    memory.preamble()
-    memory.observe(BOIL, "task", [state()] * 11, steps(10))
+    memory.begin_trial(BOIL, "task")
+    memory.observe([state()] * 11, steps(10))
     assert {rule.lesson.category for rule in memory.constitution.rules} == set(kept)
 
 
@@ -253,17 +255,81 @@ def test_each_category_may_be_asked_for_in_a_call_of_its_own(categories, at_end,
     settings = ConstitutionSettings(r_freq=2, at_end=at_end, prompts="separate", categories=categories)
     said = []
 
-    def write_category(play, known, category):  # noqa: ARG001
+    def write(play, known, categories):  # noqa: ARG001
+        (category,) = categories
         said.append(category)
         return None if category == "error" else [fact(f"one {category}") if category == "abstract" else left("more")]
 
-    writer = RuleWriter("neural", lambda *_: pytest.fail("joint"), lambda _: None, write_category=write_category)
+    writer = RuleWriter(write, lambda _: None)
     memory = ConstitutionMemory(writer, settings)
-    memory.preamble()
+    memory.begin_trial(BOIL, "task")
     for count in range(1, 5):
-        memory.observe(BOIL, "task", [state()] * (count + 1), steps(count))
+        memory.observe([state()] * (count + 1), steps(count))
     counts = memory.learn(trajectory(5))
     assert said == asked
     assert counts["calls"] == len(asked) == settings.count_writings(5)
     assert counts["malformed"] == asked.count("error")
     assert len(memory.constitution.rules) == ("abstract" in categories)
+
+
+# As a file.
+
+RULES = '{"kind": "rsso-dspy constitution", "schema": 1, "rules": '
+DOUBLE = '{"id": "A1", "category": "abstract", "text": "t"}'
+
+
+def test_a_file_round_trips(tmp_path):
+    book = ConstitutionFile(
+        Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3"),
+        {"variants": ["boil::3"]},
+        ("an example",),
+    )
+    file = tmp_path / "book.json"
+    file.write_text(book.to_json(), encoding="utf-8")
+    assert read_constitution(file) == book
+    assert read_constitution(file).variants == ("boil::3",)
+
+
+def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
+    file = tmp_path / "book.json"
+    rows = [{"category": "abstract", "text": "Doors open."}, {"category": "error", "text": "x", "solution": "y"}]
+    file.write_text(json.dumps({"kind": "rsso-dspy constitution", "schema": 1, "rules": rows}))
+    book = read_constitution(file).constitution
+    assert [rule.id for rule in book.rules] == ["A1", "E2"]
+    assert {rule.source for rule in book.rules} == {"written by hand"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is not JSON"),
+        ("[]", "is not a constitution"),
+        ('{"kind": "rsso-dspy constitution", "schema": 2, "rules": []}', "schema 2"),
+        (RULES + "{}}", "is damaged"),
+        (RULES + '["x"]}', "rule 1 must be an object"),
+        (RULES + '[{"category": "x"}]}', "category 'x'"),
+        (RULES + '[{"category": "abstract"}]}', "no text"),
+        (RULES + '[{"id": "X1", "category": "abstract", "text": "t"}]}', "id 'X1'"),
+        (RULES + '[{"category": "abstract", "text": "t", "count": 0}]}', "count 0"),
+        (RULES + f"[{2 * (', ' + DOUBLE)}]}}".replace("[, ", "["), "two rules the same id"),
+        (RULES + '[{"category": "error", "text": "x", "solution": ""}]}', "no solution"),
+        (RULES + '[{"category": "error", "text": "x", "solution": "y", "source": 5}]}', "source must be text"),
+        (RULES + '[{"category": "error", "text": "x", "solution": "y", "task": ["a"]}]}', "task must be text"),
+        (RULES + '[], "edits": [{"x": 1}]}', "is damaged"),
+        (RULES + '[], "edits": [{"id": "A"}]}', "is damaged"),
+        (RULES + '[], "numbered": Infinity}', ""),
+        (RULES + '[], "provenance": {"variants": 5}}', "variants in provenance"),
+    ],
+)
+def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, said):
+    file = tmp_path / "book.json"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=r"book\.json") as refused:
+        read_constitution(file)
+    assert said in str(refused.value)
+
+
+def test_a_number_that_was_given_is_not_given_again(tmp_path):
+    file = tmp_path / "book.json"
+    file.write_text(RULES + '[{"category": "abstract", "text": "t"}], "edits": [{"what": "drop", "id": "A7"}]}')
+    assert [rule.id for rule in read_constitution(file).constitution.rules] == ["A8"]

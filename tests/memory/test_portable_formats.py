@@ -8,12 +8,10 @@ import pytest
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.portable_formats import write_constitution_block
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.constitution.agents_md import BEGIN, END, TITLE
-from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills.agent_skill import LIBRARY_FILE, SKILL_FILE, render_skill_folder
-from rsso_dspy.memory.skills.library import SkillLibraryFile
+from rsso_dspy.memory.constitution.file import BEGIN, END, TITLE, ConstitutionFile
+from rsso_dspy.memory.skills.library import LIBRARY_FILE, SKILL_FILE, SkillLibraryFile, render_skill_folder
 from rsso_dspy.records import Lesson
-from tests.memory.taught import FOUR, taught
+from tests.memory.memory_cases import FOUR, taught
 
 ABOUT = {
     "protocol": "adapt/2",

@@ -1,15 +1,27 @@
-"""Reflection memory: written after failures only, first in first out, read once per trial."""
+"""Reflection memory: written after failures only, first in first out, read once per trial; its eight improvements, and
+what ends a trial as exhausted."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.scienceworld.grammar import name_place
+from rsso_dspy.errors import ConfigError
+from rsso_dspy.experiment.protocols import make_reflection_settings, resolve_protocol
+from rsso_dspy.loops import describe_loops, find_loop, is_repeated
 from rsso_dspy.memory import NOTHING
+from rsso_dspy.memory.improvements import IMPROVEMENTS, ReflectionSettings, pass_on_reflections
 from rsso_dspy.memory.reflections import ReflectionMemory
-from tests.memory.memory_cases import plain, walk
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.programs.steps import stop_reason
+from rsso_dspy.records import State, Step, Trajectory, Variant
+from rsso_dspy.store.unit_store import Store
+from tests.cli.conftest import rsso  # noqa: F401 - a fixture
+from tests.memory.memory_cases import plain, walk, words_embed
 
-FAILED = "a b c+10"
-SOLVED = "a b c+100"
+FAILED, SOLVED = "a b c+10", "a b c+100"
 
 
 class Reflector:
@@ -24,75 +36,262 @@ class Reflector:
         return None if trajectory.trial in self.malformed else f"plan after {trajectory.trial}"
 
 
-def test_a_fresh_memory_is_absent_from_the_prompt():
-    memory = ReflectionMemory(Reflector())
-    assert memory.region == "plans_from_past_attempts"
-    assert memory.preamble() == NOTHING
-    assert memory.recall([plain("a")]) == NOTHING
-
-
-def test_a_failed_trial_writes_one_plan_under_its_own_number():
-    memory = ReflectionMemory(Reflector())
-    assert memory.learn(walk(FAILED, trial=2)) == {"calls": 1, "written": 1, "malformed": 0, "held": 1}
-    assert memory.preamble().text == "Attempt 2: plan after 2"
-
-
-def test_nothing_is_written_after_success():
+@pytest.mark.parametrize(
+    ("walked", "counts", "text"),
+    [
+        (FAILED, {"calls": 1, "written": 1, "malformed": 0, "held": 1}, "Attempt 2: plan after 2"),
+        (SOLVED, {"calls": 0, "written": 0, "malformed": 0, "held": 0}, ""),
+        ("a b+60 c+60 d+-200", {"calls": 1, "written": 1, "malformed": 0, "held": 1}, "Attempt 2: plan after 2"),
+    ],
+    ids=["failed", "solved", "points, then below zero"],
+)
+def test_a_trial_whose_score_is_below_100_writes_one_plan_under_its_own_number(walked, counts, text):
     reflector = Reflector()
     memory = ReflectionMemory(reflector)
-    assert memory.learn(walk(SOLVED)) == {"calls": 0, "written": 0, "malformed": 0, "held": 0}
-    assert reflector.shown == []
-    assert memory.preamble() == NOTHING
+    assert memory.preamble() == memory.recall([plain("a")], []) == NOTHING
+    assert memory.learn(walk(walked, trial=2)) == counts
+    assert memory.preamble().text == text
+    assert len(reflector.shown) == counts["calls"]
 
 
-def test_a_trial_that_ended_below_zero_after_gains_is_a_failure():
-    """The trigger is the environment's score, not the accumulator."""
-    memory = ReflectionMemory(Reflector())
-    memory.learn(walk("a b+60 c+60 d+-200"))
-    assert memory.preamble().text == "Attempt 1: plan after 1"
-
-
-def test_the_oldest_plan_goes_first_and_numbers_stay_true():
+def test_the_oldest_plan_goes_first_numbers_stay_true_and_a_restored_memory_goes_on():
     reflector = Reflector()
-    memory = ReflectionMemory(reflector, size=3)
+    memory, again = ReflectionMemory(reflector, size=3), ReflectionMemory(reflector, size=3)
     for trial in range(1, 6):
+        again.restore(json.loads(json.dumps(memory.snapshot())))
         memory.learn(walk(FAILED, trial))
-    assert memory.preamble().text == ("Attempt 3: plan after 3\n\nAttempt 4: plan after 4\n\nAttempt 5: plan after 5")
+    assert memory.preamble().text == "Attempt 3: plan after 3\n\nAttempt 4: plan after 4\n\nAttempt 5: plan after 5"
     assert memory.preamble().ids == ("attempt-3", "attempt-4", "attempt-5")
     assert reflector.shown[-1] == ("plan after 2", "plan after 3", "plan after 4")
+    again.learn(walk(FAILED, 5))
+    assert (again.snapshot(), again.preamble()) == (memory.snapshot(), memory.preamble())
+    assert [each.plan for each in memory.entries(memory.snapshot())] == ["plan after 3", "plan after 4", "plan after 5"]
 
 
 @pytest.mark.parametrize("answer", [None, "", "  \n"])
 def test_a_malformed_answer_is_counted_and_displaces_nothing(answer):
-    memory = ReflectionMemory(Reflector(malformed=(2,)), size=1)
+    said = ["plan", answer]
+    memory = ReflectionMemory(lambda *_: said.pop(0), size=1)
     memory.learn(walk(FAILED, 1))
-    blank = ReflectionMemory(lambda *_: answer)
-    assert blank.learn(walk(FAILED))["malformed"] == 1
     assert memory.learn(walk(FAILED, 2)) == {"calls": 1, "written": 0, "malformed": 1, "held": 1}
-    assert memory.preamble().text == "Attempt 1: plan after 1"
+    assert memory.preamble().text == "Attempt 1: plan"
 
 
-def test_an_error_of_the_model_passes_through():
+def test_an_error_of_the_model_passes_through_and_a_memory_for_no_plans_is_refused():
     def unreachable(*_):
         raise ConnectionError("no answer")
 
     with pytest.raises(ConnectionError):
         ReflectionMemory(unreachable).learn(walk(FAILED))
-
-
-def test_a_restored_memory_continues_as_if_never_stored():
-    whole, first = ReflectionMemory(Reflector(), size=2), ReflectionMemory(Reflector(), size=2)
-    for trial in (1, 2):
-        whole.learn(walk(FAILED, trial))
-        first.learn(walk(FAILED, trial))
-    second = ReflectionMemory(Reflector(), size=2)
-    second.restore(json.loads(json.dumps(first.snapshot())))
-    for memory in (whole, second):
-        memory.learn(walk(FAILED, 3))
-    assert second.snapshot() == whole.snapshot()
-    assert second.preamble() == whole.preamble()
-
-
-def test_a_memory_for_no_plans_is_refused():
     with pytest.raises(ValueError, match="at least 1"):
         ReflectionMemory(Reflector(), size=0)
+
+
+@pytest.mark.parametrize(
+    "plan", [{"trial": 1}, {"trial": True, "plan": "x"}, {"trial": -1, "plan": "x"}, {"trial": 1, "plan": 5}]
+)
+def test_a_snapshot_that_holds_no_plans_is_known(plan):
+    with pytest.raises((KeyError, ValueError)):
+        ReflectionMemory.entries({"plans": [plan]})
+
+
+def on(*improvements, **settings) -> ReflectionSettings:
+    return ReflectionSettings(improvements=frozenset(improvements), **settings)
+
+
+def memory_of(*improvements, plans=None, **settings) -> ReflectionMemory:
+    """Its plans are ``plan after N``, or those given; its distiller keeps the first word of what it is handed."""
+
+    def reflect(trajectory, earlier):  # noqa: ARG001
+        return plans[trajectory.trial - 1] if plans else f"plan after {trajectory.trial}"
+
+    def distill(known, task_type, leaving):
+        return [*known.never, *(f"Do not {plan}" for plan in leaving)], ["Look."], f"{task_type} by {leaving[-1]}"
+
+    return ReflectionMemory(reflect, settings=on(*improvements, **settings), embed=words_embed, distill=distill)
+
+
+def fail(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1) -> str:
+    """A failed trial of a variant; what its prompt showed."""
+    kind, _, index = key.partition("::")
+    variant = Variant(kind, int(index))
+    memory.begin_trial(variant, task or f"Your task is to do {kind}.")
+    shown = memory.preamble().text
+    memory.learn(Trajectory(variant, trial, task or f"Your task is to do {kind}.", State("", "", ""), 0, (), "failed"))
+    return shown
+
+
+def hand_on(memory: ReflectionMemory, *improvements) -> ReflectionMemory:
+    after = memory_of(*improvements)
+    after.restore(json.loads(json.dumps(pass_on_reflections(memory.snapshot()))))
+    return after
+
+
+def test_an_adaptive_window_shows_five_plans_after_five_failures():
+    memory = memory_of("adaptive")
+    held = [memory.learn(walk(FAILED, trial))["held"] for trial in range(1, 8)]
+    assert held == [1, 2, 3, 3, 5, 5, 5]
+    again = memory_of("adaptive")
+    again.restore(json.loads(json.dumps(memory.snapshot())))
+    assert again.plans == memory.plans == tuple((trial, f"plan after {trial}") for trial in range(3, 8))
+
+
+@pytest.mark.parametrize(("threshold", "kept"), [(0.85, 2), (0.999, 3), (-1.0, 1)])
+def test_a_plan_that_says_what_a_kept_one_says_is_dropped(threshold, kept):
+    plans = ["open the red door first", "open the red door first now", "heat water in a pot"]
+    memory = memory_of("novelty", plans=plans, novelty_threshold=threshold)
+    counts = [memory.learn(walk(FAILED, trial)) for trial in (1, 2, 3)]
+    assert len(memory.plans) == kept == 3 - sum(each["similar"] for each in counts)
+    assert [each["calls"] for each in counts] == [1, 1, 1]
+
+
+def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part():
+    memory = memory_of("hierarchical")
+    counts = [memory.learn(walk(FAILED, trial)) for trial in range(1, 20)]
+    assert [each["distilled"] for each in counts[:5]] == [0, 0, 0, 1, 1]
+    assert counts[3]["calls"] == 2
+    text = memory.preamble().text
+    assert text.startswith("Never do:\n- Do not plan after 7\n")
+    assert "Always do:\n- Look.\nStrategy for boil: boil by plan after 16\n\nAttempt 17: plan after 17" in text
+    again = memory_of("hierarchical")
+    again.restore(json.loads(json.dumps(memory.snapshot())))
+    assert again.preamble() == memory.preamble()
+
+
+def test_a_malformed_distillation_is_counted_and_changes_nothing():
+    memory = ReflectionMemory(lambda *_: "plan", settings=on("hierarchical", size=1), distill=lambda *_: None)
+    memory.learn(walk(FAILED, 1))
+    counts = memory.learn(walk(FAILED, 2))
+    assert counts == {"calls": 2, "written": 1, "malformed": 1, "distilled": 0, "held": 1}
+    assert memory.preamble().text == "Attempt 2: plan"
+
+
+def test_across_tasks_shows_the_next_variant_of_a_type_what_others_taught_and_never_its_own():
+    memory = memory_of("across-tasks")
+    assert fail(memory, "boil::1") == ""
+    other = hand_on(memory, "across-tasks")
+    assert fail(other, "melt::1") == ""
+    same = hand_on(other, "across-tasks")
+    assert fail(same, "boil::2") == "Attempt 1: (at another variant, of boil) plan after 1"
+    back = hand_on(same, "across-tasks")
+    assert fail(back, "boil::1").count("plan after") == 1  # that of boil::2
+    assert fail(back, "boil::1", trial=2).endswith("\n\nAttempt 1: plan after 1")
+
+
+def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itself():
+    memory = memory_of("retrieval", retrieved=1)
+    for key, task in (("boil::1", "boil water in a pot"), ("grow::4", "grow a plant from seed")):
+        fail(memory, key, task)
+        memory = hand_on(memory, "retrieval")
+    memory.settings = on("retrieval", retrieved=1)
+    assert "of boil" in fail(memory, "melt::3", "boil ice in a pot")
+    assert "of grow" not in hand_on(memory, "retrieval").preamble().text
+    assert "boil" in fail(hand_on(memory, "retrieval"), "grow::4", "grow a plant from seed")
+    only = memory_of("retrieval")
+    fail(only, "grow::4")
+    assert fail(hand_on(only, "retrieval"), "grow::4") == ""
+
+
+def test_a_long_term_part_from_the_variant_itself_is_not_shown_in_a_stream():
+    memory = memory_of("across-tasks", "hierarchical", size=1)
+    for key in ("boil::1", "boil::2"):
+        fail(memory, key)
+        settings, memory = memory.settings, hand_on(memory, "across-tasks", "hierarchical")
+        memory.settings = settings
+    assert "Never do" in fail(memory, "boil::3")
+    assert "Never do" not in fail(memory, "boil::1")
+
+
+def test_all_improvements_work_together_and_survive_a_restart():
+    memory = memory_of(*IMPROVEMENTS)
+    for trial in range(1, 9):
+        fail(memory, f"boil::{trial % 2}", trial=trial)
+    again = memory_of(*IMPROVEMENTS)
+    again.restore(json.loads(json.dumps(memory.snapshot())))
+    for each in (memory, again):
+        each.begin_trial(Variant("boil", 5), "Your task is to boil.")
+    assert again.preamble() == memory.preamble()
+    assert again.snapshot() == memory.snapshot()
+
+
+def test_failures_at_other_variants_widen_no_window():
+    alone, passed = memory_of("adaptive", "across-tasks"), memory_of("adaptive", "across-tasks")
+    for trial in range(1, 6):
+        fail(passed, "melt::1", trial=trial)
+    for memory in (alone, passed):
+        for trial in range(1, 5):
+            fail(memory, "boil::1", trial=trial)
+    assert [plan for _, plan in passed.plans] == [plan for _, plan in alone.plans]
+
+
+def steps_of(actions: str, places: str = "", told: str = "You are in the {}.") -> list[Step]:
+    shown = [told.format(place) for place in places.split()] or [""] * len(actions.split())
+    return [
+        Step(action, action, State("", look, ""), 0, 0, True)
+        for action, look in zip(actions.split(), shown, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("actions", "places", "repeated", "loop"),
+    [
+        ("a b b", "", True, False),
+        ("a b c a b c a b c a", "", False, True),
+        ("a b c a b c a b c", "", False, False),
+        ("a b c d a b c d a b", "", False, False),
+        ("a b c d e f g h", "x y x y x y x y", False, True),
+        ("a b c d e f g h", "x y x y x y x z", False, False),
+        ("a b c d e f g", "x y x y x y x", False, False),
+    ],
+)
+@pytest.mark.parametrize("own", [{}, {"name_place": name_place}])
+def test_exhaustion_is_a_repeated_action_or_a_semantic_loop(actions, places, repeated, loop, own):
+    steps = steps_of(actions, places, "This room is called the {}." if own else "You are in the {}.")
+    assert is_repeated(steps) == repeated
+    assert bool(find_loop(steps, **own)) == loop
+    assert (stop_reason(steps, None, TrialRules(exhausted_by_repeat=True), 99) == "exhausted") == repeated
+    assert (stop_reason(steps, None, TrialRules(exhausted_by_loop=True), 99, **own) == "exhausted") == loop
+    assert stop_reason(steps, None, TrialRules(), 99) is None
+    assert bool(describe_loops(steps, **own)) == (repeated or loop)
+
+
+def test_unread_answers_repeat_nothing():
+    nothing = Step("", "", State("", "", ""), 0, 0, understood=False, malformed=True)
+    assert not is_repeated([nothing, nothing])
+
+
+def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():
+    assert load_config().resolve_settings()["memory"]["reflections"] == {"size": 3, "improvements": []}
+    assert load_config(overrides=["memory.reflections.retrieved=9"]).hash() == load_config().hash()
+    improved = load_config(overrides=['memory.reflections.improvements=["novelty", "loops"]'])
+    assert improved.resolve_settings()["memory"]["reflections"] == {
+        "size": 3, "improvements": ["loops", "novelty"], "novelty_threshold": 0.85,
+    }  # fmt: skip
+    assert resolve_protocol(improved).id == "adapt/2 reflections.improvements=loops,novelty"
+    assert make_reflection_settings(improved).has("loops")
+    ended = load_config(overrides=["protocol.exhausted_by_loop=true"])
+    assert resolve_protocol(ended).id == "adapt/2 exhausted_by_loop=True"
+    with pytest.raises(ConfigError, match="improvements"):
+        load_config(overrides=['memory.reflections.improvements=["better"]'])
+
+
+def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_variant(rsso):  # noqa: F811
+    play = ("run", "--benchmark", "pddl", "--methods", "reflexion", "--tasks", "gripper", "--trials", "2")
+    fast = ("--set", "embedder.model=lexical")
+    assert rsso(*play, *fast, "--per-task", "3", "--out", "one")[0] == 0
+    plans = {each.variant: len(each.memories["reflections"]["plans"]) for each in Store(Path("one")).units()}
+    read = ("--set", 'memory.reflections.improvements=["retrieval"]', "--set", "memory.reflections.index=one")
+    code, _, err = rsso(*play, *fast, *read, "--per-task", "1", "--out", "two")
+    assert code == 0, err
+    (unit,) = Store(Path("two")).units()
+    others = sum(held for variant, held in plans.items() if variant != unit.variant)
+    shown = unit.trials[0].shown["plans_from_past_attempts"]
+    assert shown.count("(at another variant, of gripper)") == others > 0, "the other variants', and not its own"
+    assert unit.stream is None
+    again = ("run", *play[1:], *fast, *read, "--per-task", "1", "--out", "two", "--dry-run")
+    assert rsso(*again)[0] == 0, "a run is bound to what the index holds"
+    next(Path("one").glob("units/*/*/*.json")).unlink()
+    code, _, err = rsso(*again)
+    assert (code, "memory.reflections.index: there " in err) == (1, True) or code == 2, err
+    code, _, err = rsso(*play, *fast, *read[:3], "memory.reflections.index=three", "--out", "four")
+    assert (code, "three is no folder of a run with finished units" in " ".join(err.split())) == (2, True)

@@ -14,8 +14,7 @@ from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, walk
-from tests.memory.taught import FOUR, PLATEAU, taught
+from tests.memory.memory_cases import FOUR, PLATEAU, hash_embed, plain, skill_memory, taught, trajectory, walk
 
 # What the prompt gets.
 
@@ -24,12 +23,12 @@ def test_a_fresh_memory_is_absent_from_the_prompt():
     memory = skill_memory()
     assert memory.region == "skills"
     assert memory.preamble() == NOTHING
-    assert memory.recall([plain("room a")]) == NOTHING
+    assert memory.recall([plain("room a")], []) == NOTHING
 
 
 def test_the_region_lists_targets_with_numbered_instructions():
     memory = taught(PLATEAU)
-    recall = memory.recall([plain("room z"), plain("room a")])
+    recall = memory.recall([plain("room z"), plain("room a")], [])
     first, second = memory.library
     assert recall.text == (
         f"Subgoal 1: {first.target}\n  1. {first.instructions[0]}\n  2. wait\n"
@@ -43,24 +42,24 @@ def test_skills_come_by_nearness_of_their_start_and_at_most_three():
     memory = taught(FOUR)
     assert len(memory.library) == 4
     for skill in memory.library:
-        recall = memory.recall([skill.windows[0].states[0]])
+        recall = memory.recall([skill.windows[0].states[0]], [])
         assert recall.ids[0] == skill.id
         assert len(recall.ids) == 3
 
 
 def test_equally_near_skills_keep_the_order_of_the_library():
     memory = taught(FOUR, embed=lambda texts: np.ones((len(texts), 1)))
-    assert memory.recall([plain("anywhere")]).ids == tuple(skill.id for skill in memory.library[:3])
+    assert memory.recall([plain("anywhere")], []).ids == tuple(skill.id for skill in memory.library[:3])
 
 
 def test_a_skill_targeted_earlier_is_not_added_beyond_three():
     memory = taught(FOUR)
     start = memory.library[0].windows[0].states[0]
-    before = memory.recall([start])
+    before = memory.recall([start], [])
     left_out = next(skill for skill in memory.library if skill.id not in before.ids)
     use = {0: (left_out.target, (left_out.id,))}
     memory.learn(trajectory(["room x", "room y"], ["act y"], [0], 3, use))
-    assert memory.recall([start]) == before
+    assert memory.recall([start], []) == before
 
 
 # Use of skills, and feedback.
@@ -118,7 +117,7 @@ def test_without_the_flag_feedback_changes_nothing():
     used.learn(pursue(used, [0, 0]))
     for memory in (plainly, used):
         memory.learn(walk(PLATEAU, 4))
-    assert used.inspect_update().selected == plainly.inspect_update().selected
+    assert used.held.selected == plainly.held.selected
     assert used.snapshot()["feedback"] == []
 
 
@@ -156,10 +155,11 @@ def test_a_restored_memory_continues_byte_for_byte(settings, stop):
     second.restore(json.loads(stored))
     assert json.dumps(second.snapshot()) == stored
     for trial, text in enumerate(NOISY[stop:], start=stop + 1):
-        assert second.recall([plain("room a")]).ids == whole.recall([plain("room a")]).ids
+        assert second.recall([plain("room a")], []).ids == whole.recall([plain("room a")], []).ids
         assert {**second.learn(walk(text, trial))} == {**whole.learn(walk(text, trial))}
         assert [skill.id for skill in second.library] == [skill.id for skill in whole.library]
-        assert second.inspect_update() == whole.inspect_update()
+        for part in ("pieces", "candidates", "pool", "selected"):
+            assert getattr(second.held, part) == getattr(whole.held, part)
 
 
 def test_a_snapshot_holds_every_text_once():
@@ -184,7 +184,7 @@ from tests.memory.memory_cases import skill_memory, walk, plain
 from test_skill_memory import NOISY
 memory = skill_memory()
 counts = [memory.learn(walk(text, trial)) for trial, text in enumerate(NOISY, start=1)]
-print(json.dumps([counts, memory.snapshot(), memory.recall([plain("room c")]).text]))
+print(json.dumps([counts, memory.snapshot(), memory.recall([plain("room c")], []).text]))
 """
 
 
@@ -229,7 +229,7 @@ def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else(f
     steps = [Step("wait", "wait", replace(state, observation=f"{n}."), 5 * (n == 3), 0, True) for n in (1, 2, 3)]
     for trial in (1, 2):
         memory.learn(Trajectory(Variant("boil", 22), trial, "task", state, 0, tuple(steps), "budget"))
-    memory.recall([state])
+    memory.recall([state], [])
     described = [text for text in asked if "kitchen" in text]
     assert described
     assert all(text.startswith("In your inventory") == first for text in described)

@@ -29,7 +29,7 @@ def test_release_preset_reproduces_the_published_code(case):
     memory = skill_memory(SkillSettings.sso_release())
     for states, expected in zip(case["trajectories"], case["after_each"], strict=True):
         memory.learn(played(states))
-        found = memory.inspect_update()
+        found = memory.held
         assert [len(piece) for piece in found.pieces] == expected["pieces"]
         assert [bounds(item.spans) for item in found.candidates] == [item["windows"] for item in expected["candidates"]]
         for item, known in zip(found.candidates, expected["candidates"], strict=True):
@@ -51,10 +51,10 @@ def test_release_preset_reproduces_the_published_code(case):
 
 def test_the_paper_preset_finds_other_windows_on_the_same_trials():
     """The presets differ where they say they do: the paper's windows all end at a positive reward."""
-    memory = skill_memory(SkillSettings.sso_adapt_1())
+    memory = skill_memory(SkillSettings())
     for states in CASES[0]["trajectories"]:
         memory.learn(played(states))
-        found = memory.inspect_update()
+        found = memory.held
         for candidate in found.candidates:
             assert all(found.pieces[piece].rewards[end - 1] > 0 for piece, _, end in candidate.spans)
     assert found.candidates

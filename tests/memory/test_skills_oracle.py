@@ -66,7 +66,7 @@ def test_same_candidates_scores_sets_and_retrieval(preset, played, shared_words)
     for trial in played:
         memory.learn(trial)
         slow.learn(trial)
-        found = memory.inspect_update()
+        found = memory.held
         assert [(item.spans, item.state, item.action) for item in found.candidates] == slow.candidates
         assert [item.spans for item, _ in found.pool] == [entry[0] for entry in slow.pool]
         assert [score for _, score in found.pool] == pytest.approx([entry[3] for entry in slow.pool], abs=1e-6)

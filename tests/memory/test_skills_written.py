@@ -8,9 +8,8 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
-from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, trajectory, walk
-from tests.memory.taught import FOUR, PLATEAU, taught
+from rsso_dspy.memory.skills.cut import cut_trajectory, list_windows
+from tests.memory.memory_cases import FOUR, PLATEAU, Writer, hash_embed, plain, skill_memory, taught, trajectory, walk
 
 # What is written, and how often a language model is asked.
 
@@ -75,7 +74,7 @@ def test_the_words_go_one_action_past_the_reward_where_both_examples_do(trials, 
         replace(each, steps=tuple(replace(s, action=s.action.replace("act 0", "0")) for s in each.steps))
         for each in walks
     ]
-    for settings in (SkillSettings.adapt_2(), SkillSettings.sso_adapt_1()):
+    for settings in (SkillSettings.adapt_2(), SkillSettings()):
         writer = Writer()
         memory = skill_memory(settings, writer)
         for each in walks:
@@ -142,7 +141,7 @@ def test_each_distinct_text_is_embedded_once():
 
     memory = taught(FOUR, embed=embed)
     for _ in range(2):
-        memory.recall([plain("somewhere else")])
+        memory.recall([plain("somewhere else")], [])
     assert len(asked) == len(set(asked))
 
 
@@ -159,7 +158,7 @@ def test_an_embedder_that_answers_in_another_shape_is_named():
 @pytest.mark.parametrize("text", ["a", "a b c d e f", "a b c d+-5 e"])
 def test_a_trial_without_positive_reward_leaves_nothing(text):
     memory = taught(text)
-    assert memory.inspect_update().pieces == ()
+    assert memory.held.pieces == []
     assert memory.library == ()
 
 
@@ -198,7 +197,7 @@ def test_an_exact_repeat_is_evidence_for_the_paper_and_skipped_by_the_release():
     for skill in paper.library:
         assert [window.piece for window in skill.windows] == [0, 1]
         assert (skill.scores.state, skill.scores.action) == (2.0, 2.0)
-    assert release.inspect_update().candidates == ()
+    assert release.held.candidates == ()
     assert release.library == ()
 
 
@@ -208,6 +207,6 @@ def test_measures_that_never_vary_count_as_average_and_never_divide(settings):
     memory = skill_memory(settings, embed=lambda texts: np.ones((len(texts), 1)))
     memory.learn(walk("a b c d+10", 1))
     memory.learn(walk("e f g h+10", 2))
-    for _, scores in memory.inspect_update().selected:
+    for _, scores in memory.held.selected:
         assert (scores.reward, scores.state, scores.action) == (2.0, 2.0, 2.0)
     assert bool(memory.library) is settings.keep_when_constant

@@ -14,8 +14,7 @@ from rsso_dspy.optimize.action_advice import find_circles
 from rsso_dspy.optimize.feedback import RULES, build_feedback
 from rsso_dspy.optimize.feedback.goals import report_goal_progress
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.programs.modules import ROLE_OF
+from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from tests.optimize.test_feedback import PLAYED, actor, reflector, trial
 
 DOORS = [("open door", 0), ("close door", 0)]

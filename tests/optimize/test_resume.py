@@ -17,8 +17,7 @@ from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.programs.modules import ROLE_OF
+from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.records import Variant
 from tests.live import acting
 from tests.optimize.conftest import REQUESTS, TRAIN, VAL

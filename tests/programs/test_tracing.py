@@ -12,7 +12,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.modules import ROLE_OF
+from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.runtime import TrialRules
 from tests.live import FAST, REWARDED, WALK, Engine, acting, model, says, walks
 

@@ -1,4 +1,4 @@
-"""The constitution: rules, and the log of all edits.
+"""The constitution: rules, and the log of all edits. Rules are compared by their words.
 
     book = Constitution().with_lessons(lessons, task="boil", source="boil::3")
     book.text                               # as shown in a prompt
@@ -7,12 +7,25 @@
 Constitutions are immutable: every edit returns a new one.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from rsso_dspy.memory.constitution.rules import ALIKE, LASTING, NEARLY_ALL, Rule, compute_word_overlap, normalize_lesson
 from rsso_dspy.records import Category, Lesson
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+LASTING: tuple[Category, ...] = ("abstract", "error")
+"""Categories that outlive the episode."""
+
+_WORDS = re.compile(r"[^\W_]+")
+_FILLERS = frozenset(
+    _WORDS.findall("a an and are as at be by can do for from has in into is it its not of on or that the to was")
+)
+ALIKE = 0.5
+"""Share of a rule's words above which a merged rule counts as containing it."""
+NEARLY_ALL = 0.8
+"""Share above which two rules say the same."""
 
 SCHEMA = 1
 
@@ -20,6 +33,21 @@ HEADINGS: dict[Category, str] = {
     "abstract": "How this world works:",
     "error": "Mistakes that were made, and what to do instead:",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a constitution."""
+
+    id: str
+    """Letter of its category and a number that is never reused, e.g. ``A7``."""
+    lesson: Lesson
+    task: str = ""
+    """Task type it was learned on; empty for initial rules and for rules from several tasks."""
+    source: str = ""
+    """Key of the variant it was learned on, several joined by `` + ``; or the author of a handwritten rule."""
+    count: int = 1
+    """How often it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +162,11 @@ class Constitution:
         return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
 
     def dump(self) -> dict[str, Any]:
-        rules = [
-            {
-                "id": rule.id,
-                "category": rule.lesson.category,
-                "text": rule.lesson.text,
-                **({"solution": rule.lesson.solution} if rule.lesson.category == "error" else {}),
-                "task": rule.task,
-                "source": rule.source,
-                "count": rule.count,
-            }
-            for rule in self.rules
-        ]
+        rules = []
+        for rule in self.rules:
+            lesson, error = asdict(rule.lesson), rule.lesson.category == "error"
+            said = {key: value for key, value in lesson.items() if error or key != "solution"}
+            rules.append({"id": rule.id, **said, "task": rule.task, "source": rule.source, "count": rule.count})
         edits = [{key: value for key, value in asdict(edit).items() if value} for edit in self.edits]
         return {"schema": SCHEMA, "rules": rules, "edits": edits, "numbered": self.numbered}
 
@@ -156,19 +177,11 @@ class Constitution:
             Rule(
                 row["id"],
                 Lesson(row["category"], row["text"], row.get("solution", "")),
-                row.get("task", ""),
-                row.get("source", ""),
-                row.get("count", 1),
+                **{name: row[name] for name in ("task", "source", "count") if name in row},
             )
             for row in data["rules"]
         ]
-        edits = [
-            RuleEdit(
-                row["what"], row["id"], row.get("source", ""), row.get("text", ""), tuple(row.get("of", ())),
-                row.get("why", ""),
-            )
-            for row in data.get("edits", ())
-        ]  # fmt: skip
+        edits = [RuleEdit(**{"source": "", **row, "of": tuple(row.get("of", ()))}) for row in data.get("edits", ())]
         return cls(tuple(rules), tuple(edits), int(data.get("numbered", len(rules))))
 
 
@@ -196,3 +209,28 @@ def condense_rules(book: Constitution) -> list[Lesson]:
 
 def _make_rule_id(lesson: Lesson, number: int) -> str:
     return f"{lesson.category[0].upper()}{number}"
+
+
+def normalize_lesson(lesson: Lesson) -> str:
+    """Normalize a lesson without case and punctuation, to find duplicates."""
+    return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
+
+
+def compute_word_overlap(one: Lesson, other: Lesson) -> float:
+    """Return the share of one lesson's words that the other contains; 0 for different categories."""
+    ours, theirs = _extract_rule_words(one), _extract_rule_words(other)
+    if one.category != other.category or not ours:
+        return 0.0
+    return len(ours & theirs) / len(ours)
+
+
+def _extract_rule_words(lesson: Lesson) -> set[str]:
+    return {word for word in _WORDS.findall(lesson.line.lower()) if word not in _FILLERS}
+
+
+def select_category_examples(examples: str, categories: Sequence[Category]) -> str:
+    """Remove the rules of other categories from a writer's examples. Empty if no rules are left."""
+    left = examples
+    for category in (category for category in CATEGORIES if category not in categories):
+        left = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", left, flags=re.M)
+    return left if left == examples or re.search(r"^\w+ rules:$", left, re.M) else ""

@@ -14,13 +14,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.memory.constitution.constitution import Constitution
-from rsso_dspy.memory.constitution.rules import LASTING, clean_rule_text
+from rsso_dspy.memory import clean_text
+from rsso_dspy.memory.constitution.constitution import HEADINGS, LASTING, Constitution
 
 KIND = "rsso-dspy constitution"
 
@@ -48,15 +49,8 @@ class ConstitutionFile:
 
     def to_json(self) -> str:
         dumped = self.constitution.dump()
-        data = {
-            "kind": KIND,
-            "schema": SCHEMA,
-            "rules": dumped["rules"],
-            "numbered": dumped["numbered"],
-            "provenance": self.provenance,
-            "edits": dumped["edits"],
-            "examples": list(self.examples),
-        }
+        data = {"kind": KIND, "schema": SCHEMA, "rules": dumped["rules"], "numbered": dumped["numbered"]}
+        data |= {"provenance": self.provenance, "edits": dumped["edits"], "examples": list(self.examples)}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -124,30 +118,60 @@ def _check_rule(row: Any, number: int, path: Path) -> dict[str, Any]:
     where = f"{path}: rule {number}"
     if not isinstance(row, dict):
         raise UsageError(f"{where} must be an object with category and text")
-    if row.get("category") not in LASTING:
-        raise UsageError(f"{where} has category {row.get('category')!r}; expected {' or '.join(LASTING)}")
-    if not isinstance(row.get("text"), str) or not clean_rule_text(row["text"]):
-        raise UsageError(f"{where} has no text")
-    if row["category"] == "error" and not (isinstance(row.get("solution"), str) and clean_rule_text(row["solution"])):
-        raise UsageError(f"{where} has no solution; an error rule needs one")
-    if wrong := [key for key in ("task", "source") if not isinstance(row.get(key, ""), str)]:
-        raise UsageError(f"{where}: {wrong[0]} must be text")
-    name = row.get("id", "")
-    if name and not re.fullmatch(rf"{row['category'][0].upper()}\d{{1,9}}", str(name)):
-        raise UsageError(f"{where} has id {name!r}; expected {row['category'][0].upper()} and a number, or none")
-    if not isinstance(row.get("count", 1), int) or row.get("count", 1) < 1:
-        raise UsageError(f"{where} has count {row['count']!r}; expected a number from 1 up")
-    texts = {key: clean_rule_text(row[key]) for key in ("text", "solution") if key in row}
+    category, name, times = row.get("category"), row.get("id", ""), row.get("count", 1)
+    letter = str(category)[:1].upper()
+    texts = {key: clean_text(row[key]) for key in ("text", "solution") if isinstance(row.get(key), str)}
+    faults = {
+        f" has category {category!r}; expected {' or '.join(LASTING)}": category not in LASTING,
+        " has no text": not texts.get("text"),
+        " has no solution; an error rule needs one": category == "error" and not texts.get("solution"),
+        **{f": {key} must be text": not isinstance(row.get(key, ""), str) for key in ("task", "source")},
+        f" has id {name!r}; expected {letter} and a number, or none": name
+        and not re.fullmatch(rf"{re.escape(letter)}\d{{1,9}}", str(name)),
+        f" has count {times!r}; expected a number from 1 up": not isinstance(times, int) or times < 1,
+    }
+    if fault := next((fault for fault, found in faults.items() if found), ""):
+        raise UsageError(f"{where}{fault}")
     return {"source": BY_HAND, **row, **texts}
 
 
 def _assign_rule_ids(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]:
     """Give every rule an id; numbers up to `last` are taken."""
-    last = max([last, *(int(row["id"][1:]) for row in rows if row.get("id"))])
-    given = []
-    for row in rows:
-        if not row.get("id"):
-            last += 1
-            row = {**row, "id": f"{row['category'][0].upper()}{last}"}
-        given.append(row)
-    return given
+    numbers = count(max([last, *(int(row["id"][1:]) for row in rows if row.get("id"))]) + 1)
+    return [row if row.get("id") else {**row, "id": f"{row['category'][0].upper()}{next(numbers)}"} for row in rows]
+
+
+# A marked block in AGENTS.md, CLAUDE.md or another Markdown file, which says which variants its rules were learned on.
+
+BEGIN, END = "<!-- rsso-dspy constitution: begin -->", "<!-- rsso-dspy constitution: end -->"
+TITLE = "## Rules learned in play"
+
+_BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.S)
+
+
+def render_block(book: ConstitutionFile) -> str:
+    said = json.dumps(book.provenance, ensure_ascii=False, sort_keys=True).replace("-->", "--\\u003e")
+    lines = [BEGIN, TITLE, f"<!-- provenance: {said} -->"]
+    for category in LASTING:
+        if rules := book.constitution.select_rules(category):
+            lines += ["", f"### {HEADINGS[category]}", ""]
+            for rule in rules:
+                lines.append(f"- {_hide_marks(rule.lesson.text)}")
+                lines += [f"  Instead: {_hide_marks(rule.lesson.solution)}"] if category == "error" else []
+    return "\n".join([*lines, END, ""])
+
+
+def replace_block(text: str, block: str) -> str:
+    """The text with its block replaced, or with the block at its end. Raises `UsageError` for marks that do not
+    match."""
+    if text.count(BEGIN) > 1 or text.count(BEGIN) != text.count(END) or (BEGIN in text and not _BLOCK.search(text)):
+        raise UsageError(f"the marks {BEGIN} and {END} do not match; mend or remove them")
+    if BEGIN in text:
+        return _BLOCK.sub(lambda _: block, text)
+    return f"{text.rstrip()}\n\n{block}" if text.strip() else block
+
+
+def _hide_marks(text: str) -> str:
+    """One line in which no comment begins or ends."""
+    line = " ".join(text.split())
+    return re.sub(r"(--)(\\*)>", r"\1\2\\>", re.sub(r"<(\\*)!--", r"<\1\\!--", line))

@@ -1,12 +1,20 @@
 """The constitution memory: writing rules during a trial, and keeping them afterwards."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rsso_dspy.memory import NOTHING, Recall
-from rsso_dspy.memory.constitution.constitution import SCHEMA, Constitution
-from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING, Rule
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory import Memory, Recall, Services
+from rsso_dspy.memory.constitution.constitution import (
+    CATEGORIES,
+    LASTING,
+    SCHEMA,
+    Constitution,
+    Rule,
+    condense_rules,
+    select_category_examples,
+)
 from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
 
 
@@ -63,39 +71,73 @@ class PartialEpisode:
     """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
 
 
-Write = Callable[[PartialEpisode, Constitution], Sequence[Lesson] | None]
-"""Returns lessons of the newest part of an episode that a constitution lacks; None for a malformed answer. Errors
-pass through."""
-
-WriteCategory = Callable[[PartialEpisode, Constitution, Category], Sequence[Lesson] | None]
-"""The same for one category alone."""
-
-Summarize = Callable[[Constitution], Sequence[Lesson] | None]
-"""Returns the lasting rules in fewer words; None for a malformed answer. Errors pass through."""
-
-
 @dataclass(frozen=True, slots=True)
 class RuleWriter:
-    """A rule writer."""
+    """A rule writer. Errors of its callables pass through; None is a malformed answer."""
 
-    name: str
-    write: Write
-    summarize: Summarize
+    write: Callable[[PartialEpisode, Constitution, Sequence[Category]], Sequence[Lesson] | None]
+    """Returns lessons of these categories from the newest part of an episode, which a constitution lacks."""
+    summarize: Callable[[Constitution], Sequence[Lesson] | None]
+    """Returns the lasting rules in fewer words."""
     conditional: bool = False
-    """If true, called after every step and free to write nothing; otherwise called every `r_freq` steps."""
-    write_category: WriteCategory | None = None
-    """Asks for one category alone; needed by the setting ``separate``."""
+    """If true, called after every step, for all categories, and free to write nothing; otherwise every `r_freq`
+    steps."""
     given: Callable[[], Sequence[Lesson]] = tuple
     """Initial rules; requested when an episode begins without rules."""
 
 
-class ConstitutionMemory:
+WRITER = "constitution_writer"
+
+
+def require_examples(method: str, writing: str | None, examples: str, kept: Sequence[Category] = CATEGORIES) -> str:
+    """Return the examples that a writer of a kind is shown, empty unless it is neuro-symbolic. Raises `UsageError` if
+    such a writer has none with rules of the categories kept: it would be the neural one under another name."""
+    if writing != "neuro-symbolic":
+        return ""
+    if not select_category_examples(examples, kept):
+        raise UsageError(
+            f"{method}: its writer is shown rules that patterns drew from play, and there are no such examples with "
+            f"{' or '.join(kept) or 'any'} rules. Name a constitution file that holds some, --set "
+            "memory.constitution.examples=FILE (`rsso-dspy constitution build --writer symbolic -o FILE` writes one if "
+            "the benchmark has `lessons`), or take a neural writer"
+        )
+    return examples
+
+
+def make_rule_writer(services: Services, settings: ConstitutionSettings) -> RuleWriter | None:
+    """Who writes the constitution of the method; None when it only reads one."""
+    method, kept = services.method, settings.categories
+    if method.writing is None:
+        return None
+    if method.writing == "symbolic":
+        return RuleWriter(
+            lambda play, _known, _categories: services.environment.lessons(play.states, play.steps),
+            condense_rules,
+            conditional=True,
+            given=lambda: services.environment.rules_of_thumb,
+        )
+    examples = require_examples(method.name, method.writing, services.runtime.examples, kept)
+
+    def write(play: PartialEpisode, known: Constitution, categories: Sequence[Category]) -> Sequence[Lesson] | None:
+        seen = replace(play, render=services.renderer)
+        said = services.ask(WRITER, play=seen, known=known, examples=examples, categories=tuple(categories))
+        lessons: Sequence[Lesson] | None = said and said.lessons
+        return lessons
+
+    def summarize(known: Constitution) -> Sequence[Lesson] | None:
+        said = services.ask(WRITER, "shorten", known=known, categories=kept)
+        return (said and said.lessons) or None
+
+    return RuleWriter(write, summarize)
+
+
+class ConstitutionMemory(Memory):
     """Rules of three categories, written while the agent plays and read from the next step on (OmniReflect).
 
         memory = ConstitutionMemory(writer)
-        memory.preamble()                                   # an episode begins
-        memory.observe(variant, task, states, steps)         # after every step; maybe writes
-        memory.recall(states).text                          # the rules
+        memory.begin_trial(variant, task)                   # an episode begins
+        memory.observe(states, steps)                       # after every step; maybe writes
+        memory.recall(states, steps).text                   # the rules
         memory.learn(trajectory)                            # lasting rules stay, progress rules go
 
     Without a writer the constitution is read-only. Rules written in an interrupted episode, which is replayed, are
@@ -104,11 +146,17 @@ class ConstitutionMemory:
 
     region = "constitution"
 
+    @classmethod
+    def make(cls, services: Services) -> "ConstitutionMemory":
+        settings: ConstitutionSettings = services.runtime.constitution or ConstitutionSettings()
+        return cls(make_rule_writer(services, settings), settings)
+
     def __init__(self, writer: RuleWriter | None = None, settings: ConstitutionSettings | None = None):
         self.settings = settings or ConstitutionSettings()
         self._writer = writer
         self._kept = Constitution()
         self._book = Constitution()
+        self._variant, self._task = Variant("", 0), ""
         self._tasks = 0
         self._met = ""
         self._counts: dict[str, int] = {}
@@ -118,19 +166,19 @@ class ConstitutionMemory:
         """The current rules, including those of the current episode."""
         return self._book
 
-    def preamble(self) -> Recall:
+    def begin_trial(self, variant: Variant, task: str) -> None:
+        self._variant, self._task = variant, task
         self._book = self._kept
         self._counts = dict.fromkeys(("calls", "written", "again", "malformed", "merged", "dropped", "summaries"), 0)
         if self._writer and not self._book.rules:
             self._add_lessons(self._writer.given(), "", "written by hand")
-        return NOTHING
 
-    def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002 - rules hold in every state
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         return Recall(text=self._book.text, progress=self._book.progress)
 
-    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+    def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:
         if self._is_write_due(len(steps)):
-            self._write_rules(variant, task, states, steps)
+            self._write_rules(states, steps)
 
     def _is_write_due(self, steps: int) -> bool:
         writer = self._writer
@@ -138,17 +186,14 @@ class ConstitutionMemory:
             return False
         return writer.conditional or steps % self.settings.r_freq == 0
 
-    def _write_rules(
-        self,
-        variant: Variant,
-        task: str,
-        states: Sequence[State],
-        steps: Sequence[Step],
-        ended: Trajectory | None = None,
-    ) -> None:
-        writer = self._writer
+    def _write_rules(self, states: Sequence[State], steps: Sequence[Step], ended: Trajectory | None = None) -> None:
+        writer, variant = self._writer, self._variant
         assert writer is not None
-        answers = self._ask_writer(writer, PartialEpisode(variant, task, states, steps, ended))
+        play = PartialEpisode(variant, self._task, states, steps, ended)
+        due = self.settings.select_categories(ended=ended is not None)
+        parts = [due] if self.settings.prompts == "joint" or writer.conditional else [(category,) for category in due]
+        book = self._book
+        answers = [writer.write(play, book, part) for part in parts]
         self._counts["calls"] += 0 if writer.conditional else len(answers)
         self._counts["malformed"] += sum(said is None for said in answers)
         if all(said is None for said in answers):
@@ -156,13 +201,6 @@ class ConstitutionMemory:
         self._add_lessons([lesson for said in answers for lesson in said or ()], variant.task, variant.key)
         if self._exceeds_bounds():
             self._summarize(variant.key)
-
-    def _ask_writer(self, writer: RuleWriter, play: PartialEpisode) -> list[Sequence[Lesson] | None]:
-        """The answers of the writer: one, or under ``separate`` one per category, which all know the same rules."""
-        if self.settings.prompts == "joint" or writer.write_category is None:
-            return [writer.write(play, self._book)]
-        asked = self.settings.select_categories(ended=play.ended is not None)
-        return [writer.write_category(play, self._book, category) for category in asked]
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Write the lessons of the last step, drop progress rules, and summarize every `s_freq` tasks.
@@ -178,7 +216,7 @@ class ConstitutionMemory:
             due = tells_outcome or self._is_write_due(len(trajectory.steps))
             if trajectory.steps and self.settings.keeps_lasting_rules and due:
                 ended = trajectory if tells_outcome else None
-                self._write_rules(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps, ended)
+                self._write_rules(trajectory.states, trajectory.steps, ended)
             self._book = self._book.drop_categories(["progress"])
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
             self._tasks += new
@@ -197,6 +235,10 @@ class ConstitutionMemory:
         kept = {category for category in self.settings.categories if category != "progress"}
         self._kept = self._book = Constitution.load(data).drop_categories([c for c in CATEGORIES if c not in kept])
         self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> Sequence[Rule]:
+        return Constitution.load(snapshot).rules
 
     def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
         before = len(self._book.edits)

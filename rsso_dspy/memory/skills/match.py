@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import SkillCandidate, Span
-from rsso_dspy.memory.skills.text_index import Integers, TextIndex
+from rsso_dspy.memory.skills.retrieve import Integers, TextIndex
+from rsso_dspy.memory.skills.skill import SkillCandidate, SkillSettings, Span
 
 Partner = tuple[Span, int, int]
 """The best window of an earlier piece, its state similarity and its action similarity in billionths."""

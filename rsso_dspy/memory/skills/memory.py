@@ -1,33 +1,53 @@
-"""The skill memory: learning after a trial, retrieval before a step."""
+"""The skill memory: learning after a trial, retrieval before a step, and itself as JSON data.
+
+    schema, settings    version and settings of the memory
+    texts               every distinct observation, surroundings, inventory and action of the stored pieces
+    pieces              trial, offset, number of the trajectory; states as [observation, look, inventory] and actions as
+                        indices into ``texts``
+    built               pieces matched so far
+    similarities        count, sum and sum of squares of both similarities, in billionths
+    pool                one row per candidate, most used first: score, state and action similarity in billionths, then
+                        each window as piece, start, end
+    selected            the skill set, best first: score terms, then as in the pool without the score
+    skills              every skill ever verbalized, with its use; ``library`` lists those in use
+    feedback, answers   feedback events per trial; equivalence questions already answered
+
+Embeddings are recomputed on demand, so a restored memory continues byte for byte if ``embed`` maps equal texts to equal
+rows.
+"""
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import Any
 
-from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.memory.nearest import Embed
-from rsso_dspy.memory.skills import snapshot as archive
-from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.memory import BILLION, Embed, Memory, Recall, Services
+from rsso_dspy.memory.skills.cut import cut_trajectory, list_windows
 from rsso_dspy.memory.skills.match import PieceTexts, match_windows
-from rsso_dspy.memory.skills.memory_state import SkillMemoryState
-from rsso_dspy.memory.skills.retrieve import rank_by_similarity, render_fully, render_skills
-from rsso_dspy.memory.skills.score import score_candidates
+from rsso_dspy.memory.skills.retrieve import (
+    TextIndex,
+    find_pursued_skill,
+    get_embedding_text,
+    just_reached,
+    normalize_text,
+    rank_by_similarity,
+    render_skills,
+)
+from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments, score_candidates
 from rsso_dspy.memory.skills.select import search_skill_set
-from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import (
-    BILLION,
+    FREE,
     Piece,
     Skill,
     SkillCandidate,
     SkillScores,
+    SkillSettings,
     Span,
     Verbalization,
     Window,
 )
-from rsso_dspy.memory.skills.skill_usage import find_pursued_skill, just_reached
-from rsso_dspy.memory.skills.text_index import TextIndex, get_embedding_text, normalize_text
 from rsso_dspy.records import State, Step, Trajectory
 
 Verbalize = Callable[[Sequence[Window]], Verbalization | None]
@@ -36,22 +56,101 @@ Verbalize = Callable[[Sequence[Window]], Verbalization | None]
 Equivalent = Callable[[Skill, Sequence[Skill]], bool]
 """Returns whether a new skill equals one of the library (never empty). Errors pass through."""
 
+SCHEMA = 1
+
 Content = tuple[tuple[int, ...], ...]
 """The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """The result of the last update, for tests and reports."""
+@dataclass(slots=True)
+class SkillMemoryState:
+    """The state of a skill memory; empty when fresh."""
 
-    pieces: tuple[Piece, ...]
+    pieces: list[Piece] = field(default_factory=list)
     """All stored pieces; a span's ``piece`` is an index into them."""
-    candidates: tuple[SkillCandidate, ...]
+    candidates: tuple[SkillCandidate, ...] = ()
     """Pairs matched in the last update, in order. Not part of a snapshot."""
-    pool: tuple[tuple[SkillCandidate, float], ...]
-    """Candidates for the next update with their current scores, most used first."""
-    selected: tuple[tuple[SkillCandidate, SkillScores], ...]
-    """The skill set, best first; after verbalization and removal of equivalents it becomes the library."""
+    built: int = 0
+    """Number of leading pieces that need no matching."""
+    similarities: SimilarityMoments = field(
+        default_factory=lambda: SimilarityMoments(RunningMoments(), RunningMoments())
+    )
+    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
+    """Candidates for the next search with their scores in the last one, most used first."""
+    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
+    """The skill set, best first."""
+    skills: dict[str, Skill] = field(default_factory=dict)
+    """Every skill ever verbalized, by id, as of its last selection."""
+    library: list[str] = field(default_factory=list)
+    """Ids of the skills in use, best first."""
+    feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
+    """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
+    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    """Equivalence answers by ids: the new skill, then the library."""
+
+    def dump(self, settings: SkillSettings) -> dict[str, Any]:
+        texts: dict[str, int] = {}
+        pieces = [piece.dump(texts) for piece in self.pieces]
+        moments = self.similarities
+        return {
+            "schema": SCHEMA,
+            "settings": settings.dump(),
+            "texts": list(texts),
+            "pieces": pieces,
+            "built": self.built,
+            "similarities": {"state": list(astuple(moments.state)), "action": list(astuple(moments.action))},
+            "pool": [[score, *candidate.dump()] for candidate, score in self.pool],
+            "selected": [[asdict(scores), *candidate.dump()] for candidate, scores in self.selected],
+            "skills": [skill.dump() for skill in self.skills.values()],
+            "library": list(self.library),
+            "feedback": [[list(event) for event in trial] for trial in self.feedback],
+            "answers": [[list(question), answer] for question, answer in self.answers.items()],
+        }
+
+    @classmethod
+    def load(cls, data: dict[str, Any], settings: SkillSettings) -> "SkillMemoryState":
+        """Restore a memory. Raises ``RunMismatch`` for another schema or other settings."""
+        if data["schema"] != SCHEMA:
+            raise RunMismatch(
+                f"this skill memory has schema {data['schema']}, but this program reads schema {SCHEMA}; "
+                "restore it with the version of rsso-dspy that stored it"
+            )
+        now, then = asdict(settings), data["settings"]
+        if differing := [name for name in now if name not in FREE and then[name] != now[name]]:
+            changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
+            raise RunMismatch(
+                f"this skill memory has other settings: {changes}; restore these settings or start a new run"
+            )
+        pieces = [Piece.load(entry, data["texts"]) for entry in data["pieces"]]
+        moments = data["similarities"]
+        return cls(
+            pieces=pieces,
+            built=data["built"],
+            similarities=SimilarityMoments(RunningMoments(*moments["state"]), RunningMoments(*moments["action"])),
+            pool=[(SkillCandidate.load(row), score) for score, *row in data["pool"]],
+            selected=[(SkillCandidate.load(row), SkillScores(**scores)) for scores, *row in data["selected"]],
+            skills={entry["id"]: Skill.load(entry, pieces) for entry in data["skills"]},
+            library=list(data["library"]),
+            feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
+            answers={tuple(question): answer for question, answer in data["answers"]},
+        )
+
+
+def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
+    """Load a snapshot and its settings.
+
+    Raises `UsageError` naming ``where`` if it is damaged, `RunMismatch` if another version of this program made it.
+    """
+    try:
+        known = {entry.name for entry in fields(SkillSettings)}
+        if stored := [name for name in snapshot["settings"] if name not in known]:
+            raise RunMismatch(
+                f"{where} was made with settings unknown to this version ({', '.join(stored)}); update rsso-dspy"
+            )
+        settings = SkillSettings(**snapshot["settings"])
+        return SkillMemoryState.load(snapshot, settings), settings
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
 
 class SkillMemory(Memory):
@@ -59,39 +158,57 @@ class SkillMemory(Memory):
 
         memory = SkillMemory(embed, verbalize, equivalent)
         memory.learn(trajectory)              # after every trial; {"candidates": 42, "library": 3, ...}
-        memory.recall(states).text            # before every step: the three most similar skills
+        memory.recall(states, steps).text     # before every step: the three most similar skills
 
     The same inputs give the same bytes. Nothing is shared between instances, not even embeddings.
     """
 
-    region = "skills"
+    region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
+
+    @classmethod
+    def make(cls, services: Services) -> "SkillMemory":
+        def verbalize(examples: Sequence[Window]) -> Verbalization | None:
+            templates = services.environment.action_templates
+            said = services.ask("skill_verbalizer", examples=examples, action_templates=templates)
+            if said is not None and not said.steps:
+                services.reject("skill_verbalizer", said)
+            skill: Verbalization | None = said and said.skill
+            return skill
+
+        def judge_equivalence(new: Skill, library: Sequence[Skill]) -> bool:
+            numbered = "\n".join(f"{number}. {skill.describe()}" for number, skill in enumerate(library, start=1))
+            said = services.ask("skill_equivalence", library=numbered, new_skill=new.describe())
+            return said is not None and any(1 <= number <= len(library) for number in said.equivalent or ())
+
+        runtime = services.runtime
+        return cls(runtime.embed, verbalize, judge_equivalence, runtime.skills, services.complete)
 
     def __init__(
-        self, embed: Embed, verbalize: Verbalize, equivalent: Equivalent, settings: SkillSettings | None = None
+        self,
+        embed: Embed,
+        verbalize: Verbalize,
+        equivalent: Equivalent,
+        settings: SkillSettings | None = None,
+        fully: bool = False,
     ):
-        self.settings = settings or SkillSettings()
+        """With `fully`, skills are shown with names and initial situations, and not when they were just completed."""
+        self.settings, self._fully = settings or SkillSettings(), fully
         self._texts = TextIndex(embed)
         self._verbalize = verbalize
         self._equivalent = equivalent
-        self._held = SkillMemoryState()
-        self._candidates: tuple[SkillCandidate, ...] = ()
+        self.held = SkillMemoryState()
         self._piece_texts: dict[int, PieceTexts] = {}
 
     @property
     def library(self) -> tuple[Skill, ...]:
         """The skills in use, best first."""
-        return tuple(self._held.skills[name] for name in self._held.library)
+        return tuple(self.held.skills[name] for name in self.held.library)
 
-    def recall(self, states: Sequence[State]) -> Recall:
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
         """Return the ``retrieved`` skills most similar to the newest state; absent for an empty library."""
-        nearest = self.rank_skills(states[-1])[: self.settings.retrieved]
-        return render_skills([skill for skill, _ in nearest])
-
-    def recall_after(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
-        """Like `recall`, with names and initial situations, without skills that were just completed."""
-        reached = just_reached(steps, self._held.skills)
+        reached = just_reached(steps, self.held.skills) if self._fully else ()
         nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
-        return render_fully(nearest[: self.settings.retrieved])
+        return render_skills(nearest[: self.settings.retrieved], self._fully)
 
     def rank_skills(self, state: State) -> list[tuple[Skill, float]]:
         """Return all skills with their similarity to ``state``, -1 to 1, in the order of retrieval."""
@@ -99,10 +216,6 @@ class SkillMemory(Memory):
             (skill, similarity / BILLION)
             for skill, similarity in rank_by_similarity(self.library, state, self._texts, self.settings)
         ]
-
-    def inspect_update(self) -> Inspection:
-        held = self._held
-        return Inspection(tuple(held.pieces), self._candidates, tuple(held.pool), tuple(held.selected))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Store the trial; if it yields new candidates, select the skill set again and verbalize it.
@@ -114,37 +227,47 @@ class SkillMemory(Memory):
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         self._count_skill_use(trajectory, counts)
-        number = self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
+        number = self.held.pieces[-1].trajectory + 1 if self.held.pieces else 0
         new = cut_trajectory(trajectory, self.settings, number)
-        self._held.pieces.extend(new)
+        self.held.pieces.extend(new)
         candidates = self._match_new_pieces()
-        self._candidates = tuple(candidates)
+        self.held.candidates = tuple(candidates)
         counts |= {"pieces": len(new), "candidates": len(candidates)}
         if candidates:
             self._select_skill_set(candidates)
             self._build_library(counts)
-        held = self._held
+        held = self.held
         return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
 
     def snapshot(self) -> dict[str, Any]:
-        """Return JSON data without embeddings; see ``skills/snapshot.py`` for the layout."""
-        return archive.dump_snapshot(self._held, self.settings)
+        """Return JSON data without embeddings."""
+        return self.held.dump(self.settings)
 
     def restore(self, data: dict[str, Any]) -> None:
         """Replace the content of this memory by ``data``.
 
         Raises ``RunMismatch`` if it was stored under other settings.
         """
-        self._held = archive.load_snapshot(data, self.settings)
-        self._candidates = ()
+        self.held = SkillMemoryState.load(data, self.settings)
         self._piece_texts = {}
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> list[Skill]:
+        held, _ = parse_skill_snapshot(snapshot, "it")
+        return [held.skills[name] for name in held.library]
+
+    @classmethod
+    def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
+        """A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
+        most n / 8 of them; each costs three calls and one question whether it is known."""
+        return {"verbalizer": 4 * (sum(states) // 8) if alone or len(states) > 1 else 0}
 
     # After a trial: use, match, choose, write.
 
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         """Count shown and pursued skills, and store the return after the first step of each pursuit."""
         events: dict[str, tuple[float, bool]] = {}
-        skills = self._held.skills
+        skills = self.held.skills
         for index, step in enumerate(trajectory.steps):
             shown = [name for name in step.recalled if name in skills]
             counts["retrieved"] += bool(step.recalled)
@@ -155,8 +278,8 @@ class SkillMemory(Memory):
                 skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
                 events.setdefault(meant, self._compute_return([later.reward for later in trajectory.steps[index:]]))
         if self.settings.feedback:
-            self._held.feedback.append([(name, *event) for name, event in events.items()])
-            del self._held.feedback[: -self.settings.feedback_trials]
+            self.held.feedback.append([(name, *event) for name, event in events.items()])
+            del self.held.feedback[: -self.settings.feedback_trials]
 
     def _compute_return(self, rewards: Sequence[int]) -> tuple[float, bool]:
         """Return the discounted return in points from a step on, and whether any reward is positive."""
@@ -167,7 +290,7 @@ class SkillMemory(Memory):
 
     def _match_new_pieces(self) -> list[SkillCandidate]:
         """Match the new pieces with the earlier ones among the newest."""
-        held = self._held
+        held = self.held
         oldest = max(0, len(held.pieces) - self.settings.max_trajectories)
         todo = range(max(held.built, oldest + 1), len(held.pieces))
         held.built = len(held.pieces)
@@ -184,12 +307,11 @@ class SkillMemory(Memory):
 
     def _is_repeat(self, new: int) -> bool:
         """Return whether an earlier piece has the same state descriptions and actions."""
-        content = _get_piece_content(self._held.pieces[new])
-        return any(_get_piece_content(piece) == content for piece in self._held.pieces[:new])
+        return any(piece.content == self.held.pieces[new].content for piece in self.held.pieces[:new])
 
     def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
-            piece = self._held.pieces[index]
+            piece = self.held.pieces[index]
             described = [get_embedding_text(state, self.settings) for state in piece.states]
             both = self._texts.index_texts([*described, *piece.actions])
             states, actions = both[: len(piece)], both[len(piece) :]
@@ -197,7 +319,7 @@ class SkillMemory(Memory):
         return self._piece_texts[index]
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
-        held = self._held
+        held = self.held
         held.similarities.add_candidates(candidates)
         kept = [candidate for candidate in candidates if held.similarities.accepts_candidate(candidate, self.settings)]
         known: dict[Content, SkillCandidate] = {}
@@ -226,16 +348,16 @@ class SkillMemory(Memory):
     def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
         positions = {content: position for position, content in enumerate(pool)}
         events: dict[int, list[tuple[float, bool]]] = {}
-        for trial in self._held.feedback:
+        for trial in self.held.feedback:
             for name, gain, followed in trial:
-                content = self._get_window_content([window.span for window in self._held.skills[name].windows])
+                content = self._get_window_content([window.span for window in self.held.skills[name].windows])
                 if content in positions:
                     events.setdefault(positions[content], []).append((gain, followed))
         return events
 
     def _build_library(self, counts: dict[str, int]) -> None:
         """Build the library from the selected set: verbalize new skills and drop equivalent ones."""
-        held = self._held
+        held = self.held
         before = list(held.library)
         library: list[Skill] = []
         for candidate, scores in held.selected:
@@ -255,8 +377,8 @@ class SkillMemory(Memory):
         examples = self._get_windows(candidate.spans)
         told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
         name = _compute_skill_id(told)
-        if name in self._held.skills:
-            skill = replace(self._held.skills[name], windows=examples, scores=scores)
+        if name in self.held.skills:
+            skill = replace(self.held.skills[name], windows=examples, scores=scores)
         else:
             counts["verbalize_calls"] += 1
             words = self._verbalize(told)
@@ -264,16 +386,16 @@ class SkillMemory(Memory):
                 return None
             skill = Skill(name, words.summary, words.name, words.instructions, words.target, examples, scores)
             skill = replace(skill, beyond=len(told[0].actions) - len(examples[0].actions))
-        self._held.skills[name] = skill
+        self.held.skills[name] = skill
         return skill
 
     def _get_windows(self, spans: Sequence[Span]) -> tuple[Window, ...]:
-        return tuple(Window.from_span(span, self._held.pieces[span.piece]) for span in spans)
+        return tuple(Window.from_span(span, self.held.pieces[span.piece]) for span in spans)
 
     def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
         """The windows, with the next action where all pieces go on with the same one, which costs no points. The number
         of an option means nothing without its question."""
-        pieces = [self._held.pieces[span.piece] for span in spans]
+        pieces = [self.held.pieces[span.piece] for span in spans]
         if any(span.end >= len(piece) for span, piece in zip(spans, pieces, strict=True)):
             return self._get_windows(spans)
         following = {normalize_text(piece.actions[span.end]) for span, piece in zip(spans, pieces, strict=True)}
@@ -287,14 +409,10 @@ class SkillMemory(Memory):
         if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
             return True
         question = (new.id, *(skill.id for skill in library))
-        if question not in self._held.answers:
+        if question not in self.held.answers:
             counts["equivalent_calls"] += 1
-            self._held.answers[question] = bool(self._equivalent(new, tuple(library)))
-        return self._held.answers[question]
-
-
-def _get_piece_content(piece: Piece) -> tuple[str, ...]:
-    return (*(state.description for state in piece.states), *piece.actions)
+            self.held.answers[question] = bool(self._equivalent(new, tuple(library)))
+        return self.held.answers[question]
 
 
 def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:

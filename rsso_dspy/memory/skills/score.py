@@ -12,8 +12,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import BILLION, Piece, SkillCandidate, SkillScores
+from rsso_dspy.memory import BILLION
+from rsso_dspy.memory.skills.skill import Piece, SkillCandidate, SkillScores, SkillSettings
 
 Floats = NDArray[np.float64]
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import Piece
+from rsso_dspy.memory.skills.skill import Piece, SkillSettings
 from rsso_dspy.records import Trajectory
 
 

@@ -1,25 +1,37 @@
-"""The reflection memory: plans written after failed trials, kept first in, first out, read at the start of a trial."""
+"""Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3).
 
-from collections.abc import Callable, Mapping
+memory = ReflectionMemory(reflect)      # (trajectory, earlier plans) -> plan, or None for a malformed answer
+memory.learn(failed)                    # {"written": 1, ...}
+memory.preamble().text                  # "Attempt 1: ..."
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.memory.nearest import Embed
-from rsso_dspy.memory.reflections.long_term import Distill, LongTerm
-from rsso_dspy.memory.reflections.passing import (
+from rsso_dspy.memory import Embed, Memory, Recall, Services
+from rsso_dspy.memory.improvements import (
     MOST_PASSED_ON,
+    WIDE,
+    LongTerm,
     Neighbours,
     Reflection,
-    find_nearest,
+    ReflectionSettings,
+    compose_reflection,
     is_similar,
+    select_nearest,
     select_same_type,
 )
-from rsso_dspy.memory.reflections.settings import WIDE, ReflectionSettings
 from rsso_dspy.records import Trajectory, Variant
 
 Reflect = Callable[[Trajectory, tuple[str, ...]], str | None]
-"""Writes a plan from a failed trial and the plans held, oldest first; None for a malformed answer. Errors pass
-through."""
+"""Writes a plan from a failed trial and the plans held, oldest first; None for a malformed answer."""
+
+Distill = Callable[[LongTerm, str, Sequence[str]], tuple[Sequence[str], Sequence[str], str] | None]
+"""Distils plans of one task type into the long-term part: (long-term, task type, plans) -> (never, always, strategy of
+the type); None for a malformed answer."""
+
+DISTILLER = "reflection_distiller"
 
 
 class ReflectionMemory(Memory):
@@ -30,7 +42,34 @@ class ReflectionMemory(Memory):
     `embed`, hierarchical `distill`. Retrieval asks `neighbours` instead where there is an index.
     """
 
-    region = "plans_from_past_attempts"
+    region, asks, learns_from_success = "plans_from_past_attempts", ("reflector",), False
+
+    @classmethod
+    def make(cls, services: Services) -> "ReflectionMemory":
+        """With the improvements of the session, and hierarchical where the method names the module that distils."""
+        settings: ReflectionSettings = services.runtime.reflections or ReflectionSettings()
+        if DISTILLER in services.modules:
+            settings = replace(settings, improvements=settings.improvements | {"hierarchical"})
+
+        def reflect(trajectory: Trajectory, earlier: tuple[str, ...]) -> str | None:
+            said = services.ask(
+                "reflector",
+                task=trajectory.task,
+                earlier_plans="\n".join(earlier),
+                transcript=services.tell_transcript(trajectory),
+                outcome=services.tell_outcome(trajectory),
+                **services.list_reflection_fields(settings.improvements, trajectory),
+            )
+            return said and compose_reflection(said, trajectory)
+
+        def distill(
+            known: LongTerm, task_type: str, plans: Sequence[str]
+        ) -> tuple[Sequence[str], Sequence[str], str] | None:
+            said = services.ask(DISTILLER, **known.describe(task_type, plans))
+            return said and (said.never or (), said.always or (), said.strategy or "")
+
+        runtime = services.runtime
+        return cls(reflect, settings=settings, embed=runtime.embed, distill=distill, neighbours=runtime.neighbours)
 
     def __init__(
         self,
@@ -155,7 +194,8 @@ class ReflectionMemory(Memory):
                 near = self._neighbours(self._task, settings.retrieved, self._variant)
                 found += [each for each in near if each.variant != self._variant]
             elif self._embed is not None:
-                found += find_nearest(self._others, self._task, self._variant, settings.retrieved, self._embed)
+                newest_first = self._others[::-1]
+                found += select_nearest(newest_first, self._task, self._variant, settings.retrieved, self._embed)
         return list(dict.fromkeys(found))
 
     def snapshot(self) -> dict[str, Any]:
@@ -176,3 +216,11 @@ class ReflectionMemory(Memory):
         self._long_term = LongTerm.load(data["long_term"]) if "long_term" in data else LongTerm()
         self._failures = int(data.get("failures", 0))
         self._failed_on = str(data.get("failed_on", ""))
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> Sequence[Reflection]:
+        return [Reflection.load(entry) for entry in (*snapshot["plans"], *snapshot.get("carried", ()))]
+
+    @classmethod
+    def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:  # noqa: ARG003
+        return {"reflector": 1}
