@@ -26,7 +26,7 @@ from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.environments.benchmark import DEFAULT
 from rsso_dspy.experiment.protocols import interface_of
 from rsso_dspy.records import Usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 FILE = Path(forecasts.__file__).parent / "data" / "observed.json"
 

@@ -53,3 +53,16 @@ def record(
         trials_allowed=allowed,
         trials=tuple(results),
     )
+
+
+def save(store: Store, record: UnitRecord | TrainingRecord, begun: bool = False) -> Path:
+    """Write the log of a unit or training, in place of one that is there; `begun` as one that is to be played on."""
+    path = store.path_of(record)
+    path.unlink(missing_ok=True)
+    if begun and isinstance(record, UnitRecord):
+        record = replace(record, trials_allowed=99)
+    log = store.open_log(record)
+    log.add_head(record, stops=not begun)
+    for trial in record.trials:
+        log.add_trial(trial, record.memories, 1.0)
+    return path

@@ -25,7 +25,7 @@ from rsso_dspy.experiment.plan import NOTHING_PLAYED, Plan
 from rsso_dspy.pricing import PriceOf, compute_cost
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.records import UnitRecord, Usage, sum_usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Job, Training
 
 ENOUGH = 5
@@ -74,7 +74,7 @@ class ObservedUnit:
 
 def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
     """Load the finished units of the plan's arms from a run's folder; empty if there is no run."""
-    if not (store.folder / "run.json").exists():
+    if not store.exists:
         return []
     streams = {arm.name for arm in plan.streams}
     return [

@@ -20,7 +20,7 @@ from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.offline import create_offline_memory, parse_trajectories, serialize_inspection
 from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.records import Trajectory
-from rsso_dspy.store.record_files import find_unit
+from rsso_dspy.store.run_folder import find_unit
 
 WORDS = ("id", "name", "summary", "target", "instructions")
 

@@ -11,7 +11,7 @@ from rsso_dspy.config import Config
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.memory.nearest import find_nearest
 from rsso_dspy.memory.reflections import Neighbours, Reflection
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 
 def read_reflections(run: Path) -> list[Reflection]:

@@ -20,6 +20,7 @@ from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Part
 from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING
 from rsso_dspy.memory.reflections import LongTerm, ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
 from rsso_dspy.programs.memory_rows import MEMORY_ROWS, MemoryBuilder, MemoryRow
 from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold, Writing
@@ -59,7 +60,7 @@ class Roles:
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        with dspy.context(verbs=list_verbs(self.environment)):
+        with playing(verbs=list_verbs(self.environment)):
             prediction = self.ask("actor", action_templates=self.environment.action_templates, **regions)
         if prediction is None:
             return None

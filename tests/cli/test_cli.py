@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from rsso_dspy.environments.scienceworld.tasks import tasks
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.provider_formats import Said
 from tests.provider_server import provider
 from tests.records import record

@@ -13,7 +13,7 @@ from rsso_dspy.pricing import itemize_costs
 from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
 from rsso_dspy.report import parquet_export
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.records import record, trajectory
 
 PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')

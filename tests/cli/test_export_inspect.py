@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.records import record
 
 UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [20]]), ("melt", 4, [[5], [5]])]

@@ -9,7 +9,7 @@ from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.agents_md import BEGIN
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.records import Lesson
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.memory.taught import FOUR, taught
 from tests.records import record
 

@@ -14,8 +14,8 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.records import Source, Usage
 from rsso_dspy.store.manifest import Manifest, dump_config_toml, list_remote_addresses, load_invocations
 from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec, Shard
-from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.reproduce import list_changes
 from tests.records import record
 

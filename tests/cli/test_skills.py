@@ -11,7 +11,7 @@ from rsso_dspy.cli.app import app
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.memory.skills.library import load_library, read_library
 from rsso_dspy.records import Failure
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
 
 UNIT = "use-thermometer::412"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from rsso_dspy.lm.retrying_lm import RetryingLM
 
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.experiment.executor import FAILURES_TO_STOP
-from rsso_dspy.lm.retrying_lm import RetryingLM
 from rsso_dspy.records import UnitRecord
 from tests.provider_faults import FAULTS
 from tests.provider_formats import WIRES

@@ -21,7 +21,7 @@ from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.learning_curves import list_shown_skills
 from rsso_dspy.report.memory_entries import trace_entries
 from rsso_dspy.signatures import FlatActor, SkillActor
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.experiment.test_transfer import Killed, files, run_of
 from tests.live import Engine, model, says

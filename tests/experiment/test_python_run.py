@@ -14,7 +14,7 @@ from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso
 from tests.provider_server import completion, provider
 

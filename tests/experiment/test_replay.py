@@ -22,7 +22,7 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import children, until
 
 VARIANTS = "find-plant::229,find-living-thing::228"

@@ -19,8 +19,8 @@ from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Source, UnitRecord
 from rsso_dspy.store.memory_sources import describe
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import Shard
-from rsso_dspy.store.unit_store import Store
 from tests.experiment.test_transfer import files, play_in_two, run_of
 from tests.live import FAST, Recorder
 

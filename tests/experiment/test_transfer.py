@@ -18,7 +18,7 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.report.metrics import compute_training_metrics
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Training
 from tests.live import FAST
 

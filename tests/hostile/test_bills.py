@@ -15,7 +15,7 @@ from rsso_dspy.report.analysis import analyze_run
 from rsso_dspy.report.cost_report import describe_unreported_costs, serialize_cost_report
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
 from rsso_dspy.workflows.played_runs import collect_played
 from tests.cli.conftest import rsso

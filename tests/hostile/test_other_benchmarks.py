@@ -13,7 +13,7 @@ from rsso_dspy.environments.goals import Goal
 from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.records import record
 from tests.store.test_store import IDENTITY
 from tests.toy_package import installed

@@ -12,7 +12,7 @@ from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills.offline import create_offline_memory
 from rsso_dspy.store import unit_store as store_module
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.optimize.test_compiled import a_program
 from tests.records import record

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.records import Source, UnitRecord
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.records import record
 
 SKILLS = Source("skills", "file", "boil.json", "0123456789ab")

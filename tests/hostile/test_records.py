@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.records import TrainingRecord
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
 from tests.records import record
 

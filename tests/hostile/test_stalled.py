@@ -12,7 +12,7 @@ from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
 from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord, Usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
 from tests.records import record

@@ -21,6 +21,7 @@ from rsso_dspy.explorer.prompt_parser import parse_request
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.actor import first_line
 from tests.live import Engine, says
 
@@ -239,7 +240,7 @@ def test_the_error_is_the_one_that_dspy_raises(adapter):
 @pytest.mark.parametrize("signature", [signatures.WriteRules, signatures.SkillActor, signatures.Reflect])
 def test_prompts_are_those_of_dspy_and_under_complete_of_the_same_fields_in_fewer_words(adapter, signature, interface):
     regions = dict.fromkeys(signature.input_fields, "x")
-    with dspy.context(interface=interface):
+    with playing(interface=interface):
         ours, theirs = (kinds[adapter]().format(signature, [], regions) for kinds in (ADAPTERS, THEIRS))
     if interface == "sso" or signature is signatures.WriteRules:
         assert ours == theirs

@@ -22,7 +22,7 @@ from rsso_dspy.report.table_data import to_csv as as_csv
 from rsso_dspy.report.tables import build_methods_table, build_tables
 from rsso_dspy.report.terminal import print_renderable
 from rsso_dspy.report.terminal_report import render_analysis
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.records import record
 
 ARM = "rsso+compiled-with-gepa-on-four-tasks"

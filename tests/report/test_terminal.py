@@ -6,7 +6,7 @@ from rich.console import Console, Group
 
 from rsso_dspy.records import Failure, State
 from rsso_dspy.report.terminal import compute_needed_width, create_named_table, replace_controls
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.records import record
 

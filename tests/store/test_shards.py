@@ -10,8 +10,8 @@ from rsso_dspy.records import Usage
 from rsso_dspy.store.manifest import Invocation, Manifest
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import Shard
-from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.played_runs import collect_played
 from tests.records import record
 from tests.store.test_store import IDENTITY

@@ -6,7 +6,7 @@ import pytest
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import SCHEMA_VERSION, Usage, Variant
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
 from tests.records import record
 

@@ -24,6 +24,7 @@ from rsso_dspy.lm.adapters.field_values import convert_value, is_list_field, is_
 from rsso_dspy.lm.adapters.lenient import join_tool_call, repair_leniently
 from rsso_dspy.lm.adapters.list_values import is_json_list
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer, trim_answer
+from rsso_dspy.playing import get_playing
 from rsso_dspy.signatures.complete import speak_completely
 from rsso_dspy.signatures.fields import cache_by_words, remove_fields
 
@@ -50,12 +51,12 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
     def _call_preprocess(
         self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature], inputs: dict[str, Any]
     ) -> type[dspy.Signature]:
-        rollout, usual = dspy.settings.get("rollout"), getattr(lm, "kwargs", {}).get("temperature")
+        rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
         if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
-        if dspy.settings.get("interface") == "complete":
+        if get_playing().interface == "complete":
             processed = speak_completely(processed, absent)
         return remove_fields(processed, absent)
 
@@ -129,13 +130,13 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
                 )
                 return again if same else _report_repair(again)
             failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
-        verbs = dspy.settings.get("verbs") or frozenset()
+        verbs = get_playing().verbs
         joined = join_tool_call(signature, completion, verbs)
         repaired = repair_answer(signature, joined)
         if repaired is None:
             repaired = repair_leniently(signature, joined, verbs)
         if repaired is None:
-            if ledger := dspy.settings.get("ledger"):
+            if ledger := get_playing().ledger:
                 ledger.unread(completion)
             raise failure or AdapterParseError(type(self).__name__, signature, completion)
         return _report_repair(repaired)
@@ -243,7 +244,7 @@ class XMLAdapter(_TolerantAdapter, dspy.XMLAdapter):
 
 def _report_repair(fields: dict[str, Any]) -> dict[str, Any]:
     """Count a repaired answer in the ledger of this call, and return its fields."""
-    ledger = dspy.settings.get("ledger")
+    ledger = get_playing().ledger
     if ledger is not None:
         ledger.count_repaired()
     return fields

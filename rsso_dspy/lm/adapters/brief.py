@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.lm.adapters.field_values import is_text_field
+from rsso_dspy.playing import get_playing
 from rsso_dspy.signatures.complete import BRIEF
 
 INPUTS, OUTPUTS, FORM, OBJECTIVE = BRIEF
@@ -17,7 +18,7 @@ INPUTS, OUTPUTS, FORM, OBJECTIVE = BRIEF
 
 def can_be_brief(signature: type[dspy.Signature]) -> bool:
     """Return whether the form of a call with this signature can be described briefly."""
-    return dspy.settings.get("interface") == "complete" and all(
+    return get_playing().interface == "complete" and all(
         is_text_field(field) and not field.json_schema_extra.get("constraints") for field in signature.fields.values()
     )
 
