@@ -1,8 +1,21 @@
 """Records made by hand, for tests of what is computed from records."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.records import (
+    Failure,
+    State,
+    Step,
+    TrainingRecord,
+    Trajectory,
+    TrialResult,
+    UnitRecord,
+    Usage,
+    Variant,
+)
+from rsso_dspy.store.run_folder import Store
 
 STATE = State("Nothing happens.", "This room is called the hall. In it, you see: a lamp", "In your inventory, you see:")
 

@@ -11,7 +11,7 @@ from rsso_dspy.environments.scienceworld import gold_lengths
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
-from rsso_dspy.experiment.executor import Executor, discard_downstream_units, list_pending_jobs
+from rsso_dspy.experiment.executor import Executor, list_pending_jobs, void_downstream_units
 from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.shards import select_shard
@@ -33,7 +33,7 @@ MARKER = "axolotl-7f3a"
 
 def play(live, out: Path, methods, jobs: int = 1, tasks=TASKS, **runtime):
     with run_of(live, out, SETTINGS, methods, tasks, constitution=BOOK, **runtime) as (plan, store, player):
-        discard_downstream_units(plan, store)
+        void_downstream_units(plan, store)
         return Executor(player).run(plan, list_pending_jobs(plan, store), jobs)
 
 

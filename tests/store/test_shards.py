@@ -13,7 +13,7 @@ from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import Shard
 from rsso_dspy.workflows.played_runs import collect_played
-from tests.records import record
+from tests.records import record, save
 from tests.store.test_store import IDENTITY
 
 
@@ -48,7 +48,7 @@ def part(folder, *records, identity=IDENTITY, arms=None):
     store = Store(folder)
     store.open(identity, arms or {"sso": "1"})
     for each in records:
-        store.save(each)
+        save(store, each)
     return folder
 
 

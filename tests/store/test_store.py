@@ -8,7 +8,7 @@ from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import SCHEMA_VERSION, Usage, Variant
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
-from tests.records import record
+from tests.records import record, save
 
 IDENTITY = {"protocol": "sso-adapt/1", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
 
@@ -17,7 +17,7 @@ def test_a_unit_comes_back_as_it_was(tmp_path):
     store = Store(tmp_path / "run")
     store.open(IDENTITY)
     unit = record("rsso", "boil", 22, [[10, 40], None], at_reset=3)
-    store.save(unit)
+    save(store, unit)
     assert list(store.units()) == [unit]
     assert [path.name for path in (tmp_path / "run/units/rsso/boil").iterdir()] == ["22-s0.json"]
 
@@ -47,7 +47,7 @@ def test_a_folder_without_a_run_says_how_to_make_one(tmp_path):
 def test_a_damaged_unit_is_set_aside_and_counts_as_missing(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
+    path = save(store, record("rsso", "boil", 22, [[10]]))
     whole = path.read_text()
     path.write_text(whole[: len(whole) // 2])
     assert list(store.units()) == []
@@ -58,7 +58,7 @@ def test_a_damaged_unit_is_set_aside_and_counts_as_missing(tmp_path):
 def test_a_copy_under_the_name_of_another_unit_counts_as_neither(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
+    path = save(store, record("rsso", "boil", 22, [[10]]))
     copy = path.with_name("23-s0.json")
     copy.write_bytes(path.read_bytes())
     other = store.path_of(record("sso", "boil", 22, [[10]]))
@@ -66,20 +66,20 @@ def test_a_copy_under_the_name_of_another_unit_counts_as_neither(tmp_path):
     other.write_bytes(path.read_bytes())
     assert [unit.key for unit in store.units()] == ["boil::22"]
     assert set(store.set_aside) == {each.with_name(f"{each.name}.misplaced") for each in (copy, other)}
-    store.save_started(record("rsso", "boil", 24, [[10]]))
+    save(store, record("rsso", "boil", 24, [[10]]), begun=True)
     assert [begun.key for begun in store.load_begun()] == ["boil::24"]
 
 
 def test_a_unit_of_a_newer_version_is_set_aside_and_never_overwritten(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
+    path = save(store, record("rsso", "boil", 22, [[10]]))
     data = json.loads(path.read_text())
     data["schema"] = SCHEMA_VERSION + 1
     path.write_text(json.dumps(data))
     assert list(store.units()) == []
     assert store.set_aside == [path.with_name("22-s0.json.newer")]
-    store.save(record("rsso", "boil", 22, [[20]]))
+    save(store, record("rsso", "boil", 22, [[20]]))
     assert json.loads(store.set_aside[0].read_text()) == data
 
 
@@ -156,7 +156,7 @@ def test_what_a_killed_process_was_writing_keeps_nobody_out_and_is_removed(tmp_p
     assert store.check_identity(IDENTITY) == {}
     with store.lock():
         store.open(IDENTITY)
-    unit = store.save(record("rsso", "boil", 22, [[10]]))
+    unit = save(store, record("rsso", "boil", 22, [[10]]))
     for name in (".22-s0.json.12-34", ".notes"):
         unit.with_name(name).write_text('{"sche')
     with store.lock():
@@ -173,7 +173,7 @@ def test_a_file_is_no_folder(tmp_path):
 def test_a_read_only_look_changes_nothing(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
+    path = save(store, record("rsso", "boil", 22, [[10]]))
     path.write_text("{")
     store.read_only = True
     assert store.load(path) is None
@@ -183,7 +183,7 @@ def test_a_read_only_look_changes_nothing(tmp_path):
 def test_files_that_are_no_units_are_left_alone(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
+    path = save(store, record("rsso", "boil", 22, [[10]]))
     (path.parent / "notes.json").write_text("mine")
     assert len(list(store.units())) == 1
     assert (path.parent / "notes.json").read_text() == "mine"
@@ -204,14 +204,14 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch)
     store = Store(tmp_path)
     store.open(IDENTITY)
     before = record("rsso", "boil", 22, [[10]])
-    path = store.save(before)
+    path = save(store, before)
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        store.save(record("rsso", "boil", 22, [[99]]))
+        save(store, record("rsso", "boil", 22, [[99]]))
     assert list(store.units()) == [before]
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -220,7 +220,7 @@ def test_units_come_in_numeric_order(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
     for index in (100, 9, 22):
-        store.save(record("rsso", "boil", index, [[10]]))
+        save(store, record("rsso", "boil", index, [[10]]))
     assert [unit.variant.index for unit in store.units()] == [9, 22, 100]
 
 
@@ -229,7 +229,7 @@ def test_arms_keep_the_order_they_were_asked_for_also_when_more_are_added(tmp_pa
     store.open(IDENTITY, {"sso": "1", "rsso": "2"})
     store.open(IDENTITY, {"react": "3", "rsso": "2"})
     for arm in ("react", "rsso", "sso"):
-        store.save(record(arm, "boil", 22, [[10]]))
+        save(store, record(arm, "boil", 22, [[10]]))
     assert [unit.arm for unit in store.units()] == ["sso", "rsso", "react"]
 
 
