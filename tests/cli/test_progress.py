@@ -97,9 +97,9 @@ def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
     planned.store.open(planned.identity)
     first, second, third, *_ = planned.plan.units
     here = {"protocol": planned.plan.protocol}
-    planned.save(store, replace(unit(first, 30), **here))
-    planned.save(store, replace(unit(second), **here))
-    planned.save(store, replace(unit(third, 20), **here), begun=True)
+    save(planned.store, replace(unit(first, 30), **here))
+    save(planned.store, replace(unit(second), **here))
+    save(planned.store, replace(unit(third, 20), **here), begun=True)
     again = planned_run(tmp_path)
     with RunProgress(again.left, again) as watch:
         before = picture(watch)

@@ -17,6 +17,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from benchmarks.manners import ANSWERS, RESTATED, chat
+from rsso_dspy.playing import get_playing
 from tests.guards import house
 
 Data = dict[str, Any]

@@ -238,6 +238,6 @@ def test_a_record_without_the_new_fields_reads_and_one_of_the_embedded_model_has
         (file,) = (tmp_path / "run" / "units").rglob("*.json")
         assert {"sent", "answered"} <= json.loads(file.read_text())["trials"][0].keys()
         bare = replace(record, trials=tuple(replace(trial, sent={}, answered={}) for trial in record.trials))
-        run.save(store, bare)
+        save(run.store, bare)
         assert not {"sent", "answered"} & json.loads(file.read_text())["trials"][0].keys()
         assert run.store.load(file) == bare
