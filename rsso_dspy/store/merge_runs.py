@@ -4,6 +4,7 @@ rsso-dspy run ... --shard 2/8 --out runs/part-2
 rsso-dspy merge runs/part-* --out runs/whole
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -76,7 +77,8 @@ def _merge_logs(logs: Sequence[UnitLog]) -> bytes:
     ranked = sorted(logs, key=_rank_log, reverse=True)
     best = ranked[0]
     content = read_bytes(best.path)[: best.complete]
-    known, number = set(content.split(b"\n")), len(content)
+    lines = content.split(b"\n")
+    known = {hash_line(line) for line in lines} | {entry["lost"] for line in lines if (entry := _read_lost(line))}
     lost: list[str] = []
     for other in ranked[1:]:
         if other.is_finished and not other.has_error and not _is_same_record(best, other):
@@ -85,12 +87,22 @@ def _merge_logs(logs: Sequence[UnitLog]) -> bytes:
                 "them"
             )
         for line in _list_lost_calls(read_bytes(other.path)[: other.complete], known):
-            number += 1
-            lost.append(json.dumps({**line, "call": number, "parameters": {}, "messages": []}))
+            lost.append(
+                json.dumps({"call": 0, **line, "parameters": {}, "messages": []} | {"call": len(content) + len(lost)})
+            )
     if lost:
-        last = len(best.results)
-        lost.append(json.dumps({"void": last + 1, "why": "another part of the run played it too"}))
+        lost.append(json.dumps({"void": len(best.results) + 1, "why": "another part of the run played it too"}))
     return content + "".join(f"{line}\n" for line in lost).encode()
+
+
+def hash_line(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:16]
+
+
+def _read_lost(line: bytes) -> dict[str, str] | None:
+    """Return a line that an earlier merge added for a call of another part; None for any other."""
+    entry = parse_entry(line) if b'"lost"' in line else None
+    return entry if isinstance(entry, dict) and "lost" in entry else None
 
 
 def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
@@ -98,17 +110,17 @@ def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
     return log.is_finished and not log.has_error, log.is_finished, len(log.results)
 
 
-def _list_lost_calls(content: bytes, known: set[bytes]) -> Iterator[dict[str, object]]:
-    """Yield the lines of calls that are not known, each with its role."""
+def _list_lost_calls(content: bytes, known: set[str]) -> Iterator[dict[str, object]]:
+    """Yield the lines of calls that are not known, each with its role and a digest; they are known from then on."""
     heads: dict[int, dict[str, object]] = {}
     for line in content.split(b"\n"):
         entry = parse_entry(line) if line.startswith(b'{"call"') else None
         if isinstance(entry, dict):
-            heads.setdefault(entry["call"], entry)
-            if line not in known:
-                yield {
-                    name: heads[entry["call"]][name] for name in ("trial", "attempt", "step", "role", "model")
-                } | entry
+            head = heads.setdefault(entry["call"], entry)
+            if (digest := entry.get("lost") or hash_line(line)) not in known:
+                known.add(digest)
+                about = {name: head[name] for name in ("trial", "attempt", "step", "role", "model")}
+                yield about | entry | {"lost": digest}
 
 
 def _is_same_record(one: UnitLog, other: UnitLog) -> bool:

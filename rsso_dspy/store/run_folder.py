@@ -286,7 +286,7 @@ class Store:
                 yield path.parts[-3], log
 
     def _list_logs(self, kinds: Collection[str] = ("units", "trainings")) -> list[Path]:
-        arms = list(self.read_identity()[1]) if self.exists else []
+        arms = list(self.read_identity()[1])
         files = [path for kind in kinds for path in find_logs(self.folder / kind)]
         return sorted(files, key=lambda path: (path.parts[-4] == "units", *get_position(path, arms)))
 

@@ -152,7 +152,9 @@ class UnitLog(CallLines):
             record: JobRecord = form.validate_python({**head, "trials": self.results, "memories": self.memories})
         except (ValidationError, RecursionError) as error:
             raise DamagedFile(self.path, f"it is no record of a unit ({_shorten(error)})") from None
-        if [result.trial for result in record.trials] != list(range(1, len(record.trials) + 1)):
+        if [result.trial for result in record.trials] != list(range(1, len(self._lines) + 1)) or record.trials[
+            -1
+        ].trial != self._lines[-1]["trial"]:
             raise DamagedFile(self.path, "its trials are not numbered one by one")
         return record
 
