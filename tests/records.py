@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rsso_dspy.records import (
     Failure,
@@ -15,7 +16,8 @@ from rsso_dspy.records import (
     Usage,
     Variant,
 )
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import Store, find_logs
+from rsso_dspy.store.unit_log import UnitLog, dump_record
 
 STATE = State("Nothing happens.", "This room is called the hall. In it, you see: a lamp", "In your inventory, you see:")
 
@@ -79,3 +81,18 @@ def save(store: Store, record: UnitRecord | TrainingRecord, begun: bool = False)
     for trial in record.trials:
         log.add_trial(trial, record.memories, 1.0)
     return path
+
+
+def describe_logs(folder: Path) -> dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]]:
+    """What was played in a run's folder, by log: the record, and every call in order with its request and its answer.
+    Without what differs from one time to the next: seconds, and lines of trials that do not count."""
+    played = {}
+    for path in [*find_logs(folder / "trainings"), *find_logs(folder / "units")]:
+        log = UnitLog(path.read_bytes(), path=path, whole=True)
+        calls = [log.decode(lines) for lines in log.by_number.values()]
+        record = log.make_record()
+        asked = [
+            (*(getattr(call, name) for name in Place._fields), call.request, call.answer, call.error) for call in calls
+        ]
+        played[str(path.relative_to(folder))] = (dump_record(record) if record else {}, asked)
+    return played

@@ -21,8 +21,9 @@ from rsso_dspy.records import Source, UnitRecord
 from rsso_dspy.store.memory_sources import describe
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import Shard
-from tests.experiment.test_transfer import files, play_in_two, run_of
+from tests.experiment.test_transfer import play_in_two, run_of
 from tests.live import FAST, Recorder
+from tests.records import describe_logs
 
 TASKS = ["find-plant", "lifespan-longest-lived", "find-living-thing"]
 WRITERS = ["omnireflect-neural", "omnireflect-symbolic", "omnireflect-neuro-symbolic"]
@@ -140,7 +141,7 @@ def test_the_whole_log_of_a_stream_can_be_read(whole):
 
 def test_streams_replay_byte_for_byte_with_other_jobs(live, whole, tmp_path):
     play(live, tmp_path, WRITERS[:2], jobs=2)
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
@@ -148,7 +149,7 @@ def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
         Executor(player).run(plan, plan.units[:1], 1)
         play_in_two(player, store, lambda: player.run_job(plan, plan.units[1]), after=1)
         Executor(player).run(plan, list_pending_jobs(plan, store), 1)
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_what_followed_a_lost_unit_is_played_again(live, whole, tmp_path):
@@ -162,7 +163,7 @@ def test_what_followed_a_lost_unit_is_played_again(live, whole, tmp_path):
     ]
     kept = store.path_of(first).stat().st_mtime_ns
     play(live, tmp_path, WRITERS[1:2])
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
     assert store.path_of(first).stat().st_mtime_ns == kept
     assert len(store.read_abandoned()) == 1, "what the third unit cost the first time is noted"
 
@@ -185,7 +186,7 @@ def test_an_error_stops_its_stream_and_no_other(live, whole, tmp_path):
     dead = False
     again = play(live, tmp_path, ["react", WRITERS[0]], lm=lm)
     assert not again.errored
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_a_stream_over_other_variants_is_refused(whole):
