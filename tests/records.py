@@ -91,8 +91,6 @@ def describe_logs(folder: Path) -> dict[str, tuple[dict[str, Any], list[tuple[An
         log = UnitLog(path.read_bytes(), path=path, whole=True)
         calls = [log.decode(lines) for lines in log.by_number.values()]
         record = log.make_record()
-        asked = [
-            (*(getattr(call, name) for name in Place._fields), call.request, call.answer, call.error) for call in calls
-        ]
+        asked = [(call.trial, call.step, call.role, call.request, call.answer, call.error) for call in calls]
         played[str(path.relative_to(folder))] = (dump_record(record) if record else {}, asked)
     return played
