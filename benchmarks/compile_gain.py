@@ -19,7 +19,7 @@ from rsso_dspy.optimize.program_file import load
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
 from rsso_dspy.report.comparison import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 METHOD = "rsso"
 TASKS = (

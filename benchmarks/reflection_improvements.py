@@ -25,7 +25,7 @@ from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.comparison import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
 from rsso_dspy.report.statistical_tests import apply_holm_correction
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 ARMS = {"none": (), **{name: (name,) for name in IMPROVEMENTS}, "all": IMPROVEMENTS}
 REGION = "plans_from_past_attempts"

@@ -31,7 +31,7 @@ from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report import cells
 from rsso_dspy.report.page import PageSection, write_page
 from rsso_dspy.report.table_data import Sheet
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 TARGET = 2000.0
 """Milliseconds to the first paint."""

@@ -36,8 +36,8 @@ from rsso_dspy.explorer import Explorer
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.unit_store import Store
 
 TARGET = 5.0
 """Milliseconds of CPU time a step."""

@@ -24,6 +24,7 @@ from dspy.adapters.utils import annotation_allows_none, apply_output_field_defau
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ValidationError
 
+from rsso_dspy.playing import get_playing
 from rsso_dspy.signatures.complete import BRIEF, speak_completely
 from rsso_dspy.signatures.fields import cache_by_words, remove_fields
 
@@ -113,12 +114,12 @@ class ChatAdapter(dspy.ChatAdapter):
         )
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
-        rollout, usual = dspy.settings.get("rollout"), getattr(lm, "kwargs", {}).get("temperature")
+        rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
         if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
-        if dspy.settings.get("interface") == "complete":
+        if get_playing().interface == "complete":
             processed = speak_completely(processed, absent)
         return remove_fields(processed, absent)
 
@@ -145,7 +146,7 @@ class ChatAdapter(dspy.ChatAdapter):
         return super().format_demos(signature, present)
 
     def parse(self, signature: Signature, completion: str) -> Fields:
-        text, ledger = _trim_answer(completion), dspy.settings.get("ledger")
+        text, ledger = _trim_answer(completion), get_playing().ledger
         fields = self._parse_with_dspy(signature, text)
         read, failure = None, fields if isinstance(fields, AdapterParseError) else None
         if isinstance(fields, dict):
@@ -157,7 +158,7 @@ class ChatAdapter(dspy.ChatAdapter):
             if read is None:
                 failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
         if failure:
-            verbs = dspy.settings.get("verbs") or frozenset()
+            verbs = get_playing().verbs
             joined = _join_tool_call(signature, completion, verbs)
             read = repair_answer(signature, joined) or _repair_leniently(signature, joined, verbs)
         if read is None:
@@ -235,7 +236,7 @@ class XMLAdapter(ChatAdapter, dspy.XMLAdapter):
 
 
 def _can_be_brief(signature: Signature) -> bool:
-    return dspy.settings.get("interface") == "complete" and all(
+    return get_playing().interface == "complete" and all(
         _unwrap(field.annotation) is str and not field.json_schema_extra.get("constraints")
         for field in signature.fields.values()
     )

@@ -9,7 +9,7 @@ RssoError                       exit code 1
 │   ├── SplitError              a variant is not in the requested split
 │   └── RunMismatch             an output folder holds a run of another configuration
 ├── LimitReached                the run reached its spend limit
-├── NotRecorded                 recordings lack a request during a replay
+├── NotRecorded                 the log that answers during a replay lacks a request
 ├── FolderGone                  the output folder was moved, deleted or unmounted
 ├── EnvironmentFailure          the simulator's side
 │   ├── JavaMissing             no Java runtime can be started

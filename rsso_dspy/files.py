@@ -37,9 +37,9 @@ HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 HEAD = 4096
 """Number of bytes at the beginning of a file to search for a mark."""
 
-OWN_FOLDERS = ("units", "trainings", "started", "given", "recordings")
+OWN_FOLDERS = ("units", "trainings")
 OWN_FILES = ("run.json", ".lock")
-"""Files and folders that a run keeps in its folder, besides its journals (*.jsonl)."""
+"""Files and folders that a run keeps in its folder."""
 
 
 def get_cache_folder() -> Path:
@@ -146,7 +146,7 @@ def find_owning_run(path: Path) -> Path | None:
     whole = path.resolve()
     for folder in whole.parents:
         first, *rest = whole.relative_to(folder).parts
-        own = first in OWN_FOLDERS or (not rest and (first in OWN_FILES or first.endswith(".jsonl")))
+        own = first in OWN_FOLDERS or (not rest and first in OWN_FILES)
         if own and (folder / "run.json").is_file():
             return folder
     return None

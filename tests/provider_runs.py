@@ -21,7 +21,7 @@ from rsso_dspy.experiment.session import session
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.records import UnitRecord
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.live import FAST, says
 from tests.provider_formats import WIRES, Said
 from tests.provider_server import Answer, Provider, provider

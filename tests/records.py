@@ -1,8 +1,23 @@
 """Records made by hand, for tests of what is computed from records."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.records import (
+    Failure,
+    State,
+    Step,
+    TrainingRecord,
+    Trajectory,
+    TrialResult,
+    UnitRecord,
+    Usage,
+    Variant,
+)
+from rsso_dspy.store.run_folder import Store, find_logs
+from rsso_dspy.store.unit_log import UnitLog, dump_record
 
 STATE = State("Nothing happens.", "This room is called the hall. In it, you see: a lamp", "In your inventory, you see:")
 
@@ -53,3 +68,29 @@ def record(
         trials_allowed=allowed,
         trials=tuple(results),
     )
+
+
+def save(store: Store, record: UnitRecord | TrainingRecord, begun: bool = False) -> Path:
+    """Write the log of a unit or training, in place of one that is there; `begun` as one that is to be played on."""
+    path = store.path_of(record)
+    path.unlink(missing_ok=True)
+    if begun and isinstance(record, UnitRecord):
+        record = replace(record, trials_allowed=99)
+    log = store.open_log(record)
+    log.add_head(record, stops=not begun)
+    for trial in record.trials:
+        log.add_trial(trial, record.memories, 1.0)
+    return path
+
+
+def describe_logs(folder: Path) -> dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]]:
+    """What was played in a run's folder, by log: the record, and every call in order with its request and its answer.
+    Without what differs from one time to the next: seconds, and lines of trials that do not count."""
+    played = {}
+    for path in [*find_logs(folder / "trainings"), *find_logs(folder / "units")]:
+        log = UnitLog(path.read_bytes(), path=path, whole=True)
+        calls = [log.decode(lines) for lines in log.by_number.values()]
+        record = log.make_record()
+        asked = [(call.trial, call.step, call.role, call.request, call.answer, call.error) for call in calls]
+        played[str(path.relative_to(folder))] = (dump_record(record) if record else {}, asked)
+    return played

@@ -29,6 +29,7 @@ from rsso_dspy.adapter import (
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.explorer.prompt_parser import parse_request
 from rsso_dspy.lm import Backend
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.constitution_writer import list_lessons
 from tests.live import Engine, says
 
@@ -264,7 +265,7 @@ def ask(adapter, *answers):
         engine = Engine(lambda _, left=left: next(left))
         lm = dspy.LM("embedded/explorer", engine=engine, cache=False, num_retries=0)
         regions = dict.fromkeys(signatures.FlatActor.input_fields, "x")
-        with dspy.context(adapter=adapter, disable_history=True, ledger=ledger):
+        with dspy.context(adapter=adapter, disable_history=True), playing(ledger=ledger):
             try:
                 action = dspy.Predict(signatures.FlatActor)(lm=lm, **regions).action
             except AdapterParseError:
@@ -317,7 +318,7 @@ def test_the_error_is_the_one_that_dspy_raises(adapter):
 def test_prompts_are_those_of_dspy_and_under_complete_of_the_same_fields_in_fewer_words(adapter, name, interface):
     signature = getattr(signatures, name)
     regions = dict.fromkeys(signature.input_fields, "x")
-    with dspy.context(interface=interface):
+    with playing(interface=interface):
         ours, theirs = (kinds[adapter]().format(signature, [], regions) for kinds in (ADAPTERS, THEIRS))
     if interface == "sso" or name.startswith("Write"):  # brief where all fields are plain text
         assert ours == theirs

@@ -24,7 +24,6 @@ from rsso_dspy.cli.options import (
     ModelName,
     Overrides,
     ProtocolName,
-    Record,
     Replay,
     Seed,
     build_config,
@@ -116,7 +115,6 @@ def compile_program(
     seed: Seed = None,
     jobs: Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
-    record: Record = False,
     replay: Replay = None,
     dry_run: DryRun = False,
     model: ModelName = None,
@@ -141,7 +139,7 @@ def compile_program(
     from rsso_dspy.optimize.confirmable import describe_limits, describe_power
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.optimize.request import build_request, choose_optimizer
-    from rsso_dspy.optimize.rollout_cache import RolloutCache
+    from rsso_dspy.optimize.rollout_logs import RolloutLogs
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.programs.methods import get_method
 
@@ -171,7 +169,7 @@ def compile_program(
         teacher=teacher,
     )
     there = load_finished_compile(out, settings, wanted)
-    kept = 0 if there else RolloutCache.for_output(out).check_request(describe_request(settings, wanted))
+    kept = 0 if there else RolloutLogs.for_output(out).check_request(describe_request(settings, wanted))
     forecast = wanted.forecast(preset)
     most = _price_forecast(forecast, wanted, settings)
     print_plan(
@@ -197,7 +195,7 @@ def compile_program(
         print_plan(f"      {out} holds the result already: kept")
     if dry_run:
         return
-    compiled = there or _run_compile(wanted, base, jobs, out, settings, record)
+    compiled = there or _run_compile(wanted, base, jobs, out, settings)
     _print_outcome(compiled, out)
 
 
@@ -225,7 +223,7 @@ def _describe_cost(forecast: "Forecast", wanted: "CompileRequest", amount: float
 
 
 def _run_compile(
-    wanted: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config", record: bool
+    wanted: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config"
 ) -> "Compiled":
     from rsso_dspy.cli.progress import CompileProgress
     from rsso_dspy.experiment.events import EventStream
@@ -236,13 +234,13 @@ def _run_compile(
     with catch_interruptions() as ending, session(settings, jobs=jobs) as live:
         live.backend.check_connections()
         if "skills" in wanted.method.memories:
-            live.embedder.check(live.backend.recordings is not None)
+            live.embedder.check(live.backend.replay is not None)
         with CompileProgress(wanted.limits.rollouts) as watch:
             events = EventStream()
             watch.follow(events)
             try:
                 agent = base.agent() if base else Agent(wanted.method.name)
-                return compile_agent(agent, live, wanted, jobs, events, out, record)
+                return compile_agent(agent, live, wanted, jobs, events, out)
             except KeyboardInterrupt:
                 watch.print_line(
                     f"interrupted: {out} holds the best so far; repeat the command, no rollout is played twice"

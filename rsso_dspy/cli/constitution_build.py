@@ -45,7 +45,6 @@ def build(
     seed: options.Seed = None,
     max_cost: options.MaxCost = None,
     max_tokens: options.MaxTokens = None,
-    record: options.Record = False,
     replay: options.Replay = None,
     dry_run: options.DryRun = False,
     model: options.ModelName = None,
@@ -83,7 +82,7 @@ def build(
         check_new_file(out)
         print_build_plan(built, writer, calib, drawn.notes)
     if not dry_run:
-        book = finished or play_build(built, max_cost, max_tokens, record)
+        book = finished or play_build(built, max_cost, max_tokens)
         print_constitution(book)
         echo(describe_build_costs(book, settings))
         read = format_command("run", "--methods", "rsso", "--constitution", out)
@@ -114,9 +113,7 @@ def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes:
         print_plan(f"      {note}")
 
 
-def play_build(
-    built: "ConstitutionBuild", max_cost: float | None, max_tokens: int | None, record: bool = False
-) -> "ConstitutionFile":
+def play_build(built: "ConstitutionBuild", max_cost: float | None, max_tokens: int | None) -> "ConstitutionFile":
     """Play the pending episodes and write the file."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.experiment.events import EventStream
@@ -129,7 +126,7 @@ def play_build(
             events = EventStream()
             watch.follow(events)
             try:
-                return built.run(live, purse, events, record)
+                return built.run(live, purse, events)
             except LimitReached as reached:
                 watch.print_line(str(reached))
                 raise typer.Exit(1) from None

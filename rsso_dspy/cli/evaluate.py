@@ -18,7 +18,6 @@ from rsso_dspy.cli.options import (
     Overrides,
     PerTask,
     ProtocolName,
-    Record,
     Replay,
     Retry,
     Seed,
@@ -54,7 +53,6 @@ def evaluate_program(
         typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run."),
     ] = None,
     retry: Retry = None,
-    record: Record = False,
     replay: Replay = None,
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
@@ -108,7 +106,6 @@ def evaluate_program(
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
         retry_stalled=parse_retry(retry),
-        record=record,
         unconfirmed=unconfirmed,
     )
     plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens)

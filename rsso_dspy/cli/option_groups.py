@@ -13,7 +13,7 @@ GROUPS = {
         "methods tasks variants per-task trials protocol seed setting train-trials train-per-task "
         "benchmark skills constitution frozen programs unconfirmed calib method optimizer from roles"
     ),
-    "Who answers": "model base-url backend record replay teacher",
+    "Who answers": "model base-url backend replay teacher",
     "Limits": "max-cost max-tokens max-rollouts max-lm-calls max-idle compile-trials compile-steps demo-tokens",
     "How to play": "jobs seeds engine shard retry out dry-run",
     "Configuration": "config set",
@@ -92,11 +92,11 @@ def _complete_backends(incomplete: str) -> list[str]:
 
 def complete_units(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the units and trainings of the folder of a run, by the names of their files."""
-    from rsso_dspy.store.record_files import find_record_files
+    from rsso_dspy.store.run_folder import find_logs
 
     folder = Path(ctx.params.get("folder") or ctx.params.get("run") or "")
-    units = {f"{file.parent.name}::{file.stem.rpartition('-s')[0]}" for file in find_record_files(folder / "units")}
-    trainings = {file.parent.name for file in find_record_files(folder / "trainings")}
+    units = {f"{file.parent.name}::{file.stem.rpartition('-s')[0]}" for file in find_logs(folder / "units")}
+    trainings = {file.parent.name for file in find_logs(folder / "trainings")}
     return sorted(name for name in units | trainings if name.startswith(incomplete))
 
 

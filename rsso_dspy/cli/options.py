@@ -55,15 +55,11 @@ MaxCost = Annotated[
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, help="Token limit of the run (in and out), checked between steps.")
 ]
-Record = Annotated[
-    bool,
-    typer.Option("--record", help="Record every exchange with a model, compressed and without keys, for --replay."),
-]
 Replay = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Answer from the recordings in this folder instead of asking a model; only exact matches count.",
+        help="Answer from the logs in this folder instead of asking a model; only exact matches count.",
     ),
 ]
 Unconfirmed = Annotated[
@@ -120,7 +116,7 @@ def build_config(
 ) -> "Config":
     """Load the configuration and apply the command's options; an option that is None changes nothing.
 
-    With `replay`, recordings answer in place of the recorded backend, or of the named one.
+    With `replay`, logs answer in place of the backend that they were made with, or of the named one.
     """
     from rsso_dspy.config import RECORDED, format_override, load_config
 
@@ -129,9 +125,7 @@ def build_config(
     if replay is not None:
         backend = backend or RECORDED
         overrides = [*(overrides or ()), format_override(f'backends."{backend}".replay', str(replay))]
-        print_status(
-            f"replaying from the recordings in {replay}: no model is asked, and costs in the plan do not apply"
-        )
+        print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
     named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
     extra = [f"{key}={value}" for key, value in named.items() if value is not None]
     return load_config(file, [*of_model, *(overrides or []), *extra])

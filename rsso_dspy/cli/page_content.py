@@ -1,12 +1,11 @@
 """What stands on the page of a run: its views, the prompts of its compiled programs, the requests of its units."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-from rsso_dspy.cli.exchanges import load_exchanges
+from rsso_dspy.cli.calls import load_calls
 from rsso_dspy.cli.options import print_status
 from rsso_dspy.errors import NotInstalled, UsageError
 
@@ -14,18 +13,17 @@ if TYPE_CHECKING:
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.program_comparison import RoleDifference
     from rsso_dspy.pricing import PriceOf
-    from rsso_dspy.programs.agent import Agent
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import FigureSize, ReportFigure
-    from rsso_dspy.report.page import Exchanges, PageFigure, PageSection, PromptChange
+    from rsso_dspy.report.page import PageCalls, PageFigure, PageSection, PromptChange
     from rsso_dspy.store.pooled_runs import PooledRuns
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
 
 T = TypeVar("T")
 
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
-NO_PROGRAM = "the program that played is not in the folder of the run"
+NO_LOG = "its log is not in the folder of the run"
 
 
 def get_page_title(stores: "Sequence[Store]") -> str:
@@ -48,75 +46,49 @@ def build_sections(
                 picture.title, picture.alt, render_figure_svg(picture.figure, picture.name, themed=True)
             )
         candidates = [
-            drawing for store in stores for drawing in _build_per_program(store.folder, "candidates", _draw_candidates)
+            drawing for store in stores for drawing in _build_per_program(store, "candidates", _draw_candidates)
         ]
     except NotInstalled as error:
         print_status(f"the page has no figures: {error}")
-    listed = (each for store in stores for each in _build_per_program(store.folder, "prompts", _list_prompt_changes))
+    listed = (each for store in stores for each in _build_per_program(store, "prompts", _list_prompt_changes))
     changes = [change for each in listed for change in each]
     return build_page_sections(analysis, drawn, candidates, with_paper, changes)
 
 
-class RequestFinder:
-    """Finds what models were sent for a record: recorded, else rebuilt, for `left` steps in all."""
+class CallFinder:
+    """Finds the calls of a record's models, for `most_steps` steps in all."""
 
-    def __init__(self, pool: "PooledRuns", left: int):
-        from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
-
-        self.left = left
+    def __init__(self, pool: "PooledRuns", most_steps: int):
+        self.left = most_steps
         self._pool = pool
-        self._seconds = {store: store.read_seconds() for store in pool.stores}
-        self._rebuilders = {
-            store: RequestRebuilder.of(store, partial(_load_agents, store.folder)) for store in pool.stores
-        }
 
-    def find(self, record: "UnitRecord | TrainingRecord") -> "Exchanges":
-        """Return the exchanges of a record, without any why, and how long its trials took."""
-        from rsso_dspy.store.usage_ledger import get_job_key
+    def find(self, record: "UnitRecord | TrainingRecord") -> "PageCalls":
+        """Return the calls of a record, or why the page has none, and how long its trials took."""
+        from rsso_dspy.report.page import PageCalls
 
-        sources = dict(self._pool.find_sources(record))
-        seconds = {
-            number: took
-            for store, own in sources.items()
-            for (unit, number), took in self._seconds[store].items()
-            if unit == get_job_key(own)
-        }
-        return replace(self._find_exchanges(sources, record), seconds=seconds)
-
-    def _find_exchanges(
-        self, sources: "Mapping[Store, UnitRecord | TrainingRecord]", record: "UnitRecord | TrainingRecord"
-    ) -> "Exchanges":
-        from rsso_dspy.report.page import Exchanges
-
-        if found := next(filter(None, (load_exchanges(store, own) for store, own in sources.items())), None):
-            return Exchanges(found)
         steps = sum(len(played.steps) for played in record.trajectories)
-        if steps > self.left:
-            return Exchanges(why_not=TOO_MANY)
-        rebuilders = [(self._rebuilders[store], own) for store, own in sources.items()]
-        if made := next(filter(None, (rebuilder.rebuild(own) for rebuilder, own in rebuilders)), None):
+        for store, own in self._pool.find_sources(record):
+            log = store.load_log(store.path_of(own))
+            if log is None:
+                continue
+            if steps > self.left:
+                return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
             self.left -= steps
-            return Exchanges(made, rebuilt=True)
-        return Exchanges(why_not=next((each.why_not for each, _ in rebuilders if each.why_not), NO_PROGRAM))
+            return PageCalls(load_calls(store, own), seconds=log.seconds)
+        return PageCalls(why_not=NO_LOG)
 
 
-def _load_agents(folder: Path, name: str) -> "list[Agent]":
-    """Load a compiled program of a run by its name, and the candidate beside it."""
-    from rsso_dspy.optimize.program_file import load
-
-    compiled = load(folder / "given" / "programs" / f"{name}.json")
-    return [compiled.agent(), compiled.select_candidate().agent()]
-
-
-def _build_per_program(folder: Path, what: str, build: "Callable[[Path, Compiled], T]") -> "Iterator[T]":
+def _build_per_program(store: "Store", what: str, build: "Callable[[Path, Compiled], T]") -> "Iterator[T]":
     """Build something of each compiled program of a run; `what` of those for which that fails is not in the page."""
     from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.store.manifest import extract_given
 
-    for file in sorted((folder / "given" / "programs").glob("*.json")):
-        try:
-            yield build(file, load(file))
-        except UsageError as error:
-            print_status(f"not in the page: the {what} of {file} ({error})")
+    with TemporaryDirectory(prefix="rsso-dspy-") as folder:
+        for file in extract_given(store, Path(folder), "programs"):
+            try:
+                yield build(file, load(file))
+            except UsageError as error:
+                print_status(f"not in the page: the {what} of {file.name} ({error})")
 
 
 def _list_prompt_changes(file: Path, compiled: "Compiled") -> "list[PromptChange]":

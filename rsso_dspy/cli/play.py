@@ -15,7 +15,6 @@ from rsso_dspy.cli.program_files import describe_programs
 from rsso_dspy.cli.run_plan import describe_units_beside, print_run_plan
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import LimitReached
-from rsso_dspy.recordings import MOST_RECORDED
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from rsso_dspy.experiment.run import Run
     from rsso_dspy.experiment.spend_limit import SpendLimit
     from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.store.run_folder import Store
     from rsso_dspy.store.run_spec import RunSpec
-    from rsso_dspy.store.unit_store import Store
 
 
 def plan_and_play(
@@ -64,11 +63,6 @@ def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", engine: str
     print_report(planned.store, make_price_lookup(planned.config.prices))
     if beside := describe_units_beside(planned):
         print_status(beside)
-    if left_out := planned.store.trials_left_out():
-        print_status(
-            f"{format_plural(range(left_out), 'trial')} did not fit into {planned.store.recordings}, limited to "
-            f"{MOST_RECORDED >> 30} GiB: their units cannot be replayed. Record the rest as shards (--shard)"
-        )
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
@@ -87,7 +81,7 @@ def play_watched(
     with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
         live.backend.check_connections()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
-            live.embedder.check(live.backend.recordings is not None)
+            live.embedder.check(live.backend.replay is not None)
         with RunProgress(planned.left, planned, jobs) as watch:
             events = EventStream()
             watch.follow(events)

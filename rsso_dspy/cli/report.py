@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
-from rsso_dspy.cli.page_content import RequestFinder, build_sections, draw_run_figures, get_page_title
+from rsso_dspy.cli.page_content import CallFinder, build_sections, draw_run_figures, get_page_title
 from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
     from rsso_dspy.store.pooled_runs import PooledRuns
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
 
-MOST_REBUILT = 20_000
+MOST_STEPS = 20_000
 """Maximum number of steps whose requests a page rebuilds, at about a millisecond each."""
 
 
@@ -196,7 +196,7 @@ def write_html(
         describe_run(analysis),
         format_run_facts(analysis),
         get_benchmark().action_templates,
-        RequestFinder(pool, MOST_REBUILT).find,
+        CallFinder(pool, MOST_STEPS).find,
         write_headline(analysis),
     )
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")

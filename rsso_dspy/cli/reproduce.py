@@ -14,12 +14,14 @@ from rsso_dspy.cli.options import Jobs, MaxCost, Overrides, format_plural, print
 from rsso_dspy.cli.reproduce_file import print_file_command
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
-from rsso_dspy.recordings import MOST_UNPACKED, find_recordings
 
 if TYPE_CHECKING:
     from rsso_dspy.store.manifest import Invocation
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
     from rsso_dspy.workflows.run_comparison import RunComparison
+
+MOST_UNPACKED = 1 << 31
+"""Maximum size in bytes of what a zip file unpacks to."""
 
 SHOWN = 10
 """Maximum number of listed differences."""
@@ -36,8 +38,8 @@ def reproduce_run(
         bool,
         typer.Option(
             "--replay",
-            help="Replay the run's recordings (run --record) without asking a model. With --run, the new folder is "
-            "removed unless --out names it; RUN may be a zip file.",
+            help="Answer from the run's own logs without asking a model. With --run, the new folder is removed unless "
+            "--out names it; RUN may be a zip file.",
         ),
     ] = False,
     jobs: Jobs = 1,
@@ -46,8 +48,9 @@ def reproduce_run(
 ) -> None:
     """Print the shell command that made a run and what has changed since, or play the run again and compare.
 
-    A run keeps its arguments and copies of its input files, so nothing else is needed. On the embedded backend all
-    records come out equal byte for byte. The exit code is 1 if a record differs or is missing.
+    A run keeps its arguments and copies of its input files, so nothing else is needed; the printed command reads them
+    from the folder RUN-again.given. On the embedded backend all records come out equal byte for byte. The exit code is
+    1 if a record differs or is missing.
     """
     with ExitStack() as until_the_end:
         if play and replay and out is None:
@@ -62,7 +65,7 @@ def _reproduced(
     source: Path, out: Path | None, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
     """Print or play; return whether all played records are equal."""
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
 
     there = Path(os.path.realpath(source))
     target = out or there.with_name(f"{there.name}-again")
@@ -92,19 +95,15 @@ def _reproduce_folder(
     store: "Store", out: Path, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
     """Print or play the commands of one run; return whether its records are equal."""
-    from rsso_dspy.store.unit_store import Store
-    from rsso_dspy.workflows.reproduce import (
-        iterate_records,
-        list_changes,
-        list_unknown_methods,
-        recover_invocations,
-    )
+    from rsso_dspy.store.manifest import extract_given, load_invocations
+    from rsso_dspy.store.run_folder import Store
+    from rsso_dspy.workflows.reproduce import iterate_records, list_changes, list_unknown_methods
 
-    orders = recover_invocations(store, print_status)
+    orders = load_invocations(store)
+    if not orders:
+        raise UsageError(f"{store.folder} holds no command, so it cannot be reproduced")
     if out.resolve() == store.folder.resolve():
         raise UsageError(f"{out} is the original run; name another --out")
-    if replay:
-        find_recordings(store.folder)
     changed = list_changes(store, orders, replay)
     for change in changed:
         print_status(f"{'will' if change.certain else 'may'} differ: {change.what}")
@@ -118,7 +117,9 @@ def _reproduce_folder(
     for key in dict.fromkeys(key for order in orders for key in order.withheld if key not in given and not replay):
         print_status(f"{key} held a password or a query, which is not stored: add --set {key}=ADDRESS")
     answers: dict[str, str | list[str]] = {"--replay": str(store.folder)} if replay else {}
-    options = [{**order.to_options(store.folder, more), **answers, "--out": str(out)} for order in orders]
+    given_files = out.with_name(f"{out.name}.given")
+    extract_given(store, given_files)
+    options = [{**order.to_options(given_files, more), **answers, "--out": str(out)} for order in orders]
     if not play:
         for each in options:
             echo(_format_run_command(each))
@@ -131,7 +132,7 @@ def _reproduce_folder(
     if not replay and (addresses := _list_addresses(options)):
         print_status(f"requests go to {', '.join(addresses)}")
     again = Store(out, read_only=True)
-    before = sum(1 for _ in iterate_records(again)) if (out / "run.json").exists() else 0
+    before = sum(1 for _ in iterate_records(again)) if again.exists else 0
     for each in options:
         _play_command(each, jobs, max_cost)
     if before:

@@ -6,11 +6,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.calls import find_log_folder
 from rsso_dspy.cli.options import print_status
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.recordings import find_recordings
 
 
 def print_file_command(file: Path, replay: bool) -> None:
@@ -41,7 +41,7 @@ def print_file_command(file: Path, replay: bool) -> None:
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is damaged, or of another version ({type(error).__name__}: {error})") from None
     if replay:
-        find_recordings(file)
+        find_log_folder(file)
         lines[-1] += f" --replay {shlex.quote(str(file))}"
     for line in lines:
         echo(line)

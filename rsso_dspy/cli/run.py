@@ -69,7 +69,6 @@ def run_methods(
     unconfirmed: options.Unconfirmed = False,
     out: Annotated[Path, typer.Option(help="Folder of the run; repeat the command to resume.")] = Path("runs/run"),
     retry: options.Retry = None,
-    record: options.Record = False,
     replay: options.Replay = None,
     shard: Annotated[
         str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy merge` joins the parts.")
@@ -148,7 +147,6 @@ def run_methods(
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
         retry_stalled=parse_retry(retry),
-        record=record,
         unconfirmed=unconfirmed,
     )
     plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine)

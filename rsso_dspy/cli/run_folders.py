@@ -10,7 +10,7 @@ from rsso_dspy.cli.options import print_status
 
 if TYPE_CHECKING:
     from rsso_dspy.store.pooled_runs import PooledRuns
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
 
 Separate = Annotated[bool, typer.Option("--separate", help="Keep the arms of each folder apart, as ARM (DIR).")]
 
@@ -19,13 +19,11 @@ def print_left_out_files(store: "Store") -> None:
     """Print a line on stderr for every unreadable file."""
     for file in store.set_aside:
         print_status(f"{store.describe_quarantined(file)}: left out; the next run quarantines it")
-    for file, why in store.left_out.items():
-        print_status(f"{file} cannot be read ({why}): left out; the next run quarantines it")
 
 
 def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
     """Open the runs of these folders for reading. Raises what `Pool` raises."""
     from rsso_dspy.store.pooled_runs import PooledRuns
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
 
     return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)], separate)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
-from rsso_dspy.cli.exchanges import Shown, indent_text, load_exchanges
+from rsso_dspy.cli.calls import CallPrinter, indent_text, load_calls
 from rsso_dspy.cli.option_groups import complete_units
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
@@ -15,7 +15,7 @@ from rsso_dspy.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rsso_dspy.recordings import Exchange
+    from rsso_dspy.calls import Call
     from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord
 
 
@@ -35,13 +35,12 @@ def show_unit(
         bool,
         typer.Option(
             "--prompts",
-            help="Also show requests and answers if the run was recorded, otherwise the changing regions of "
-            "the prompt and the actor's answers.",
+            help="Also show every request and answer.",
         ),
     ] = False,
 ) -> None:
     """Print a unit step by step: actions, observations, rewards, and what each trial taught the memories."""
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_folder import Store
 
     store = Store(folder, read_only=True)
     played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
@@ -56,9 +55,9 @@ def show_unit(
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
-    tapes = load_exchanges(store, record) if prompts else {}
+    calls = load_calls(store, record) if prompts else {}
     for result in chosen:
-        _print_trial(record, result, prompts, tapes.get(result.trial, ()))
+        _print_trial(record, result, calls.get(result.trial, ()))
 
 
 def _print_unit_heading(record: "UnitRecord | TrainingRecord") -> None:
@@ -71,10 +70,8 @@ def _print_unit_heading(record: "UnitRecord | TrainingRecord") -> None:
         echo(record.trajectories[0].task.strip())
 
 
-def _print_trial(
-    record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool, exchanges: "Sequence[Exchange]"
-) -> None:
-    """Print one trial. Recorded exchanges replace the reconstructed prompts."""
+def _print_trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", calls: "Sequence[Call]") -> None:
+    """Print one trial, with these calls of models."""
     from rsso_dspy.records import UnitRecord
 
     echo()
@@ -99,24 +96,10 @@ def _print_trial(
         sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
         seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
         echo(f"{role}: answered by {', '.join(names)}; sent {sent}{seeds}", dim=True)
-    tape, prompts = Shown(exchanges), prompts and not exchanges
-    if prompts:
-        from rsso_dspy.environments.benchmark import get_benchmark
-        from rsso_dspy.regions import TEMPLATES
-
-        templates = result.shown.get(TEMPLATES, get_benchmark().action_templates)
-        echo(indent_text(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
-        for region in (name for name in result.shown if ":" not in name and "@" not in name and name != TEMPLATES):
-            echo(indent_text(f"[{region}]\n{result.shown[region]}"), fg="cyan")
+    printer = CallPrinter(calls)
     echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
-        if prompts:
-            for region in (name for name in result.shown if name.endswith(f"@{number}")):
-                echo(indent_text(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
-            shown = result.shown.get(f"skills:{','.join(step.recalled)}")
-            echo(indent_text(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
-            echo(indent_text(f"[said] {step.reasoning}"), dim=True)
-        tape.print_step(number, actor=True)
+        printer.print_step(number, actor=True)
         reward = f"  {step.reward:+d}" if step.reward else ""
         echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
         if step.subgoal:
@@ -126,7 +109,7 @@ def _print_trial(
         if step.unread:
             echo(indent_text(f"[unreadable] {step.unread}"), dim=True)
         echo(indent_text(step.state.observation))
-        tape.print_step(number, actor=False)
+        printer.print_step(number, actor=False)
     for role, texts in result.unread.items():
         for text in texts:
             echo(f"{role}, unreadable answer:", dim=True)

@@ -22,6 +22,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from rsso_dspy.bounds import MOST_TRIALS, shorten_text
+from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.config.models import (
     EMBEDDED,
     MINILM,
@@ -37,7 +38,6 @@ from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, P
 from rsso_dspy.config.template import render_config_template
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
 from rsso_dspy.files import parse_toml, read_toml
-from rsso_dspy.recordings import read_about
 
 __all__ = [
     "DEFAULT_FILE",
@@ -117,17 +117,16 @@ def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config
 def _name_recorded(data: dict[str, Any]) -> None:
     """Replace the backend `replay` by the recorded one, so that results carry its name and settings.
 
-    Raises `UsageError` if there are no recordings.
+    Raises `UsageError` if there is no log.
     """
     table = data["backends"].pop(RECORDED, None)
     if data.get("backend") != RECORDED:
         return
     folder = (table or {}).get("replay")
     if not isinstance(folder, str):
-        raise ConfigError(f'backend "{RECORDED}" needs recordings: add --replay DIR')
-    about = read_about(Path(folder))
-    data["backend"] = str(about["backend"])
-    data["backends"][data["backend"]] = {**about["settings"], "replay": folder}
+        raise ConfigError(f'backend "{RECORDED}" needs a log: add --replay DIR')
+    data["backend"], settings = read_replayed_backend(Path(folder))
+    data["backends"][data["backend"]] = {**settings, "replay": folder}
 
 
 def _check_simplification(config: Config, path: Path | None) -> None:

@@ -119,7 +119,7 @@ class BackendConfig(Section):
     """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json`).
     When absent: yes for a provider, no for a server on this machine, where it doubles the time."""
     replay: str | None = None
-    """Folder of a run played with --record, or of recordings, to answer in place of the models. Only exact matches
+    """Folder of a run whose logs answer in place of the models. Only exact matches
     count, and nothing is sent."""
     roles: dict[Role, RoleOverride] = Field(default_factory=dict)
     """Overrides per role."""

@@ -19,7 +19,7 @@ from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.store.memory_sources import describe, sources_of
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
@@ -51,17 +51,16 @@ def check_streams(plan: Plan, store: Store) -> None:
     for arm, units in plan.streams.items():
         wanted = {store.path_of(unit): unit.place for unit in units}
         order = units[0].place.rpartition(" of ")[2]
-        for folder in (store.folder, store.folder / "started"):
-            for path in sorted((folder / "units" / arm.name).glob("*/*.json")):
-                record = store.load(path)
-                here = wanted.get(store.folder / path.relative_to(folder))
-                if record is not None and (record.stream is None or record.stream.name != here):
-                    there = f"stream {record.stream.name}" if record.stream else "in none"
-                    raise RunMismatch(
-                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
-                        f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; use the same "
-                        "variants or another --out"
-                    )
+        for path in sorted((store.folder / "units" / arm.name).glob("*/*.jsonl")):
+            log = store.load_log(path)
+            record, here = log and log.make_record(), wanted.get(path)
+            if record is not None and (record.stream is None or record.stream.name != here):
+                there = f"stream {record.stream.name}" if record.stream else "in none"
+                raise RunMismatch(
+                    f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
+                    f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; use the same "
+                    "variants or another --out"
+                )
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:

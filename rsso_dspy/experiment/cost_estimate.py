@@ -16,7 +16,7 @@ import numpy as np
 from rsso_dspy.experiment.plan import NOTHING_PLAYED, Plan
 from rsso_dspy.pricing import PriceOf, compute_cost
 from rsso_dspy.records import Usage, sum_usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Job, Training
 
 ENOUGH = 5
@@ -59,7 +59,7 @@ class ObservedUnit:
 
 def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
     """Load the finished units of the plan's arms from a run's folder; empty if there is no run."""
-    if not (store.folder / "run.json").exists():
+    if not store.exists:
         return []
     streams = {arm.name for arm in plan.streams}
     return [

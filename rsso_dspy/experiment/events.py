@@ -4,14 +4,14 @@
     events.subscribe(TrialFinished, lambda event: print(event.work.key, event.result.trial))
     run.play(live, jobs=2, events=events)
 
-Subscribers are the ledger (`spend_limit.py`), the log (`run_log_writer.py`) and the terminal
-(`cli/progress.py`). Events are data that can be sent between processes; they hold no prompts except in records.
+Subscribers are the spend limit (`spend_limit.py`) and the terminal (`cli/progress.py`). Events are data that can be
+sent between processes; they hold no prompts except in records.
 """
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from rsso_dspy.environments.start_queue import StartProgress
@@ -34,10 +34,6 @@ class RunStarted(Event):
     """Keys of the pending work."""
     jobs: int
     engine: str
-    proxies: Mapping[str, str] = field(default_factory=dict)
-    """Address to its proxy."""
-    replay: str = ""
-    """Folder of the recordings that replace the models; empty if models are asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm.error_policy import lookup_recorded_policy
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.records import Failure, TrainingRecord, UnitRecord, sum_usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.records import Failure, TrainingRecord, UnitRecord
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Job, Training, Unit
 
 W = TypeVar("W", Unit, Training)
@@ -107,14 +107,10 @@ def list_pending_jobs(plan: Plan, store: Store, again: Collection[Job] = ()) -> 
     Work that errored before comes last of its kind, so it never blocks other work.
     """
     passed_over = _find_passed_over(plan, store)
-    finished = [
-        (unit, None if unit in again else store.load(store.path_of(unit)))
-        for unit in plan.units
-        if unit not in passed_over
-    ]
+    finished = [(unit, None if unit in again else store.load(unit)) for unit in plan.units if unit not in passed_over]
     units = [unit for unit in _add_downstream_units(plan, _select_unfinished(finished)) if unit not in passed_over]
     needed = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
-    trained = [(each, None if each in again else store.load_training(store.path_of(each))) for each in needed]
+    trained = [(each, None if each in again else store.load(each)) for each in needed]
     return [*_select_unfinished(trained), *units]
 
 
@@ -124,11 +120,10 @@ def _find_passed_over(plan: Plan, store: Store) -> set[Unit]:
     for stream in plan.streams.values():
         went_on = False
         for unit in reversed(stream):
-            record = store.load(store.path_of(unit))
+            record = store.load_begun_work(unit)
             if went_on and record is not None and record.is_refused:
                 found.add(unit)
-            finished = record is not None and not record.has_errors
-            went_on = went_on or finished or store.load(store.started_path(store.path_of(unit))) is not None
+            went_on = went_on or (record is not None and bool(record.trajectories))
     return found
 
 
@@ -142,21 +137,16 @@ def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
     return left
 
 
-def discard_downstream_units(plan: Plan, store: Store) -> None:
-    """Discard started units whose predecessor in the stream is unfinished, and store their cost as abandoned."""
+def void_downstream_units(plan: Plan, store: Store) -> None:
+    """Void the trials of units whose predecessor in the stream is unfinished."""
     passed_over = _find_passed_over(plan, store)
     for whole in plan.streams.values():
         stream = [unit for unit in whole if unit not in passed_over]
-        records = [store.load(store.path_of(unit)) for unit in stream]
+        records = [store.load(unit) for unit in stream]
         first = next((n for n, record in enumerate(records) if record is None or record.has_errors), len(stream))
-        for unit, record in list(zip(stream, records, strict=True))[first + 1 :]:
-            path = store.path_of(unit)
-            if record:  # it tells of all trials that are noted as begun
-                store.place.remove(store.started_path(path))
-            file = path if record else store.started_path(path)
-            played = record or store.load(file)
-            if played:
-                store.abandon_file(unit.arm.name, unit.key, file, sum_usage(played.trials))
+        for unit in stream[first + 1 :]:
+            if store.path_of(unit).exists():
+                store.open_log(unit).void(1, "the unit before it in the stream is played again")
 
 
 def _select_unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | None]]) -> list[W]:
@@ -210,7 +200,7 @@ class Executor:
                 if not running:
                     return waiting
                 done = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
-                self.player.store.place.check_exists()
+                self.player.store.check_exists()
                 for future in done:
                     each, record = running.pop(future), future.result()
                     self._count_failure(each, record, outcome)

@@ -21,7 +21,7 @@ from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.library import create_offline_memory, parse_trajectories, serialize_update
 from rsso_dspy.memory.skills.skill import Extraction, Pairs
 from rsso_dspy.records import Trajectory
-from rsso_dspy.store.record_files import find_unit
+from rsso_dspy.store.run_folder import find_unit
 
 WORDS = ("id", "name", "summary", "target", "instructions")
 

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
-from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.usage_ledger import get_job_key
+from rsso_dspy.store.run_folder import Store, get_job_key
 
 FEW = 5
 """Number of answers before a prediction."""
@@ -48,7 +47,7 @@ def assume_seconds(estimate: CostEstimate, write_rate: float, jobs: int = 1) -> 
 
 def measured(store: Store) -> Pace | None:
     """Measure the pace of a folder's trials; None if there are too few or their times are unknown."""
-    if not (store.folder / "run.json").exists():
+    if not store.exists:
         return None
     seconds = store.read_seconds()
     calls, total = 0, 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from rsso_dspy.config import Config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.memory.improvements import Neighbours, Reflection, select_nearest
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 
 def read_reflections(run: Path) -> list[Reflection]:

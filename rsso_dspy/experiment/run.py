@@ -26,10 +26,10 @@ from rsso_dspy.experiment.executor import (
     Executor,
     RunOutcome,
     announced,
-    discard_downstream_units,
     fingerprint_programs,
     list_pending_jobs,
     open_thread_engine,
+    void_downstream_units,
 )
 from rsso_dspy.experiment.forecast import Forecast
 from rsso_dspy.experiment.guards import check_readers
@@ -37,24 +37,21 @@ from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memorie
 from rsso_dspy.experiment.plan import Plan, plan_held_out
 from rsso_dspy.experiment.protocols import check_action_choice, resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.run_log_writer import write_log
 from rsso_dspy.experiment.run_programs import NO_PROGRAMS, Programs, check_programs, make_agents
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.shards import select_shard
 from rsso_dspy.experiment.skill_libraries import load_initial_skills
 from rsso_dspy.experiment.spend_limit import SpendLimit
-from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
-from rsso_dspy.experiment.tapes import about_of
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.experiment.stalled_trials import list_stalled_jobs, void_stalled_trials
+from rsso_dspy.experiment.unit_runner import UnitRunner, open_source
 from rsso_dspy.files import check_output_path
-from rsso_dspy.lm import Backend, list_backend_proxies
-from rsso_dspy.lm.recording import check_recordable
+from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.manifest import Manifest
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job
 
 
@@ -77,8 +74,6 @@ class Run:
     """Shard ``i/n``; empty for the whole run."""
     retry_stalled: bool = False
     """Whether to play units with a stalled trial again."""
-    record: bool = False
-    """Whether to record every exchange with a model; always true for a run that was recorded so far."""
 
     @property
     def units_beside(self) -> int:
@@ -100,7 +95,7 @@ class Run:
 
     def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
         """Return all finished units and trainings, including errored ones."""
-        if (self.store.folder / "run.json").exists():
+        if self.store.exists:
             yield from self.store.units()
             yield from self.store.trainings()
 
@@ -115,7 +110,7 @@ class Run:
         """
         models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
         purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), self.models_in_use)
-        purse.add_earlier_usage(self.store.read_spending() if (self.store.folder / "run.json").exists() else ())
+        purse.add_earlier_usage(self.store.read_spending() if self.store.exists else ())
         return purse
 
     def execute(
@@ -135,27 +130,23 @@ class Run:
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
         with self.store.lock():
-            self.store.open(self.identity, fingerprint_programs(self.programs), self.shard)
-            self.given.save(self.store.folder, self.store.place.write)
-            if self.record:
-                check_recordable(live.backend.users_lm)
-                self.store.open_recordings(about_of(self.config))
+            arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
+            self.store.open(self.identity, arms, self.shard, planned, **self.given.add_to(self.store))
             if self.retry_stalled:
-                discard_stalled_trials(self.plan, self.store)
-            discard_downstream_units(self.plan, self.store)
+                void_stalled_trials(self.plan, self.store)
+            void_downstream_units(self.plan, self.store)
             left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
             stream = EventStream()
-            origin, records = make_provenance(self.config), self.store.recorded
-            player = UnitRunner(live, self.store, self.programs, origin, self.carried, stream, records)
-            write_log(self.store, stream)
+            player = UnitRunner(
+                live, self.store, self.programs, make_provenance(self.config), self.carried, stream, open_source(live)
+            )
             if events:
                 stream.subscribe(Event, events.emit, required=True)
             purse.follow(stream)
             stream.subscribe(RunLimited, lambda _: player.stop.set(), required=True)
             live.starts.told = lambda starting: stream.emit(SimulatorsStarting(starting))
             keys = tuple(work.key for work in left)
-            ways, answers = list_backend_proxies(self.config), self.config.active_backend.replay or ""
-            with announced(stream, RunStarted(keys, jobs, engine_name, ways, answers)) as ended:
+            with announced(stream, RunStarted(keys, jobs, engine_name)) as ended:
                 if left and purse.exceeded_limit:
                     raise LimitReached(_describe_limit(purse))
                 try:
@@ -206,10 +197,10 @@ def plan_run(
     check_streams(plan, store)
     again = list_stalled_jobs(plan, store) if spec.retry_stalled else []
     left = list_pending_jobs(plan, store, again)
-    begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()}
+    begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
     played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
     given, shard, retry = Manifest.from_run_spec(config, spec), str(spec.shard or ""), spec.retry_stalled
-    return Run(config, plan, agents, store, kept, bound_to, left, played, given, shard, retry, spec.record)
+    return Run(config, plan, agents, store, kept, bound_to, left, played, given, shard, retry)
 
 
 def _describe_limit(purse: SpendLimit) -> str:

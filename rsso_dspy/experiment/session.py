@@ -33,8 +33,10 @@ from rsso_dspy.experiment.protocols import (
 )
 from rsso_dspy.experiment.reflection_index import open_reflection_index
 from rsso_dspy.lm import Backend
+from rsso_dspy.lm.logged_lm import Listening
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.contenders import EntrySettings
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.role_calls import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
@@ -65,15 +67,16 @@ class Session:
         Uses only the session's models, the backend's format, and no DSPy history. Open a trace inside if needed, as
         DSPy's optimizers do.
         """
-        alone = {"lm": None, "session_models_only": True, "disable_history": True, "trace": None}
-        with dspy.context(**alone, adapter=self.backend.adapter), self.runtime.activate():
+        alone = {"lm": None, "disable_history": True, "trace": None}
+        adapter = Listening(self.backend.adapter)
+        with dspy.context(**alone, adapter=adapter), playing(session_models_only=True), self.runtime.activate():
             yield
 
     @contextmanager
     def activate_for_user(self) -> Iterator[Runtime]:
         """Activate the runtime for a user's own calls: DSPy's configured model and adapter take precedence, an open
         trace is written, and `inspect_history` works."""
-        adapter = dspy.settings.adapter or self.backend.adapter
+        adapter = Listening(dspy.settings.adapter or self.backend.adapter)
         with dspy.context(trace=find_callers_trace(), adapter=adapter), self.runtime.activate() as runtime:
             yield runtime
 
@@ -188,7 +191,7 @@ def open_default_session() -> Iterator[Runtime]:
     """
     with _opening:
         if not _default:
-            with dspy.context(session_models_only=True):
+            with playing(session_models_only=True):
                 _default.append(make_session(load_config(), os.cpu_count() or 1))
             atexit.register(_default[0].runtime.environments.close)
     if (users_lm := find_users_lm()) is not None:

@@ -30,7 +30,7 @@ from rsso_dspy.memory.skills.retrieve import find_pursued_skill
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.memory_sources import sources_of
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 LIBRARY = make_json_kind("skill library", KIND)
 

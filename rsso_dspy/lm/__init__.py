@@ -23,11 +23,9 @@ from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
-from rsso_dspy.lm.recording import OfflineLM
+from rsso_dspy.lm.logged_lm import LoggedLM
 from rsso_dspy.lm.request_limits import import_litellm
 from rsso_dspy.lm.retry import RequestRetrier
-from rsso_dspy.lm.retrying_lm import RetryingLM
-from rsso_dspy.recordings import Recordings
 
 CONNECT_SECONDS = 5.0
 """Seconds that an endpoint may take to accept a connection."""
@@ -61,8 +59,8 @@ class Backend:
     ):
         self.config = config
         self.users_lm = users_lm
-        self.recordings = Recordings.of(Path(config.replay)) if config.replay else None
-        """Recordings that answer instead of the models; None when models are called."""
+        self.replay = Path(config.replay) if config.replay else None
+        """Folder whose log answers instead of the models; None when models are called."""
         self.patience = RequestRetrier(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy(*self.addresses.values())
@@ -88,7 +86,7 @@ class Backend:
     @property
     def addresses(self) -> dict[Role, str]:
         """Address of each role's requests: the configured one, or the provider's own. The embedded model has none, and
-        no role has one when recordings answer."""
+        no role has one when a log answers."""
         if self.config.replay:
             return {}
         settings = {role: self.config.resolve_role(role) for role in self.models if self.models[role] != EMBEDDED}
@@ -108,7 +106,7 @@ class Backend:
 
     def check_connections(self) -> None:
         """Raise `BackendUnreachable` if an endpoint of the configuration accepts no connection."""
-        if self.recordings:
+        if self.replay:
             return
         for role in ("actor", *self.config.roles):
             settings = self.config.resolve_role(role)
@@ -136,7 +134,7 @@ class Backend:
         providers but not servers on this machine; `ask_again` of the configuration overrides that."""
         if self.config.ask_again is not None:
             return self.config.ask_again
-        own = self.config.resolve_role(role)  # where recordings answer too, as when they were made
+        own = self.config.resolve_role(role)  # where a log answers too, as when they were made
         return own.model == EMBEDDED or not is_local(own.base_url or resolve_provider_address(own.model or ""))
 
     def is_stochastic(self, role: Role, temperature: float | None = None) -> bool:
@@ -163,13 +161,14 @@ class Backend:
                 raise ConfigError(f"model {settings.model!r}: the only embedded model is {EMBEDDED}")
             from rsso_dspy.explorer import Explorer
 
-            return OfflineLM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
-        known = settings.model_copy(update={"base_url": settings.base_url or "recorded"} if self.recordings else {})
+            unhurried = RequestRetrier(0, 0.0, self.patience.stopped)
+            return LoggedLM(settings.model, unhurried, engine=Explorer(seed=rollout), cache=False, **options)
+        known = settings.model_copy(update={"base_url": settings.base_url or "recorded"} if self.replay else {})
         options |= {**build_decoding_options(role, known, self.config.seed), "cache": False}
-        options |= {"replays": True} if self.recordings else self._way_to(role, settings)
+        options |= {"replays": True} if self.replay else self._way_to(role, settings)
         try:
             seeds = rollout if self.config.seed else None
-            return RetryingLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.asks_again(role), **options)
+            return LoggedLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.asks_again(role), **options)
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "

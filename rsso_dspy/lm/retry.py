@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-import dspy
 from dspy.utils.exceptions import LMError, LMRateLimitError
 
 from rsso_dspy.errors import Stopped
 from rsso_dspy.lm.error_policy import lookup_policy
+from rsso_dspy.playing import get_playing
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class RequestRetrier:
                 wait = self.wait_after(error, attempt)
                 throttled = isinstance(error, LMRateLimitError)
                 self._release_permit(throttled=wait if throttled else None)
-                ledger = dspy.settings.get("ledger")
+                ledger = get_playing().ledger
                 if ledger is not None and isinstance(error, LMError):
                     ledger.count_failure(type(error).__name__)
                 if wait is None:

@@ -21,7 +21,6 @@ from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, StopReq
 from rsso_dspy.experiment.plan import check_writers
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import Session
-from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compiled import Compiled
@@ -29,9 +28,8 @@ from rsso_dspy.optimize.outcome import build_compiled, make_compile_identity
 from rsso_dspy.optimize.phases import play_phases
 from rsso_dspy.optimize.program_file import derive_program_name, load
 from rsso_dspy.optimize.program_schema import check_stock_modules
-from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request, choose_optimizer
-from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import list_open_predictors
 from rsso_dspy.optimize.teacher import choose_teacher, open_lead
@@ -94,15 +92,13 @@ def compile_agent(
     jobs: int = 1,
     events: EventStream | None = None,
     out: Path | None = None,
-    record: bool = False,
 ) -> Compiled:
-    """Compile a program and, if `out` is given, write it there. With `record`, keep every exchange with a model beside
-    it, in ``FILE.recordings``.
+    """Compile a program and, if `out` is given, write it there.
 
     Candidates race on the val variants. The best one and the program to improve are played on the confirm variants, and
     `improved` says whether that confirmed it. A spent budget ends the search with the best so far. So do Ctrl-C and a
-    failing backend: then `out` is written and the error is raised. With `out`, rollouts are kept beside it until the
-    compile has finished: cut short and called again, it plays none of them twice. Raises what `Session.check_models`,
+    failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged beside it: cut short
+    and called again, it plays none of them twice. Raises what `Session.check_models`,
     `check_writers` and `check_stock_modules` raise.
     """
     events = events or EventStream()
@@ -110,13 +106,22 @@ def compile_agent(
     live.check_models([agent])
     check_writers([agent.method], live.config)
     check_stock_modules(agent)
-    shelf, tapes = None, None
     if out is not None:
         check_writable(out)
-        shelf = RolloutCache.for_output(out)
-        recordings = recordings_beside(out, shelf.begun, live, record)
-        shelf.open_for_request(describe_request(live.config, wanted))
-        tapes = RecordedCompile(recordings, shelf.place, live.backend.recordings)
+    logs = RolloutLogs.for_output(out, live.backend.replay) if out else RolloutLogs(source=live.backend.replay)
+    with logs.open_for_request(describe_request(live.config, wanted)):
+        return _compile_logged(agent, live, wanted, jobs, events, out, logs)
+
+
+def _compile_logged(
+    agent: Agent,
+    live: Session,
+    wanted: CompileRequest,
+    jobs: int,
+    events: EventStream,
+    out: Path | None,
+    logs: RolloutLogs,
+) -> Compiled:
     calibration, teacher = wanted.calibration, wanted.teacher
     rollouts = Rollouts(
         live,
@@ -127,9 +132,8 @@ def compile_agent(
         wanted.limits,
         events,
         list_open_predictors(wanted.tuned, live.backend.deaf_roles),
-        shelf,
+        logs,
         wanted.max_idle,
-        tapes,
         calibration.seeds,
         wanted.reserved,
         open_lead(teacher, calibration, live, wanted.method.scaffold) if teacher else None,
@@ -145,12 +149,10 @@ def compile_agent(
     if isinstance(rollouts.error, FolderGone):
         raise rollouts.error
     compiled = build_compiled(agent, live, wanted, rollouts)
-    if shelf is not None:
-        shelf.place.check_exists()
+    if logs.store is not None:
+        logs.store.check_exists()
     if out is not None and not (rollouts.ended_by in CUT_SHORT and _is_better_saved(out, compiled)):
         compiled.save(out)
-    if shelf is not None and rollouts.ended_by not in CUT_SHORT:
-        shelf.remove_folder()
     if rollouts.ended_by == "interrupted":
         raise KeyboardInterrupt
     if rollouts.error is not None:

@@ -18,7 +18,7 @@ from rsso_dspy.errors import FolderGone, Stopped
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.spend_limit import SpendLimit
 from rsso_dspy.optimize.candidates import CompileEnding, CompileLimits
-from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.records import Usage
 
 
@@ -34,7 +34,7 @@ class CompileAccount:
         live: Session,
         limits: CompileLimits,
         reserved: int,
-        shelf: RolloutCache | None,
+        logs: RolloutLogs,
         teacher_models: Mapping[str, str],
     ):
         self.limits = limits
@@ -48,7 +48,7 @@ class CompileAccount:
         """Requests sent, answered or not."""
         self.usage: dict[str, Usage] = {}
         """Usage of all answers by role, the proposer's included."""
-        self.abandoned: dict[str, Usage] = shelf.sum_abandoned_usage() if shelf else {}
+        self.abandoned: dict[str, Usage] = logs.sum_abandoned_usage()
         """Cost of earlier attempts at this compile that is in no rollout, by role: rollouts that were cut short, and
         proposals."""
         self.search_end: str | None = None
@@ -56,7 +56,7 @@ class CompileAccount:
         self.ended_by: CompileEnding | None = None
         self.error: BaseException | None = None
         """What went wrong, when `ended_by` is "error"."""
-        self._shelf = shelf
+        self.logs = logs
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
         models: dict[str, str] = {**dict(live.backend.models.items()), **teacher_models}
@@ -111,21 +111,15 @@ class CompileAccount:
 
     def check_folder(self) -> None:
         """End the compile when the folder of its rollouts is gone."""
-        if self._shelf:
+        if self.logs.store:
             try:
-                self._shelf.place.check_exists()
+                self.logs.store.check_exists()
             except FolderGone as error:
                 self.stop_compile("error", error)
 
     def record_usage(self, role: str, usage: Usage) -> None:
-        """Add what an answer cost to the compile's account. Raises `CompileStopped` when it cannot be noted."""
+        """Add what an answer cost to the compile's account."""
         self._add_usage(role, usage)
-        if self._shelf:
-            try:
-                self._shelf.append_usage(role, usage)
-            except (OSError, FolderGone) as error:
-                self.stop_compile("error", error)
-                raise CompileStopped from error
 
     def _add_usage(self, role: str, usage: Usage) -> None:
         with self._lock:

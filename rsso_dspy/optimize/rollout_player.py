@@ -13,7 +13,7 @@ from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.compile_account import CompileAccount
 from rsso_dspy.optimize.goal_recording import GoalRecordingEnvironments
 from rsso_dspy.optimize.metric import score_trials
-from rsso_dspy.optimize.recorded import RecordedCompile
+from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.teacher import Lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import Runtime
@@ -36,7 +36,7 @@ class RolloutPlayer:
     max_idle: int | None
     lead: Lead | None
     """The teacher, who plays its variants in place of the program's own models."""
-    tapes: RecordedCompile
+    logs: RolloutLogs
 
     def find_lead(self, variant: Variant) -> Lead | None:
         """The teacher, if this variant is the teacher's to play."""
@@ -54,21 +54,22 @@ class RolloutPlayer:
         lead = self.find_lead(variant)
         asked = [0]
         failure: Failure | None = None
-        for _ in range(2):
+        for again in range(2):
             watched = GoalRecordingEnvironments(self.live.runtime.environments)
             runtime = self._make_runtime(watched, account)
             if lead:
                 runtime = lead.take_over(runtime, variant)
-            tape = self.tapes.record_rollout(name, variant, repeat)
             with (
+                self.logs.log_rollout(name, variant, repeat, lead is not None) as log,
                 self.live.activate_for_run(),
                 dspy.context(adapter=lead.adapter) if lead else nullcontext(),
                 runtime.activate(),
                 account.count_requests(asked) if lead is None or lead.asks_models else nullcontext(),
-                tape as told,
                 dspy.context(trace=[]),
             ):
-                played = Agent.forward(program, variant, seed=self.seed + repeat, on_trial=told)
+                if again:
+                    log.void(0, f"it could not be played: {failure}")
+                played = Agent.forward(program, variant, seed=self.seed + repeat)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             failure = played.trials[-1].failure
             if failure is None:

@@ -16,8 +16,7 @@ from rsso_dspy.experiment.executor import LISTENING
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.optimize.candidates import CandidateProgram, CompileEnding, CompileLimits, Rollout, TracedCall
 from rsso_dspy.optimize.compile_account import CompileAccount, CompileStopped
-from rsso_dspy.optimize.recorded import RecordedCompile
-from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.rollout_player import Job, RolloutPlayer
 from rsso_dspy.optimize.teacher import Lead
 from rsso_dspy.programs.agent import Agent
@@ -63,15 +62,14 @@ class Rollouts(CompileAccount):
         limits: CompileLimits,
         events: EventStream | None = None,
         tuned: Sequence[str] = tuple(ROLE_OF),
-        shelf: RolloutCache | None = None,
+        logs: RolloutLogs | None = None,
         max_idle: int | None = None,
-        tapes: RecordedCompile | None = None,
         seeds: int = 1,
         reserved: int = 0,
         lead: Lead | None = None,
         teacher_models: Mapping[str, str] = NO_MODELS,
     ):
-        super().__init__(live, limits, reserved, shelf, teacher_models)
+        super().__init__(live, limits, reserved, logs or RolloutLogs(source=live.backend.replay), teacher_models)
         self.live = live
         self.val = tuple(val)
         self.seeds = seeds
@@ -84,12 +82,11 @@ class Rollouts(CompileAccount):
         """Spare variants that were drawn for feedback, in order."""
         self.taught: dict[Variant, Rollout] = {}
         """Rollouts that the teacher played. They belong to no candidate, because their scores are not the student's."""
-        self.tapes = tapes or RecordedCompile(source=live.backend.recordings)
         self.candidates: dict[str, CandidateProgram] = {}
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
         self.events = events or EventStream()
         self._budgets = budgets
-        self._player = RolloutPlayer(live, budgets, trials, seed, max_idle, lead, self.tapes)
+        self._player = RolloutPlayer(live, budgets, trials, seed, max_idle, lead, self.logs)
         self._played: dict[Job, Future[Rollout]] = {}
         self._running = 0
         self._promised: set[Job] | None = None
@@ -229,7 +226,7 @@ class Rollouts(CompileAccount):
 
     def _recall_rollout(self, job: Job) -> Rollout | None:
         """The rollout, if an earlier attempt at this compile has paid for it; it is booked again. None otherwise."""
-        rollout = self._shelf.find_rollout(*job) if self._shelf else None
+        rollout = self.logs.find_rollout(*job)
         if rollout is None:
             return None
         with self._lock:
@@ -242,6 +239,5 @@ class Rollouts(CompileAccount):
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
         rollout = self._player.play(program, job, self)
-        if self._shelf:
-            self._shelf.save_rollout(job[0], rollout)
+        self.logs.save_rollout(job[0], rollout)
         return rollout

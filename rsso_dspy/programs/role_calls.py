@@ -6,7 +6,7 @@ The model is the predictor's own (`agent.set_lm`), otherwise the user's (`dspy.c
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,8 @@ from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
+from rsso_dspy.calls import read_usage
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
 from rsso_dspy.records import Usage
 
@@ -32,7 +34,7 @@ SEEDS = 2**31
 class TrialLedger:
     """Calls and tokens of one trial by role.
 
-    As ``dspy.settings.ledger`` it also receives failed requests, repaired answers, sent settings and the names of
+    As ``get_playing().ledger`` it also receives failed requests, repaired answers, sent settings and the names of
     models. `spend` is called with each entry at once. `place` names the unit, for seeds; `trial` is the trial's number.
     Step and attempt are set during play.
     """
@@ -50,6 +52,8 @@ class TrialLedger:
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
         self._refused = False
+        self.is_paid = False
+        """Whether the last answer was paid for before: a line of this trial, which was cut off, held it."""
         self._unread: list[str] = []
         self.kept: dict[str, list[str]] = {}
         """Unreadable answers by role."""
@@ -59,33 +63,22 @@ class TrialLedger:
         self._spend = spend
 
     def add_usage(self, usage: dict[str, Any]) -> None:
-        """Add an answer with the usage that the provider reported.
-
-        Some count cached tokens beside the input instead of in it; they are added to it then.
-        """
-        said, sent = usage.get("completion_tokens") or 0, usage.get("prompt_tokens") or 0
-        read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
-        cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
-        self._add_entry(
-            Usage(
-                calls=1,
-                input=sent if cached + kept <= sent else sent + cached + kept,
-                output=said,
-                cached=cached,
-                cache_write=kept,
-                reasoning=written.get("reasoning_tokens") or 0,
-                truncated=int(self._refused or (self._longest is not None and said >= self._longest)),
-                unmetered=int(not sent and not said),
-            )
-        )
+        """Add an answer with the usage that the provider reported."""
+        self._add_entry(read_usage(usage) + Usage(truncated=int(self._refused)))
         self._refused = False
 
     @property
     def speaker(self) -> str:
         return self._role
 
+    def is_cut(self, usage: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether an answer is as long as the role's answers may be."""
+        return self._longest is not None and any(
+            (each.get("completion_tokens") or 0) >= self._longest for each in usage
+        )
+
     def note_truncated(self) -> None:
-        """Note that the next answer added was too long to read."""
+        """Note that the next answer added was cut off, or too long to read."""
         self._refused = True
 
     def note_settings(self, settings: Mapping[str, float]) -> None:
@@ -111,6 +104,7 @@ class TrialLedger:
     def count_repaired(self) -> None:
         """Count an answer that was read although it broke the format."""
         self._add_entry(Usage(repaired=1))
+        self._note_read(repaired=True)
 
     def unread(self, text: str) -> None:
         """Keep an unreadable answer of the current call, which may be asked again."""
@@ -124,6 +118,7 @@ class TrialLedger:
         self._unread = []
         self._role = role
         self._add_entry(Usage(malformed=1))
+        self._note_read(malformed=True)
 
     def last_unread(self, role: str) -> str:
         """Return the role's last unreadable answer."""
@@ -131,7 +126,13 @@ class TrialLedger:
 
     def _add_entry(self, entry: Usage) -> None:
         self._usage[self._role] = self._usage.get(self._role, Usage()) + entry
-        self._spend(self._role, entry)
+        if not self.is_paid:
+            self._spend(self._role, entry)
+
+    def _note_read(self, **what: bool) -> None:
+        calls = get_playing().calls
+        if calls is not None and not self.is_paid:
+            calls.note_read(**what)
 
     def usage_by_role(self) -> dict[str, Usage]:
         """Return usage by role, in alphabetical order."""
@@ -151,7 +152,7 @@ class TrialLedger:
         """Add the usage in the block to `role`. An answer of `longest` tokens counts as truncated."""
         self._role, self._longest, self._unread = role, longest, []
         tracker = _LedgerTracker(self, dspy.settings.usage_tracker)
-        with dspy.context(usage_tracker=tracker, ledger=self):
+        with dspy.context(usage_tracker=tracker), playing(ledger=self):
             yield
 
 
@@ -188,7 +189,8 @@ class RoleCalls:
         lm = self._find_model(role)
         with (
             self.ledger.book_under_role(role, _find_max_tokens(module, lm)),
-            dspy.context(lm=lm, rollout=self.rollout),
+            dspy.context(lm=lm),
+            playing(rollout=self.rollout),
         ):
             try:
                 return _replace_surrogates(call(**inputs))
@@ -213,7 +215,7 @@ class RoleCalls:
 def find_users_lm() -> dspy.BaseLM | None:
     """Return the model that the user set in DSPy; None if only the session's models may answer. Includes a
     `dspy.configure` after the session was opened, which DSPy's contexts hide."""
-    if dspy.settings.get("session_models_only"):
+    if get_playing().session_models_only:
         return None
     return dspy.settings.lm or main_thread_config.get("lm")
 

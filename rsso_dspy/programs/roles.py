@@ -12,6 +12,7 @@ from rsso_dspy.environments import Environment, get_place_reader, list_verbs
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.loops import describe_loops
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
 from rsso_dspy.programs.methods import ADDITIONS, MEMORIES, METHODS, MODULES, Method, load_memory
 from rsso_dspy.programs.outcome import tell_outcome
@@ -37,7 +38,7 @@ class Roles:
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        with dspy.context(verbs=list_verbs(self.environment)):
+        with playing(verbs=list_verbs(self.environment)):
             prediction = self.ask("actor", action_templates=self.environment.action_templates, **regions)
         if prediction is None:
             return None

@@ -15,6 +15,7 @@ import numpy as np
 
 from rsso_dspy.environments import ActionChoice, Environments, Interface
 from rsso_dspy.errors import UsageError
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.records import TrialResult, Usage, Variant
 
 if TYPE_CHECKING:
@@ -133,13 +134,13 @@ class Runtime:
     @contextmanager
     def activate(self) -> Iterator["Runtime"]:
         """Make this the runtime of every program called inside the block, in this thread."""
-        with dspy.context(runtime=self, interface=self.rules.interface):
+        with playing(runtime=self, interface=self.rules.interface):
             yield self
 
     @staticmethod
     def is_stopping() -> bool:
         """Return whether a runtime is active and is being stopped."""
-        runtime = dspy.settings.get("runtime")
+        runtime = get_playing().runtime
         return runtime is not None and runtime.stopped()
 
     @staticmethod
@@ -147,7 +148,7 @@ class Runtime:
     def get_current() -> Iterator["Runtime"]:
         """Yield the active runtime. Without one, yield that of the default session, which starts with the first call
         and ends with the process. Raises `UsageError` where there is neither."""
-        runtime = dspy.settings.get("runtime")
+        runtime = get_playing().runtime
         if runtime is not None:
             yield runtime
         elif _default_session is None:

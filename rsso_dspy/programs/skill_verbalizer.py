@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import dspy
 
 from rsso_dspy.memory.skills.skill import Verbalization, Window
+from rsso_dspy.playing import get_playing
 from rsso_dspy.programs.actor import first_line
 from rsso_dspy.programs.excerpts import render_excerpts
 from rsso_dspy.programs.instruction_filter import filter_instructions
@@ -52,7 +53,7 @@ class SkillVerbalizer(dspy.Module):
 
 def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
     """Return the examples for each of the three calls: equal ones, or, under `complete`, only what the call needs."""
-    if dspy.settings.get("interface") == "complete":
+    if get_playing().interface == "complete":
         return (
             render_excerpts(examples, "whole"),
             render_excerpts(examples, "actions"),

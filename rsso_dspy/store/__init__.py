@@ -1,1 +1,1 @@
-"""The folder of a run: run spec, units, records, journals, and merging of shards."""
+"""The folder of a run: spec, units, logs, commands, and merging of shards."""

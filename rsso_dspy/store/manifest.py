@@ -1,53 +1,43 @@
-"""The manifest of a run: the arguments of each command and copies of its input files, to reproduce the run.
+"""The commands of a run and copies of its input files, which `run.json` holds, to reproduce the run.
 
-    RUN/given/orders.jsonl                       one `Invocation` per line, each once
-    RUN/given/config.toml                        the configuration of the last command, without passwords in addresses
-    RUN/given/{programs,skills,constitution,examples}/FILE
+    commands    one `Invocation` per command, each once
+    given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
+                {programs,skills,constitution,examples}/FILE
 
-    Manifest.from_run_spec(config, spec).save(folder)
-    load_invocations(folder)[0].to_options(folder)              # {"--config": "runs/x/given/config.toml",
-    "--methods": "rsso", ...}
+    store.open(identity, arms, **Manifest.from_run_spec(config, spec).add_to(store))
+    extract_given(store, folder)
+    load_invocations(store)[0].to_options(folder)       # {"--config": "FOLDER/config.toml", "--methods": "rsso"}
 
 All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
 """
 
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import is_local, strip_addresses, strip_credentials
+from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.config import Config, PriceConfig, format_override
-from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.files import (
-    atomic_write_text,
-    explain_unreadable,
-    parse_json,
-    pick_quarantine_path,
-    read_bytes,
-    read_text,
-    read_toml,
-)
-from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT
+from rsso_dspy.errors import UsageError
+from rsso_dspy.files import atomic_write_text, parse_entry, parse_toml, read_text
+from rsso_dspy.records import ZERO_SHOT
+from rsso_dspy.store.run_file import RUN_FILE
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
 
-FOLDER = "given"
-ORDERS = "orders.jsonl"
 CONFIG = "config.toml"
-
-FileWriter = Callable[[Path, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """The arguments of one command, without its configuration.
 
-    Files are named ``FOLDER/NAME`` below ``given/``; a name without a folder refers to the working directory, for a run
-    that kept no copy.
+    Files are named ``FOLDER/NAME`` as in ``given``.
     """
 
     methods: tuple[str, ...]
@@ -65,9 +55,6 @@ class Invocation:
     """Keys of addresses with a password or a query, which is not stored."""
     unconfirmed: bool = False
     """Whether to play the candidates of compiled programs that are not confirmed."""
-    settings: tuple[str, ...] | None = None
-    """``key=value`` settings instead of a stored configuration; None if one is stored."""
-    schema: int = SCHEMA_VERSION
 
     def describe_selection(self) -> str:
         """Return the options that select variants."""
@@ -76,38 +63,31 @@ class Invocation:
             f" --per-task {self.per_task}" if self.per_task else ""
         )
 
-    def to_options(self, folder: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
+    def to_options(self, given: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
         """Return the options of `rsso-dspy run` by name, with these settings added and without ``--out``.
 
-        A flag has an empty value.
+        `given` is the folder that the files were extracted to. A flag has an empty value.
 
         Raises `UsageError` for a folder with a comma in its name.
         """
-        given = folder / FOLDER
-
-        def resolve_file(file: str) -> str:
-            return str(given / file) if "/" in file else file
-
-        programs = [name if name == ZERO_SHOT else resolve_file(name) for name in self.programs]
-        if any("," in name for name in programs):
-            raise UsageError(f"{folder} has a comma in its name, which would split --programs; rename the folder")
-        examples = (
-            [format_override("memory.constitution.examples", resolve_file(self.examples))] if self.examples else []
-        )
-        found: dict[str, str | list[str] | None] = {
-            "--config": str(given / CONFIG) if self.settings is None else os.devnull,
-            "--set": [*(self.settings or ()), *examples, *settings],
+        if "," in str(given) and self.programs != (ZERO_SHOT,):
+            raise UsageError(f"{given} has a comma in its name, which would split --programs; name another folder")
+        programs = [name if name == ZERO_SHOT else str(given / name) for name in self.programs]
+        examples = self.examples and format_override("memory.constitution.examples", str(given / self.examples))
+        named: dict[str, str | list[str] | None] = {
+            "--config": str(given / CONFIG),
+            "--set": [*([examples] if examples else []), *settings],
             "--methods": ",".join(self.methods),
             "--programs": ",".join(programs) if self.programs != (ZERO_SHOT,) else None,
             "--tasks": ",".join(self.tasks) if self.tasks else None,
             "--variants": ",".join(self.variants) or None,
             "--per-task": str(self.per_task) if self.per_task else None,
-            "--skills": resolve_file(self.skills) if self.skills else None,
-            "--constitution": resolve_file(self.constitution) if self.constitution else None,
+            "--skills": str(given / self.skills) if self.skills else None,
+            "--constitution": str(given / self.constitution) if self.constitution else None,
             "--shard": self.shard or None,
             "--unconfirmed": "" if self.unconfirmed else None,
         }
-        return {name: value for name, value in found.items() if value is not None and value != []}
+        return {name: value for name, value in named.items() if value is not None and value != []}
 
 
 _ASKED = TypeAdapter(Invocation)
@@ -121,8 +101,8 @@ class Manifest:
     asked: Invocation
     config: str
     """Configuration as TOML."""
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    """Input files by path below ``given/``."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Input files by path in ``given``."""
 
     @classmethod
     def from_run_spec(cls, config: Config, spec: RunSpec) -> "Manifest":
@@ -135,7 +115,7 @@ class Manifest:
             "constitution": [spec.constitution] if spec.constitution else [],
             "examples": [Path(book)] if book else [],
         }
-        files = {f"{kind}/{path.name}": read_bytes(path) for kind, paths in named.items() for path in paths}
+        files = {f"{kind}/{path.name}": read_text(path) for kind, paths in named.items() for path in paths}
         copies = {path.stem: f"programs/{path.name}" for path in spec.compiled}
         asked = Invocation(
             methods=spec.methods,
@@ -152,32 +132,55 @@ class Manifest:
         )
         return cls(asked, text, files)
 
-    def save(self, folder: Path, write: FileWriter = atomic_write_text) -> None:
-        """Save it into the folder of a run, beside the arguments of earlier commands."""
-        given = folder / FOLDER
-        for name, content in self.files.items():
-            _write_if_changed(given / name, content, write)
-        if _read_kept_text(given / CONFIG) != self.config:
-            write(given / CONFIG, self.config)
-        try:
-            load_invocations(folder)
-        except UsageError:  # earlier arguments are lost, but the run can go on
-            os.replace(given / ORDERS, pick_quarantine_path(given / ORDERS))
-        _append_invocations(folder, [self.asked], write)
+    def add_to(self, store: Store) -> dict[str, Any]:
+        """Return the commands and files of a run with these added. Of two files of one name the later is right: the
+        folder's identity covers what plays, such as the prompts of a compiled file, but not its verdict."""
+        data = store.read_file() if store.exists else {}
+        asked = json.loads(json.dumps(asdict(self.asked)))
+        commands = [*data.get("commands", ()), *([asked] if asked not in data.get("commands", ()) else [])]
+        return {"commands": commands, "given": {**data.get("given", {}), **self.files, CONFIG: self.config}}
 
 
-def load_invocations(folder: Path) -> list[Invocation]:
+def load_invocations(store: Store) -> list[Invocation]:
     """Load the arguments of all commands of a folder, in order; empty if it stores none.
 
-    Raises `UsageError` if the file is damaged.
+    Raises `UsageError` if they are damaged.
     """
-    file = folder / FOLDER / ORDERS
-    if not os.path.lexists(file):
-        return []
     try:
-        return [_ASKED.validate_python(parse_json(line, file)) for line in read_text(file).split("\n") if line]
-    except (ValidationError, DamagedFile):
-        raise UsageError(f"{file} is damaged or from a newer rsso-dspy; restore or remove it") from None
+        return [_ASKED.validate_python(each) for each in store.read_file().get("commands", ())]
+    except (ValidationError, TypeError):
+        raise UsageError(f"{store.folder / RUN_FILE} is damaged: its commands cannot be read; restore it") from None
+
+
+def read_given(store: Store) -> dict[str, str]:
+    """Return the input files of a run by path."""
+    given = store.read_file().get("given", {}) if store.exists else {}
+    return {str(path): str(text) for path, text in given.items()} if isinstance(given, dict) else {}
+
+
+def extract_given(store: Store, folder: Path, kind: str = "") -> list[Path]:
+    """Write the input files of a run, or those of a kind such as ``programs``, below a folder; return their paths.
+    Raises `UsageError` for a path that leads out of it."""
+    paths = []
+    for name, text in read_given(store).items():
+        if name.startswith(f"{kind}/" if kind else ""):
+            if not (folder / name).resolve().is_relative_to(folder.resolve()):
+                raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {name}")
+            atomic_write_text(folder / name, text)
+            paths.append(folder / name)
+    return paths
+
+
+def load_compile_trials(store: Store) -> dict[str, int]:
+    """Return arm to the trials of a rollout that its program was compiled with; without zero-shot arms and programs
+    whose copy does not say it."""
+    found, given = {}, read_given(store)
+    for arm in store.read_identity()[1]:
+        program = parse_entry(given.get(f"programs/{arm.rpartition('+')[2]}.json", ""))
+        trials = program.get("trials") if isinstance(program, dict) else None
+        if type(trials) is int and 1 <= trials <= MOST_TRIALS:
+            found[arm] = trials
+    return found
 
 
 def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
@@ -185,20 +188,21 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
     ones."""
     found: dict[str, PriceConfig] = {}
     for folder in folders:
-        with suppress(OSError, UsageError, DamagedFile, ValidationError):
-            found |= _PRICES.validate_python(read_toml(folder / FOLDER / CONFIG).get("prices", {}))
+        with suppress(OSError, ValueError, UsageError):
+            text = read_given(Store(folder, read_only=True))[CONFIG]
+            found |= _PRICES.validate_python(parse_toml(text).get("prices", {}))
     return found
 
 
-def merge_manifests(sources: Iterable[Path], target: Path) -> None:
-    """Take over the arguments and input files of the parts of a run."""
+def merge_manifests(sources: Iterable[Store], target: Store) -> dict[str, Any]:
+    """Return the commands and input files of the parts of a run, for the whole one."""
+    commands = list(target.read_file().get("commands", ())) if target.exists else []
+    given = read_given(target)
     for source in sources:
-        if asked := load_invocations(source):
-            _append_invocations(target, [replace(each, shard="") for each in asked])
-            for file in sorted((source / FOLDER).glob("*/*")):
-                _write_if_missing(target / FOLDER / file.relative_to(source / FOLDER), read_bytes(file))
-            if not (target / FOLDER / CONFIG).exists():
-                atomic_write_text(target / FOLDER / CONFIG, read_text(source / FOLDER / CONFIG))
+        asked = [asdict(replace(each, shard="")) for each in load_invocations(source)]
+        commands += [each for each in json.loads(json.dumps(asked)) if each not in commands]
+        given = {**read_given(source), **given}
+    return {"commands": commands, "given": given}
 
 
 def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:
@@ -234,38 +238,3 @@ def list_remote_addresses(config: Config) -> list[str]:
         for url, variable in dict.fromkeys(sent)
         if url and not is_local(url)
     ]
-
-
-def _append_invocations(folder: Path, asked: Iterable[Invocation], write: FileWriter = atomic_write_text) -> None:
-    before = load_invocations(folder)
-    after = list(dict.fromkeys([*before, *asked]))
-    if after != before:
-        lines = [json.dumps(asdict(each), ensure_ascii=False) for each in after]
-        write(folder / FOLDER / ORDERS, "\n".join(lines) + "\n")
-
-
-def _read_kept_text(file: Path) -> str | None:
-    """Read the stored text, or None. Anything but a regular file is moved aside."""
-    if explain_unreadable(file):
-        os.replace(file, pick_quarantine_path(file))
-    try:
-        return read_text(file)
-    except (FileNotFoundError, DamagedFile):
-        return None
-
-
-def _write_if_changed(file: Path, content: bytes, write: FileWriter) -> None:
-    """Store an input file in place of an earlier one of the same name.
-
-    The folder's identity covers what plays, such as the prompts of a compiled file, but not what else a file says,
-    such as the trials it was scored by and its verdict: of those, the last file given is right.
-    """
-    text = content.decode("utf-8")
-    if _read_kept_text(file) != text:
-        write(file, text)
-
-
-def _write_if_missing(file: Path, content: bytes) -> None:
-    """Take over an input file of a part of a run, unless an earlier part had one of the same name."""
-    if not file.exists():
-        atomic_write_text(file, content.decode("utf-8"))

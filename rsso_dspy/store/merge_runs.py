@@ -4,29 +4,30 @@ rsso-dspy run ... --shard 2/8 --out runs/part-2
 rsso-dspy merge runs/part-* --out runs/whole
 """
 
-import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rsso_dspy.errors import RunMismatch
-from rsso_dspy.records import TrainingRecord, UnitRecord, sum_usage
+from rsso_dspy.files import atomic_path, parse_entry, read_bytes
 from rsso_dspy.store.manifest import load_invocations, merge_manifests
 from rsso_dspy.store.pooled_runs import ArmChecker
 from rsso_dspy.store.run_file import describe_difference
-from rsso_dspy.store.run_log import list_planned_units
+from rsso_dspy.store.run_folder import Store, get_job_key
 from rsso_dspy.store.run_spec import Shard, list_missing_shards
-from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.usage_ledger import get_job_key
+from rsso_dspy.store.unit_log import UnitLog
 
 
 def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], None] = lambda _: None) -> int:
-    """Merge the records of several folders of one run into `target`, which may hold some already; return their number.
+    """Merge the logs of several folders of one run into `target`, which may hold some already; return the number of
+    finished units and trainings.
 
-    Includes trials of unfinished units and abandoned costs. `say` receives notes on missing shards and units, which the
-    target remembers, and on unreadable files. Raises `RunMismatch` if the folders are not of one run, if shards are of
-    different selections of variants, if units of an arm cannot be pooled, or if a unit has different records. All
-    folders are checked before anything is written.
+    Of two logs of one unit the one that got further is kept, with the cost of what only the other has. `say` receives
+    notes on missing shards and units, which the target remembers, and on unreadable files. Raises `RunMismatch` if the
+    folders are not of one run, if shards are of different selections of variants, if units of an arm cannot be pooled,
+    or if a unit has different records. All folders are checked before anything is written.
     """
     stores = [Store(folder, read_only=True) for folder in sources]
     identity, arms = stores[0].read_identity()
@@ -40,38 +41,92 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
         kinds.check_arms(store)
         arms = {**arms, **there}
     target.check_identity(identity, arms)
-    looked_at = [*stores, *([target] if (target.folder / "run.json").exists() else [])]
+    looked_at = [*stores, *([target] if target.exists else [])]
     _check_same_selection(looked_at)
     shards = _find_shards(looked_at)
     if missing := list_missing_shards(shards):
         say(f"shards are missing: {', '.join(missing)}")
-    chosen: dict[Path, RecordPart] = {}
-    lost: list[tuple[RecordPart, RecordPart]] = []
-    given_up = set().union(*(store.read_abandoned_files() for store in looked_at))
-    for part in (part for store in looked_at for part in _load_parts(store, given_up)):
-        if not part.begun:
-            kinds.check_record(part.store, part.record)
-        _choose_part(chosen, lost, target.path_of(part.record), part)
+    parts: dict[Path, list[UnitLog]] = {}
+    for store in looked_at:
+        for _, log in store.load_logs():
+            if log.is_finished and (record := log.make_record()):
+                kinds.check_record(store, record)
+            parts.setdefault(target.folder / log.path.relative_to(store.folder), []).append(log)
+    merged = {path: _merge_logs(logs) for path, logs in parts.items()}
+    planned = [key for store in stores for key in store.read_file().get("planned", ())]
     with target.lock():
-        target.open(identity, arms)
-        target.note_shards(shards if missing else ())
-        merge_manifests([store.folder for store in stores], target.folder)
-        target.carry_about(stores)
-        for store in stores:
-            target.copy_entries(store)
-            _copy_under_way_costs(store, target, say)
-        for less, more in lost:
-            _note_lost_trials(less, more, target)
-        for part in chosen.values():
-            if part.store is not target:
-                _write_part(part, target)
-    records = [part for part in chosen.values() if not part.begun]
-    if left := list_planned_units(target) - {get_job_key(part.record) for part in records}:
+        target.open(identity, arms, planned=planned, **merge_manifests(stores, target))
+        target.write_file({**target.read_file(), "shards": shards if missing else []})
+        for path, content in merged.items():
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(content)
+    for store in stores:
+        if store.is_playing():
+            say(f"{store.folder} is being played: merge it again later to include its current trials")
+    records = [*target.units(), *target.trainings()]
+    if left := target.list_planned_units() - {get_job_key(record) for record in records}:
         say(f"{len(left)} planned unit{'s have' if len(left) > 1 else ' has'} no record yet")
     for store in (*stores, target):
         for file in store.set_aside:
             say(f"{store.describe_quarantined(file)}: its unit is missing")
     return len(records)
+
+
+def _merge_logs(logs: Sequence[UnitLog]) -> bytes:
+    """Return the content of the log that got furthest, with what only the others cost."""
+    ranked = sorted(logs, key=_rank_log, reverse=True)
+    best = ranked[0]
+    content = read_bytes(best.path)[: best.complete]
+    lines = content.split(b"\n")
+    known = {hash_line(line) for line in lines} | {entry["lost"] for line in lines if (entry := _read_lost(line))}
+    lost: list[str] = []
+    for other in ranked[1:]:
+        if other.is_finished and not other.has_error and not _is_same_record(best, other):
+            raise RunMismatch(
+                f"{other.path} is another record than {best.path}: they are not shards of one run; merge only one of "
+                "them"
+            )
+        for line in _list_lost_calls(read_bytes(other.path)[: other.complete], known):
+            lost.append(
+                json.dumps({"call": 0, **line, "parameters": {}, "messages": []} | {"call": len(content) + len(lost)})
+            )
+    if lost:
+        lost.append(json.dumps({"void": len(best.results) + 1, "why": "another part of the run played it too"}))
+    return content + "".join(f"{line}\n" for line in lost).encode()
+
+
+def hash_line(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:16]
+
+
+def _read_lost(line: bytes) -> dict[str, str] | None:
+    """Return a line that an earlier merge added for a call of another part; None for any other."""
+    entry = parse_entry(line) if b'"lost"' in line else None
+    return entry if isinstance(entry, dict) and "lost" in entry else None
+
+
+def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
+    """Return the precedence of logs of one unit: finished, then errored, then the longer one."""
+    return log.is_finished and not log.has_error, log.is_finished, len(log.results)
+
+
+def _list_lost_calls(content: bytes, known: set[str]) -> Iterator[dict[str, object]]:
+    """Yield the lines of calls that are not known, each with its role and a digest; they are known from then on."""
+    heads: dict[int, dict[str, object]] = {}
+    for line in content.split(b"\n"):
+        entry = parse_entry(line) if line.startswith(b'{"call"') else None
+        if isinstance(entry, dict):
+            head = heads.setdefault(entry["call"], entry)
+            if (digest := entry.get("lost") or hash_line(line)) not in known:
+                known.add(digest)
+                about = {name: head[name] for name in ("trial", "attempt", "step", "role", "model")}
+                yield about | entry | {"lost": digest}
+
+
+def _is_same_record(one: UnitLog, other: UnitLog) -> bool:
+    """Return whether two logs hold the same trials."""
+    records = [log.make_record() for log in (one, other)]
+    return len({repr(record and replace(record, provenance={})) for record in records}) == 1
 
 
 def _find_shards(stores: Sequence[Store]) -> list[str]:
@@ -89,111 +144,8 @@ def _check_same_selection(stores: Sequence[Store]) -> None:
         raise RunMismatch(f"these shards are of different splits: {said}; play one of them again as the other")
     known: dict[frozenset[str], Path] = {}
     for store in stores:
-        if store.read_shards() and (asked := load_invocations(store.folder)):
+        if store.read_shards() and (asked := load_invocations(store)):
             known.setdefault(frozenset(each.describe_selection() for each in asked), store.folder)
     if len(known) > 1:
         said = "\n".join(f"  {folder}: {', then '.join(sorted(chosen))}" for chosen, folder in known.items())
         raise RunMismatch(f"these shards are of different variants:\n{said}\nPlay one of them again as the other")
-
-
-@dataclass(frozen=True, slots=True)
-class RecordPart:
-    """The data of one unit or training in one folder."""
-
-    record: UnitRecord | TrainingRecord
-    store: Store
-    file: Path
-    begun: bool = False
-    """Whether it has finished trials but no record yet."""
-
-    @property
-    def rank(self) -> tuple[bool, bool, int]:
-        """Precedence of parts of one unit: finished, then errored, then the longer one."""
-        return not (self.begun or self.record.has_errors), not self.begun, len(self.record.trials)
-
-    @property
-    def trials_before_error(self) -> "RecordPart | None":
-        file = self.store.started_path(self.file)
-        record = self.store.load_either(file)
-        return RecordPart(record, self.store, file, begun=True) if record else None
-
-
-def _load_parts(store: Store, given_up: Collection[tuple[str, int]]) -> Iterator[RecordPart]:
-    """Return all parts of a folder. If the error of a unit was discarded elsewhere, only its earlier trials."""
-    finished: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
-    for record in finished:
-        part = RecordPart(record, store, store.path_of(record))
-        if record.has_errors and (get_job_key(record), _get_write_time(part.file)) in given_up:
-            if before := part.trials_before_error:
-                yield before
-        else:
-            yield part
-    for begun in store.load_begun():
-        yield RecordPart(begun, store, store.started_path(store.path_of(begun)), begun=True)
-
-
-def _choose_part(
-    chosen: dict[Path, RecordPart], lost: list[tuple[RecordPart, RecordPart]], path: Path, part: RecordPart
-) -> None:
-    """Choose between two parts of one unit. Two finished ones must be equal."""
-    known = chosen.get(path)
-    finished = not (part.begun or part.record.has_errors)
-    if known is None:
-        chosen[path] = part
-    elif finished and known.rank >= (True, True, 0):
-        if not _is_same_record(part.record, known.record):
-            raise RunMismatch(
-                f"{part.store.folder} holds another record of {part.record.arm} {part.record.key} than an earlier "
-                "folder: they are not shards of one run; merge only one of them"
-            )
-    else:
-        more, less = (part, known) if part.rank > known.rank else (known, part)
-        chosen[path] = more
-        lost.append((less, more))
-
-
-def _write_part(part: RecordPart, target: Store) -> None:
-    """Write a part of a unit. Files keep their modification times, which abandoned costs refer to."""
-    home = target.path_of(part.record)
-    target.carry_recording(part.store, part.record)
-    if part.begun:
-        target.save_started(part.record)
-        home = target.started_path(home)
-    else:
-        target.save(part.record)
-    os.utime(home, ns=(_get_write_time(part.file),) * 2)
-    if part.record.has_errors and not part.begun:
-        target.place.remove(target.started_path(home))
-        if before := part.trials_before_error:  # it resumes from there
-            _write_part(before, target)
-
-
-def _note_lost_trials(less: RecordPart, more: RecordPart, target: Store) -> None:
-    """Store the cost of trials that only the rejected part has as abandoned."""
-    record, kept = less.record, more.record.trials
-    before = less.trials_before_error if record.has_errors else None
-    first = len(before.record.trials) if before else 0
-    lost = [trial if trial not in kept[place : place + 1] else None for place, trial in enumerate(record.trials)]
-    for part, trials in ((before, lost[:first]), (less, lost[first:])):
-        if part:
-            target.note_abandoned(
-                record.arm, get_job_key(record), sum_usage(filter(None, trials)), _get_write_time(part.file)
-            )
-
-
-def _get_write_time(file: Path) -> int:
-    return file.stat().st_mtime_ns if file.exists() else 0
-
-
-def _copy_under_way_costs(store: Store, target: Store, say: Callable[[str], None]) -> None:
-    """Store the cost of trials cut short by a kill as abandoned, because the merged run does not resume them."""
-    if store.is_playing():
-        say(f"{store.folder} is being played: merge it again later to include the cost of its current trials")
-        return
-    for arm, key, file, costs in store.read_cut_short():
-        target.note_abandoned(arm, key, costs, _get_write_time(file))
-
-
-def _is_same_record(one: UnitRecord | TrainingRecord, other: UnitRecord | TrainingRecord) -> bool:
-    """Return whether two records hold the same trials."""
-    return replace(one, provenance={}) == replace(other, provenance={})

@@ -22,7 +22,7 @@ from rsso_dspy.programs.methods import ADDITIONS, METHODS
 from rsso_dspy.records import RoleUsage, TrainingRecord, UnitRecord
 from rsso_dspy.store.manifest import load_invocations
 from rsso_dspy.store.run_file import describe_difference, flatten_keys
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store, find_logs
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
 
@@ -141,7 +141,7 @@ class PooledRuns:
     def _check_no_overlap(self) -> None:
         held: dict[tuple[str, ...], Path] = {}
         for store in self.stores:
-            files = (file for kind in ("units", "trainings") for file in (store.folder / kind).glob("*/*/*.json"))
+            files = (file for kind in ("units", "trainings") for file in find_logs(store.folder / kind))
             for name in (file.relative_to(store.folder) for file in files):
                 kind, arm, *rest = name.parts
                 if (other := held.setdefault((kind, self.label_arm(store, arm), *rest), store.folder)) != store.folder:
@@ -211,7 +211,7 @@ def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> di
     names: dict[str, str] = {}
     for store, (identity, _) in identities.items():
         with suppress(UsageError):
-            for asked in load_invocations(store.folder):
+            for asked in load_invocations(store):
                 for what, digest in identity.get("carried", {}).items():
                     if file := getattr(asked, what.split()[-1], None):
                         names[digest] = Path(file).stem

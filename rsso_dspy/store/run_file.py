@@ -40,9 +40,9 @@ def _check_run_data(data: Any) -> None:
         raise ValueError("its arms have no programs")
     if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
         raise ValueError(f"the {wrong[0]} of its identity is no object")
-    shards = known.get("shards", [])
-    if not isinstance(shards, list) or not all(isinstance(each, str) for each in shards):
-        raise ValueError("its shards are no list of texts")
+    for key in ("shards", "planned"):
+        if not isinstance(listed := known.get(key, []), list) or not all(isinstance(each, str) for each in listed):
+            raise ValueError(f"its {key} are no list of texts")
 
 
 def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -67,5 +67,3 @@ class RunSpec:
     """The shard to play; None means the whole run."""
     retry_stalled: bool = False
     """Play units with a stalled trial again."""
-    record: bool = False
-    """Record every exchange with a model."""

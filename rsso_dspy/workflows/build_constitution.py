@@ -6,13 +6,13 @@ with session(built.config) as live:
 """
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.calls import find_log_folder
 from rsso_dspy.config import Config, make_price_lookup
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.exploration import ExplorationPool
@@ -22,10 +22,10 @@ from rsso_dspy.experiment.constitutions import get_stream_position as in_order
 from rsso_dspy.experiment.events import Event, EventStream, RunLimited
 from rsso_dspy.experiment.executor import (
     Executor,
-    discard_downstream_units,
     fingerprint_programs,
     list_pending_jobs,
     make_zero_shot_programs,
+    void_downstream_units,
 )
 from rsso_dspy.experiment.initial_memories import NOTHING_CARRIED, InitialMemories
 from rsso_dspy.experiment.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan
@@ -33,7 +33,6 @@ from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.spend_limit import SpendLimit
-from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.lm import Backend
@@ -44,8 +43,7 @@ from rsso_dspy.pricing import CostEntry, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
 from rsso_dspy.programs.transcript import render_recent_steps
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
-from rsso_dspy.store.guarded_folder import GuardedFolder
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm
 
 EXAMPLES = 3
@@ -59,7 +57,7 @@ STRETCH = 10
 class ConstitutionBuild:
     """A constitution being distilled from calibration variants by a meta-advisor (OmniReflect, section 3.4).
 
-    Played episodes are kept in ``FILE.run/`` until the file is written, so repeating an interrupted command resumes it.
+    Played episodes are kept in ``FILE.run/``, so repeating an interrupted command resumes it.
     """
 
     config: Config
@@ -89,8 +87,7 @@ class ConstitutionBuild:
         """Open one store per plan. Raises `RunMismatch` if they hold another build."""
         stores = []
         for number, plan in enumerate(self.plans, start=1):
-            store = Store(self.folder / str(number))
-            store.place.option = "-o"
+            store = Store(self.folder / str(number), option="-o")
             try:
                 store.check_identity(
                     self._make_plan_identity(plan), fingerprint_programs(make_zero_shot_programs(plan))
@@ -98,7 +95,7 @@ class ConstitutionBuild:
             except RunMismatch as error:
                 lines = [line for line in str(error).splitlines() if line.startswith("  ")]
                 raise RunMismatch(
-                    "\n".join([f"{self.folder} holds another, interrupted build of {self.out.name}:", *lines])
+                    "\n".join([f"{self.folder} holds another build of {self.out.name}:", *lines])
                     + f"\nRemove {self.folder} to start from scratch, or name another -o."
                 ) from None
             stores.append(store)
@@ -111,33 +108,14 @@ class ConstitutionBuild:
         asked = {role: models[role] for plan in self.plans for role in plan.forecast_calls().calls}
         purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), asked)
         for store in self.make_stores():
-            purse.add_earlier_usage(store.read_spending() if (store.folder / "run.json").exists() else ())
+            purse.add_earlier_usage(store.read_spending() if store.exists else ())
         return purse
 
-    def run(
-        self, live: Session, purse: SpendLimit, events: EventStream | None = None, record: bool = False
-    ) -> ConstitutionFile:
+    def run(self, live: Session, purse: SpendLimit, events: EventStream | None = None) -> ConstitutionFile:
         """Play the pending episodes and write the file, reporting to `events`.
 
-        With `record`, exchanges with models are recorded in ``FILE.recordings``. Raises `RssoError` if an episode
-        errored, and what `Executor.run` raises.
+        Raises `RssoError` if an episode errored, and what `Executor.run` raises.
         """
-        recordings = recordings_beside(self.out, self.folder.exists(), live, record)
-        place = GuardedFolder(self.folder, "-o")
-        place.hold()
-        try:
-            return self._play_plans(live, purse, events, place, recordings)
-        finally:
-            place.release()
-
-    def _play_plans(
-        self,
-        live: Session,
-        purse: SpendLimit,
-        events: EventStream | None,
-        place: GuardedFolder,
-        recordings: Path | None,
-    ) -> ConstitutionFile:
         stream = EventStream()
         if events:
             stream.subscribe(Event, events.emit, required=True)
@@ -145,7 +123,6 @@ class ConstitutionBuild:
         kept, examples = NOTHING_CARRIED, tuple[str, ...]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
-            place.check_exists()  # before creating a subfolder
             programs = make_zero_shot_programs(plan)
             used = live
             if plan is self.explored:
@@ -154,12 +131,10 @@ class ConstitutionBuild:
                 )
             with store.lock():
                 store.open(self._make_plan_identity(plan), fingerprint_programs(programs))
-                discard_downstream_units(plan, store)
-                source = live.backend.recordings and live.backend.recordings.below(store.folder.name)
-                if recordings:
-                    store.recordings = recordings / store.folder.name
-                origin = make_provenance(self.config)
-                player = UnitRunner(used, store, programs, origin, kept, stream, bool(recordings), source)
+                void_downstream_units(plan, store)
+                source = live.backend.replay and find_log_folder(live.backend.replay) / store.folder.name
+                player = UnitRunner(used, store, programs, make_provenance(self.config), kept, stream)
+                player.source = Store(source, read_only=True) if source else None
                 stream.subscribe(RunLimited, _stop(player), required=True)
                 try:
                     outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
@@ -172,6 +147,7 @@ class ConstitutionBuild:
                         "command: finished episodes are kept"
                     )
                 records += sorted(store.units(), key=in_order)
+                store.check_exists()
             dumped = {**records[-1].memories["constitution"], "edits": []}
             kept = InitialMemories({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
             if plan is self.plan:
@@ -182,9 +158,7 @@ class ConstitutionBuild:
         usage = {role: asdict(spent) for role, spent in self._sum_usage().items()}
         about = {**found.provenance, "usage": usage, "asked": self._describe_settings()}
         book = replace(found, examples=examples, provenance=about)
-        place.check_exists()
         atomic_write_text(self.out, book.to_json(), folders=False)
-        shutil.rmtree(self.folder)
         return book
 
     def _sum_usage(self) -> dict[str, Usage]:
@@ -243,8 +217,8 @@ def plan_constitution_build(
     made = ConstitutionBuild(config, make_stream_plan(variants), explored, out)
     if made.folder.exists() and any(entry.name not in ("1", "2") for entry in made.folder.iterdir()):
         raise UsageError(
-            f"{made.folder} holds foreign files, but this folder is used while {out.name} is built, and then "
-            "removed; name another -o, or move it away"
+            f"{made.folder} holds foreign files, but the log of {out.name} is kept there; name another -o, or move it "
+            "away"
         )
     return made
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rsso_dspy.report.analysis import RunRecords
-from rsso_dspy.store.compile_trials import load_compile_trials
+from rsso_dspy.store.manifest import load_compile_trials
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.run_log import get_played_days, list_planned_units
 from rsso_dspy.store.run_spec import list_missing_shards
 
 
@@ -16,8 +15,8 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     cut_short = [each for store in pool.stores if not playing[store] for each in pool.read_under_way(store)]
     records = list(pool.units())
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
-    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in list_planned_units(store)}
-    dates = sorted(day for store in pool.stores for day in get_played_days(store))
+    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in store.list_planned_units()}
+    dates = sorted(day for store in pool.stores for day in store.list_played_days())
     return RunRecords(
         records,
         list(pool.trainings()),

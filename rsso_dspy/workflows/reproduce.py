@@ -1,59 +1,32 @@
 """Reproduction of a run: its commands, and what has changed since.
 
 store = Store(Path("runs/x"))
-recover_invocations(store)      # one `Invocation` per command that is needed
-list_changes(store)             # versions, prompts, commit, models
+list_changes(store, load_invocations(store))    # versions, prompts, commit, models
 """
 
 import os
 import platform
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rsso_dspy.config import EMBEDDED, PROFILES, format_override, load_config
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.protocols import interface_of
 from rsso_dspy.experiment.provenance import hash_prompts, read_commit
-from rsso_dspy.experiment.variant_selection import choose_variants
 from rsso_dspy.programs.methods import METHODS, load_added_methods
-from rsso_dspy.records import ZERO_SHOT, Split, TrainingRecord, UnitRecord
-from rsso_dspy.store.manifest import Invocation, load_invocations
+from rsso_dspy.records import TrainingRecord, UnitRecord
+from rsso_dspy.store.manifest import CONFIG, Invocation, extract_given
 from rsso_dspy.store.run_file import flatten_keys
-from rsso_dspy.store.run_log import get_played_days
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.version import __version__
 
 ABSENT = "(absent)"
-
-
-def recover_invocations(store: Store, say: Any = lambda _: None) -> list[Invocation]:
-    """Return the commands that reproduce the run.
-
-    For units without a stored command, reconstructs one from their records and tells `say`. Raises `UsageError` if
-    there is neither, or if `run.json` is damaged.
-    """
-    known, _ = store.read_identity()
-    config = _get_config(store, known)
-    found = load_invocations(store.folder)
-    covered = {key for each in found for key in _list_invoked_units(each, config)}
-    other = [record for record in store.units() if (record.method, record.program, record.key) not in covered]
-    if other:
-        say(
-            f"{store.folder} holds {len(other)} units of an older version that stored no command: it is "
-            "reconstructed from the records"
-        )
-        made = _reconstruct_invocations(other, known, say)
-        return [*found, *(replace(each, settings=None) if found else each for each in made)]
-    if not found:
-        raise UsageError(f"{store.folder} holds neither units nor commands, so it cannot be reproduced")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +68,7 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
     if any("+dirty" in each for each in then["commit"]):
         found.append(RunChange("the source tree had uncommitted changes", False))
     if then["model"] and not replay:
-        when = " to ".join(get_played_days(store))
+        when = " to ".join(store.list_played_days())
         found.append(
             RunChange(
                 f"{', '.join(sorted(then['model']))} answered{f' on {when}' if when else ''}: a model may "
@@ -144,10 +117,11 @@ def _get_config(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
 def _find_contradictions(store: Store, known: Mapping[str, Any], orders: Sequence[Invocation]) -> Iterator[str]:
     """Return settings of the commands that contradict the folder's identity, because they were edited."""
     bound, usual = flatten_keys(known["config"]), _load_default_settings(known["config"])
-    for each in orders:
-        options = each.to_options(store.folder)
+    for _ in orders[:1]:  # they share one configuration
         try:
-            config = load_config(Path(str(options["--config"])), options.get("--set", ()))
+            with TemporaryDirectory(prefix="rsso-dspy-") as folder:
+                extract_given(store, Path(folder))
+                config = load_config(Path(folder) / CONFIG)
         except UsageError as error:
             raise UsageError(
                 f"{error}. This belongs to the run in {store.folder}: restore it from a copy if it was changed, "
@@ -156,7 +130,7 @@ def _find_contradictions(store: Store, known: Mapping[str, Any], orders: Sequenc
         asked = flatten_keys(config.resolve_settings()) | {
             "memory.constitution.examples": bound.get("memory.constitution.examples")
         }
-        for key in dict.fromkeys([*bound, *asked]):  # a newer key has its default
+        for key in dict.fromkeys([*bound, *asked]):
             there, now = bound.get(key, usual.get(key, ABSENT)), asked.get(key, ABSENT)
             if there != now and not (key not in bound and now is None):
                 yield f"run.json says {key} = {there}, but the stored command says {now}"
@@ -196,75 +170,3 @@ def list_changed_settings(resolved: Mapping[str, Any]) -> tuple[str, ...]:
 def get_run_benchmark(resolved: Mapping[str, Any]) -> Benchmark:
     """Return the benchmark of an identity's configuration. Raises `UsageError` if it is not installed."""
     return get_benchmark(str(resolved.get("benchmark", DEFAULT)))
-
-
-def _list_invoked_units(each: Invocation, config: Mapping[str, Any]) -> set[tuple[str, str, str]]:
-    """Yield method, program and variant of every requested unit."""
-    of = get_run_benchmark(config)
-    dev: dict[tuple[str, Split], int] = {(task, "dev"): len(of.table.indices(task, "dev")) for task in of.table.tasks()}
-    in_data = bool(config.get("environment", {}).get("data"))
-    keys: set[str] = set()
-    for table in (of.table, of.table.limit(dev)) if in_data else (of.table,):  # a folder may lack the test set
-        with suppress(SplitError):
-            chosen = choose_variants(each.tasks, each.variants, each.per_task, of=replace(of, table=table))
-            keys.update(variant.key for variant in chosen)
-    programs = [name if name == ZERO_SHOT else Path(name).stem for name in each.programs]
-    return set(product(each.methods, programs, keys))
-
-
-def _reconstruct_invocations(records: Sequence[UnitRecord], known: Mapping[str, Any], say: Any) -> list[Invocation]:
-    """One `Invocation` for the arms that played the same variants."""
-    files = {kind: _find_start_file(records, digest) for kind, digest in known.get("carried", {}).items()}
-    programs = {record.program for record in records} - {ZERO_SHOT}
-    needed = [f"{name}.json" for name in sorted(programs)] + [file for file in files.values() if file]
-    if needed:
-        say(f"it used files without stored copies: {', '.join(needed)}; the command expects them in this folder")
-    played: dict[tuple[str, str], list[UnitRecord]] = defaultdict(list)
-    for record in records:
-        played[record.method, record.program].append(record)
-    alike: dict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
-    for arm, units in played.items():
-        alike[tuple(sorted({unit.key for unit in units}))].append(arm)
-    settings, of = list_changed_settings(known["config"]), get_run_benchmark(known["config"])
-    found = []
-    for keys, arms in alike.items():
-        for methods, played_by in _group_by_programs(arms):
-            found.append(
-                Invocation(
-                    methods=methods,
-                    programs=tuple(name if name == ZERO_SHOT else f"{name}.json" for name in played_by),
-                    **_infer_selection(keys, of),
-                    skills=files.get("skills"),
-                    constitution=files.get("constitution"),
-                    settings=settings,
-                )
-            )
-    return found
-
-
-def _group_by_programs(arms: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Group methods with the programs that all of them played with."""
-    programs: dict[str, list[str]] = defaultdict(list)
-    for method, program in arms:
-        programs[method].append(program)
-    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for method, names in programs.items():
-        groups[tuple(names)].append(method)
-    return [(tuple(methods), names) for names, methods in groups.items()]
-
-
-def _infer_selection(keys: Sequence[str], of: Benchmark) -> dict[str, Any]:
-    """Return the variants in short form where possible; streams depend on their order."""
-    played = {key.partition("::")[0] for key in keys}
-    tasks = tuple(task for task in of.table.tasks() if task in played)
-    most = max(sum(key.startswith(f"{task}::") for key in keys) for task in tasks)
-    for selection in of.table.selections:
-        if {variant.key for variant in choose_variants(tasks, [selection], most, of=of)} == set(keys):
-            return {"tasks": None if tasks == of.table.tasks() else tasks, "variants": (selection,), "per_task": most}
-    return {"variants": tuple(keys)}
-
-
-def _find_start_file(records: Sequence[UnitRecord], digest: str) -> str | None:
-    """Return the name of the initial file with this digest."""
-    sources = (source for record in records for source in record.sources)
-    return next((source.name for source in sources if source.digest == digest), None)

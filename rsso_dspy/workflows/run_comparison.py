@@ -7,16 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
-from rsso_dspy.files import read_json
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import dump_record
 from rsso_dspy.workflows.reproduce import ABSENT, iterate_records
-
-NEWER = ("trials_allowed",)
-"""Fields of a record that older versions did not write."""
 
 
 @dataclass(slots=True)
@@ -48,22 +44,18 @@ class RunComparison:
 def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> RunComparison:
     """Compare the finished records of two runs.
 
-    `ignored` names top-level fields besides `provenance` whose difference is known to be irrelevant. Fields that an
-    older version did not write do not count.
+    `ignored` names top-level fields besides `provenance` whose difference is known to be irrelevant.
     """
     found = RunComparison()
     for record in iterate_records(store):
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
-        path = store.path_of(record)
-        other = again.folder / path.relative_to(store.folder)
+        other = again.load(record)
         if record.has_errors:
             found.errored += 1
-        elif not _has_finished_record(again, other, record):
+        elif other is None or other.has_errors:
             found.missing.append(name)
         else:
-            ours, data = read_json(path), read_json(other)
-            known = {key: value for key, value in data.items() if key in ours or key not in NEWER}
-            differences = list(_find_differences(ours, known))
+            differences = list(_find_differences(dump_record(record), dump_record(other)))
             tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
             tell = [each for each in tell if not _of_dead_simulator(each[0], record)]
             if tell:
@@ -71,8 +63,8 @@ def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> Run
             else:
                 found.alike.append(name)
                 found.apart.update(field for field, _, _ in differences)
-    theirs = iterate_records(again) if (again.folder / "run.json").exists() else ()
-    found.new = sum(not store.path_of(record).exists() for record in theirs)
+    theirs = iterate_records(again) if again.exists else ()
+    found.new = sum(store.load(record) is None for record in theirs)
     return found
 
 
@@ -82,12 +74,6 @@ def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
         case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
             return record.trials[int(number)].replayed > 0
     return False
-
-
-def _has_finished_record(store: Store, path: Path, like: UnitRecord | TrainingRecord) -> bool:
-    """Return whether the store has a record there, and whether it is free of errors."""
-    found = store.load(path) if isinstance(like, UnitRecord) else store.load_training(path)
-    return found is not None and not found.has_errors
 
 
 def _find_differences(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:

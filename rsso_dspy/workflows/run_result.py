@@ -26,7 +26,7 @@ from rsso_dspy.report.terminal import print_renderable
 from rsso_dspy.report.terminal_report import render_analysis
 from rsso_dspy.store.manifest import load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.workflows.played_runs import collect_played
 
 REPORT_WIDTH = 100

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import until
 from tests.chaos.run import OUTAGE, SHARES
 from tests.chaos.setup import KEY, Played, Setup

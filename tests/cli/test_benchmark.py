@@ -20,7 +20,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.session import session
 from rsso_dspy.memory.constitution.file import KIND, SCHEMA
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import mark_confirmed
 from tests.live import Engine, acting, model, says
 from tests.provider_formats import Said

@@ -7,10 +7,10 @@ import tomllib
 import pytest
 
 from rsso_dspy.environments.scienceworld.tasks import tasks
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.provider_formats import Said
 from tests.provider_server import provider
-from tests.records import record
+from tests.records import record, save
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def finished(tmp_path):
     store = Store(tmp_path / "done")
     store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
     for index in (22, 25):
-        store.save(record("sso", "boil", index, [[10, 20], [30]]))
-        store.save(record("rsso", "boil", index, [[10, 20], [100]]))
+        save(store, record("sso", "boil", index, [[10, 20], [30]]))
+        save(store, record("rsso", "boil", index, [[10, 20], [100]]))
     return str(tmp_path / "done")
 
 

@@ -13,7 +13,7 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
 from rsso_dspy.memory.constitution.file import read_constitution
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/1-cap60"]
 TASKS = ["--tasks", "find-plant,lifespan-longest-lived"]

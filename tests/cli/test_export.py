@@ -13,8 +13,8 @@ from rsso_dspy.pricing import itemize_costs
 from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
 from rsso_dspy.report import parquet_export
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
-from rsso_dspy.store.unit_store import Store
-from tests.records import record, trajectory
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save, trajectory
 
 PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')
 HOSTILE = 'say "\x1b[2J\x00\N{SNOWMAN}\U0001f600,\n\ud800 end'
@@ -39,16 +39,16 @@ def folder(tmp_path_factory) -> Path:
     store = Store(tmp_path_factory.mktemp("export") / "run")
     store.open({"protocol": "sso-adapt/1"}, {"react": "1", "reflexion": "2"})
     for index, scores in ((22, [[10, 20], [30, 25]]), (27, [[5], [100]])):
-        store.save(record("react", "boil", index, scores))
+        save(store, record("react", "boil", index, scores))
         made = record("reflexion", "boil", index, [*scores, [60]], at_reset=3)
         trials = (learnt(made.trials[0], 1), learnt(made.trials[1], 2), made.trials[2])
         memories = {"reflections": {"plans": [{"trial": 1, "plan": HOSTILE[:5]}]}}
-        store.save(replace(made, trials=trials, memories=memories))
-    store.save(record("react", "freeze", 21, [[80], None]))
-    store.save(training("reflexion", 2))
+        save(store, replace(made, trials=trials, memories=memories))
+    save(store, record("react", "freeze", 21, [[80], None]))
+    save(store, training("reflexion", 2))
     learned = Source("reflections", "training", "boil")
-    store.save(replace(record("reflexion", "boil", 28, [[40]]), start="training on boil", sources=(learned,)))
-    store.save_started(record("react", "freeze", 22, [[50]]))
+    save(store, replace(record("reflexion", "boil", 28, [[40]]), start="training on boil", sources=(learned,)))
+    save(store, record("react", "freeze", 22, [[50]]), begun=True)
     return store.folder
 
 
@@ -155,7 +155,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     assert list(read.step) == [1, 2, 3]
     assert list(read.reward) == [10, -110, 120]
     assert list(read.accumulator) == [10, 10, 130]
-    store.save(made)
+    save(store, made)
     assert rsso("export", "run", "--rows", "steps")[1] == "run-steps.parquet: 3 steps\n"
     assert (tmp_path / "run-steps.parquet").exists()
 

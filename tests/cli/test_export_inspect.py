@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
-from rsso_dspy.store.unit_store import Store
-from tests.records import record
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save
 
 UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [20]]), ("melt", 4, [[5], [5]])]
 NEEDED = "inspect_ai is not installed: its reader opens no log here (pip install inspect_ai)"
@@ -18,10 +18,10 @@ def folder(tmp_path_factory) -> Path:
     store = Store(tmp_path_factory.mktemp("inspect") / "run")
     store.open({"protocol": "sso-adapt/1"}, {"react": "1", "reflexion": "2"})
     for task, index, trials in UNITS:
-        store.save(record("react", task, index, [*trials, [1]]))
-        store.save(record("reflexion", task, index, [*trials, [60 + index]]))
-    store.save(record("react", "melt", 5, [[80]]))
-    store.save(record("reflexion", "melt", 5, [None]))
+        save(store, record("react", task, index, [*trials, [1]]))
+        save(store, record("reflexion", task, index, [*trials, [60 + index]]))
+    save(store, record("react", "melt", 5, [[80]]))
+    save(store, record("reflexion", "melt", 5, [None]))
     return store.folder
 
 

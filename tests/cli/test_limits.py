@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.records import UnitRecord
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
 
 RUN = ("run", "--methods", "react-sso,reflexion-sso", "--trials", "2", *FAST)

@@ -18,7 +18,7 @@ from rsso_dspy.environments.pddl.tasks import find_solution, load_setup
 from rsso_dspy.experiment.executor import RunOutcome
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Failure
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
 from tests.cli.conftest import mark_confirmed
 from tests.cli.test_benchmark import answered_by

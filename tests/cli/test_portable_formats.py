@@ -8,9 +8,9 @@ import pytest
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import BEGIN, ConstitutionFile
 from rsso_dspy.records import Lesson
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.memory.memory_cases import FOUR, taught
-from tests.records import record
+from tests.records import record, save
 
 UNIT = "boil::22"
 SKILLS = json.loads(json.dumps(taught(FOUR).snapshot()))
@@ -23,7 +23,7 @@ def folder(tmp_path):
     """A run with a unit that kept four skills, a constitution of two rules, and an AGENTS.md with a text of its own."""
     store = Store(tmp_path / "run")
     store.open({}, {"sso": ""})
-    store.save(replace(record("sso", "boil", 22, [[1, 2]]), memories={"skills": SKILLS}))
+    save(store, replace(record("sso", "boil", 22, [[1, 2]]), memories={"skills": SKILLS}))
     (tmp_path / "book.json").write_text(BOOK.to_json())
     (tmp_path / "AGENTS.md").write_text("# Mine\n")
     return tmp_path

@@ -19,7 +19,7 @@ from rsso_dspy.report.cost_report import TokenCost, sum_usage_cost
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.units import Unit
 from tests.live import FAST
-from tests.records import record
+from tests.records import record, save
 
 VARIANTS = ("boil::22", "boil::27", "freeze::21")
 PRICED = ('prices."embedded/explorer".input=3', 'prices."embedded/explorer".output=15')
@@ -97,9 +97,9 @@ def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
     planned.store.open(planned.identity)
     first, second, third, *_ = planned.plan.units
     here = {"protocol": planned.plan.protocol}
-    planned.store.save(replace(unit(first, 30), **here))
-    planned.store.save(replace(unit(second), **here))
-    planned.store.save_started(replace(unit(third, 20), **here))
+    save(planned.store, replace(unit(first, 30), **here))
+    save(planned.store, replace(unit(second), **here))
+    save(planned.store, replace(unit(third, 20), **here), begun=True)
     again = planned_run(tmp_path)
     with RunProgress(again.left, again) as watch:
         before = picture(watch)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.reflection_improvements import count_events
 from rsso_dspy.memory.improvements import IMPROVEMENTS
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 
 FOLDER = Path(__file__).parents[2] / "examples" / "reflection_improvements"
 

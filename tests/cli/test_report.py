@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.store.unit_store import Store
-from tests.records import record
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save
 
 ARMS = {"react-sso": [[10], [20]], "reflexion-sso": [[10], [60]], "sso": [[10], [30]], "rsso": [[10], [100]]}
 
@@ -21,9 +21,9 @@ def run(tmp_path_factory) -> Path:
     store.open({}, dict.fromkeys(ARMS, "1"))
     for arm, trials in ARMS.items():
         for task in ("boil", "freeze"):
-            store.save(record(arm, task, 1, trials))
-        store.save(record(arm, "find-plant", 1, [trials[0], [trials[1][0] - (arm == "rsso")]]))
-    store.save(record("rsso", "boil", 2, [[40], None]))
+            save(store, record(arm, task, 1, trials))
+        save(store, record(arm, "find-plant", 1, [trials[0], [trials[1][0] - (arm == "rsso")]]))
+    save(store, record("rsso", "boil", 2, [[40], None]))
     return folder
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.store.manifest import load_invocations
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.workflows.run_comparison import compare_runs
 from tests.cli.conftest import mark_confirmed
 

@@ -14,10 +14,10 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.records import Source, Usage
 from rsso_dspy.store.manifest import Manifest, dump_config_toml, list_remote_addresses, load_invocations
 from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec, Shard
-from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.reproduce import list_changes
-from tests.records import record
+from tests.records import record, save
 
 
 def test_parts_that_are_merged_are_one_order(tmp_path):
@@ -26,7 +26,7 @@ def test_parts_that_are_merged_are_one_order(tmp_path):
         order = RunSpec(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
         store = Store(order.out)
         store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"}, str(order.shard))
-        store.save(record("sso", "boil", 20 + number, [[1]]))
+        save(store, record("sso", "boil", 20 + number, [[1]]))
         store.note_event("started", {"left": [], "jobs": number})
         Manifest.from_run_spec(config, order).save(order.out)
         assert load_invocations(order.out)[0].to_options(order.out)["--shard"] == f"{number}/2"
@@ -48,7 +48,7 @@ def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
     for index in (22, 27):
         unit = replace(record("sso", "boil", index, [[1]]), protocol=known["protocol"])
         source = Source("skills", "file", "mine.json", "0123456789ab")
-        store.save(replace(unit, start="mine.json (0123456789ab)", sources=(source,)))
+        save(store, replace(unit, start="mine.json (0123456789ab)", sources=(source,)))
     code, out, err = rsso("reproduce", "old")
     assert code == 0
     assert "reconstructed from the records" in err
@@ -101,9 +101,9 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     usage = {"actor": Usage(calls=1), "verbalizer": Usage(calls=1)}
     unit = replace(record("sso", "boil", 22, [[1]]), protocol=resolve_protocol(config).id)
     about = make_provenance(config)
-    store.save(replace(unit, provenance=about, models=models))
+    save(store, replace(unit, provenance=about, models=models))
     assert not [change for change in list_changes(store) if "answered" in change.what], "nobody asked it"
-    store.save(replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
+    save(store, replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
     (change,) = [change for change in list_changes(store) if "answered" in change.what]
     assert change.what.startswith("openai/one answered: a model may answer differently when asked again")
     assert not change.certain
@@ -111,7 +111,7 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
 
 def test_an_embedder_that_is_asked_may_answer_otherwise(rsso, tmp_path):
     store, _ = bare(tmp_path / "run", "embedder.model=litellm/openai/text-embedding-3-small")
-    store.save(record("sso", "boil", 22, [[1]]))
+    save(store, record("sso", "boil", 22, [[1]]))
     code, _, err = rsso("reproduce", "run")
     assert code == 0
     assert "may differ: litellm/openai/text-embedding-3-small answered" in err
@@ -133,7 +133,7 @@ def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso,
     config = load_config(overrides=["embedder.model=hash", "protocol.trials=3"])
     store = Store(tmp_path / "run")
     store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
-    store.save(replace(record("sso", "boil", 22, [[1]]), provenance=make_provenance(config)))
+    save(store, replace(record("sso", "boil", 22, [[1]]), provenance=make_provenance(config)))
     Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=store.folder)).save(
         store.folder
     )

@@ -11,8 +11,9 @@ from rsso_dspy.cli.app import app
 from rsso_dspy.embed import Embedder
 from rsso_dspy.memory.skills.library import load_library, read_library
 from rsso_dspy.records import Failure
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
+from tests.records import save
 
 UNIT = "use-thermometer::412"
 
@@ -27,7 +28,7 @@ def played(tmp_path_factory) -> Path:
     store = Store(folder)
     (unit,) = store.units()
     store.open(store.read_identity()[0], dict.fromkeys(("react-sso", "rsso"), unit.provenance["program"]))
-    store.save(replace(unit, arm="react-sso", method="react-sso", memories={}))
+    save(store, replace(unit, arm="react-sso", method="react-sso", memories={}))
     return folder
 
 
@@ -133,12 +134,12 @@ def test_units_without_skills_errored_units_and_trials_never_played_are_named(rs
     store = Store(tmp_path / "run")
     store.open({}, dict.fromkeys(("sso", "react-sso"), unit.provenance["program"]))
     assert "holds no finished unit yet" in rsso("skills", "show", "run", UNIT)[2]
-    store.save(replace(unit, arm="react-sso", memories={}))
+    save(store, replace(unit, arm="react-sso", memories={}))
     code, _, err = rsso("skills", "show", "run", UNIT)
     assert code == 2
     assert f"{UNIT} of react-sso keeps no skills; play it with --methods sso,rsso" in err
     died = replace(unit.trials[1], trajectory=None, failure=Failure("SimulatorDied", "no answer"))
-    store.save(replace(unit, trials=(unit.trials[0], died)))
+    save(store, replace(unit, trials=(unit.trials[0], died)))
     code, _, err = rsso("skills", "show", "run", UNIT)
     assert code == 2
     assert "not finished: trial 2 is an error (SimulatorDied: no answer); repeat the run's command" in err
@@ -152,8 +153,8 @@ def test_an_empty_library_is_explained_and_a_damaged_file_left_alone(rsso, unit,
     store = Store(tmp_path / "run")
     store.open({}, {"sso": unit.provenance["program"]})
     empty = unit.memories["skills"] | {"library": [], "skills": [], "selected": [], "pool": []}
-    damaged = store.save(unit).with_name("413-s0.json")
-    store.save(replace(unit, memories={"skills": empty}))
+    damaged = save(store, unit).with_name("413-s0.json")
+    save(store, replace(unit, memories={"skills": empty}))
     damaged.write_text("{")
     out = rsso("skills", "show", "run", UNIT)[1]
     assert "0 skills" in out

@@ -20,7 +20,7 @@ from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method
 from rsso_dspy.programs.roles import add_method
 from rsso_dspy.records import Variant
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.chaos.setup import scripted as answering
 from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted

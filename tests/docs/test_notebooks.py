@@ -10,7 +10,7 @@ import pytest
 from dspy.clients.cache import Cache
 
 from rsso_dspy.experiment.session import Session
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.provider_server import completion, provider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

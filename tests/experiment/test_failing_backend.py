@@ -15,7 +15,7 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.session import session
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.report.metrics import compute_arm_metrics
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.live import says
 from tests.provider_server import completion, provider
 

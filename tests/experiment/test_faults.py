@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.experiment.executor import FAILURES_TO_STOP
-from rsso_dspy.lm.retrying_lm import RetryingLM
+from rsso_dspy.lm.logged_lm import LoggedLM
 from rsso_dspy.records import UnitRecord
 from tests.provider_faults import FAULTS
 from tests.provider_formats import WIRES
@@ -65,12 +65,12 @@ SOON = 0.4
 
 def give_up_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up the request of this number, from 1, soon. The others have all the time they need."""
-    once, numbers = RetryingLM._request_once, count(1)
+    once, numbers = LoggedLM._request_once, count(1)
 
     def timed(self, prompt, messages, kwargs, *told):
         return once(self, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}), *told)
 
-    monkeypatch.setattr(RetryingLM, "_request_once", timed)
+    monkeypatch.setattr(LoggedLM, "_request_once", timed)
 
 
 def assert_errored(record: UnitRecord, error: str, times: int = 1) -> None:

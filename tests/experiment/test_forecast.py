@@ -10,7 +10,7 @@ from rsso_dspy.pricing import Price
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, Variant
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
 from tests.records import record
 

@@ -20,10 +20,11 @@ from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.learning_curves import list_shown_skills
 from rsso_dspy.report.memory_entries import trace_entries
 from rsso_dspy.signatures import FlatActor, SkillActor
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
-from tests.experiment.test_transfer import Killed, files, run_of
+from tests.experiment.test_transfer import Killed, run_of
 from tests.live import Engine, model, says
+from tests.records import describe_logs
 from tests.toy_package import installed
 
 TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.trials=2"]
@@ -132,7 +133,7 @@ def test_a_row_is_played_handed_on_and_resumed_byte_for_byte(toy, row):
     with session(load_config(overrides=SETTINGS)) as live:
         prompts = play(live, toy / "whole", row)
         again = play(live, toy / "cut", row, cut=2)
-    assert files(toy / "whole") == files(toy / "cut")
+    assert describe_logs(toy / "whole") == describe_logs(toy / "cut")
     assert prompts == again
     units = sorted(
         Store(toy / "whole").units(), key=lambda each: each.stream.place if each.stream else each.variant.index

@@ -14,7 +14,7 @@ from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso
 from tests.provider_server import completion, provider
 
@@ -61,7 +61,7 @@ def test_its_frame_has_a_row_a_trial(played, monkeypatch):
 
 
 def test_the_call_again_plays_nothing_and_other_settings_are_refused(played, capsys):
-    before = {file: file.stat().st_mtime_ns for file in (played.folder / "units").rglob("*.json")}
+    before = {file: file.stat().st_mtime_ns for file in (played.folder / "units").rglob("*.jsonl")}
     again = rsso_dspy.run("react,reflexion", out=played.folder, **SMALL)
     assert again.scores == played.scores == rsso_dspy.open_run(played.folder).scores
     assert before == {file: file.stat().st_mtime_ns for file in before}
@@ -116,7 +116,8 @@ def test_a_compiled_program_is_compared_with_the_zero_shot_one(tmp_path):
         played = rsso_dspy.run(programs=programs, out=tmp_path / "run", progress=False, **{**SMALL, "per_task": 1})
     assert played.scores.keys() == {"react", "react+mine"}
     assert "react+mine - react" in str(played.report())
-    assert (tmp_path / "run/given/programs/mine.json").read_bytes() == (tmp_path / "mine.json").read_bytes()
+    given = json.loads((tmp_path / "run/run.json").read_text())["given"]
+    assert given["programs/mine.json"] == (tmp_path / "mine.json").read_text()
 
 
 def test_what_a_model_of_dspy_leaves_to_its_provider_is_recorded_so_and_a_folder_is_bound_to_it(tmp_path):

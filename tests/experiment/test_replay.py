@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,9 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import children, until
+from tests.records import describe_logs
 
 VARIANTS = "find-plant::229,find-living-thing::228"
 """The shortest trials in which a skill is recalled: on the second variant, in the third."""
@@ -44,12 +46,12 @@ from rsso_dspy.explorer import Explorer
 from rsso_dspy.cli import main
 from rsso_dspy.cli.progress import RunProgress
 
-trials, timings = int(sys.argv.pop()), Path(sys.argv.pop())
+trials, out = int(sys.argv.pop()), Path(sys.argv.pop())
 answer, stopping, heard = Explorer.complete, RunProgress.on_interrupt, []
 
 def complete(self, request):
-    while not heard and timings.exists() and len(timings.read_text().splitlines()) >= trials:
-        timings.parent.with_name(f"{timings.parent.name}.held").touch()
+    while not heard and sum(path.read_text().count('{"trial"') for path in out.glob("units/*/*/*.jsonl")) >= trials:
+        out.with_name(f"{out.name}.held").touch()
         time.sleep(0.01)
     return answer(self, request)
 
@@ -70,21 +72,21 @@ def command(out: Path, *more: str) -> list[str]:
 
 def held(out: Path, trials: int) -> list[str]:
     """The command with one job, held once so many trials are finished."""
-    return [sys.executable, "-c", HELD, *command(out)[3:], str(out / "timings.jsonl"), str(trials)]
+    return [sys.executable, "-c", HELD, *command(out)[3:], str(out), str(trials)]
 
 
 def seeded(hash_seed: str) -> dict[str, str]:
     return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 
-def files(out: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/*/*/*.json")}
+def files(out: Path) -> dict[str, Any]:
+    found = describe_logs(out)
     assert len(found) == 4
     return found
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
+def first(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("replay") / "first"
     subprocess.run(command(out, "--jobs", "1"), env=seeded("1"), check=True, capture_output=True)
     return out, files(out)
@@ -107,10 +109,10 @@ def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, liv
 
 def test_the_same_command_again_plays_nothing(first):
     out, before = first
-    changed = {path: path.stat().st_mtime_ns for path in out.rglob("*.json")}
+    changed = {path: path.stat().st_mtime_ns for path in out.rglob("*.json*")}
     done = subprocess.run(command(out), check=True, capture_output=True, text=True)
     assert "4 units finished, 0 to play" in done.stderr
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.json")} == changed
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.json*")} == changed
     assert files(out) == before
 
 
@@ -128,25 +130,23 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
     with subprocess.Popen(held(tmp_path, 7), env=seeded("2"), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any(line.startswith("[2/4]") for line in process.stderr), "it came to its end before it was interrupted"
-        assert until(lambda: len(lines(tmp_path)) == 7, 120)
+        assert until(lambda: len(list_trials(tmp_path)) == 7, 120)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
     assert "repeat the command" in said
-    kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.json")}
-    assert len(kept) == 2
-    assert len(lines(tmp_path)) == 7, "one trial of the third unit is finished too"
+    assert len(list(Store(tmp_path).units())) == 2
+    assert len(list_trials(tmp_path)) == 7, "one trial of the third unit is finished too"
     with subprocess.Popen(held(tmp_path, 10), stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        assert until(lambda: process.poll() is not None or len(lines(tmp_path)) == 10, 120)
+        assert until(lambda: process.poll() is not None or len(list_trials(tmp_path)) == 10, 120)
         assert process.poll() is None, "it came to its end before it was killed"
         process.kill()
-    assert len(list(tmp_path.glob("units/*/*/*.json"))) == 3
-    assert list(tmp_path.glob("started/*/rsso/*/*.json")), "it had begun to learn skills"
+    kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.jsonl")}
+    assert [record.arm for record in Store(tmp_path).load_begun()] == ["rsso"], "it had begun to learn skills"
     subprocess.run(command(tmp_path, "--jobs", "2"), env=seeded("3"), check=True, capture_output=True)
     assert files(tmp_path) == first[1]
-    assert all(path.read_bytes() == content for path, content in kept.items())
-    assert not list((tmp_path / "started").rglob("*.json"))
-    noted = [(line["unit"], line["trial"]) for line in lines(tmp_path)]
+    assert all(path.read_bytes().startswith(content) for path, content in kept.items())
+    noted = list_trials(tmp_path)
     assert len(noted) == len(set(noted)), "a trial was played twice"
     for key in (record.key for record in records):
         library, again = (export_library(load_skill_source(out, key, "rsso")).to_json() for out in (first[0], tmp_path))
@@ -173,16 +173,12 @@ def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, ag
         said = process.stderr.read()
     assert process.returncode == (-signal.SIGTERM if again else 143)
     assert ("repeat the command" in said) is not again
-    assert events(tmp_path) == ["started", "trial", *(["interrupted"] if not again else [])]
+    assert len(list_trials(tmp_path)) == 1
     assert simulators or sys.platform != "linux"
     assert until(lambda: not any(simulator.alive for simulator in simulators), 60), "a simulator is left"
 
 
-def events(out: Path) -> list[str]:
-    file = out / "run.log.jsonl"
-    return [json.loads(line)["event"] for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def lines(out: Path) -> list[dict]:
-    file = out / "timings.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+def list_trials(out: Path) -> list[tuple[str, int]]:
+    """Every trial that was finished, with the log that it stands in."""
+    lines = ((str(path), line) for path in out.glob("units/*/*/*.jsonl") for line in path.read_text().splitlines())
+    return [(name, json.loads(line)["trial"]) for name, line in lines if line.startswith('{"trial"')]

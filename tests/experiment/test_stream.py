@@ -11,7 +11,7 @@ from rsso_dspy.environments.scienceworld import gold_lengths
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
-from rsso_dspy.experiment.executor import Executor, discard_downstream_units, list_pending_jobs
+from rsso_dspy.experiment.executor import Executor, list_pending_jobs, void_downstream_units
 from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.shards import select_shard
@@ -19,10 +19,11 @@ from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Source, UnitRecord
 from rsso_dspy.store.memory_sources import describe
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import Shard
-from rsso_dspy.store.unit_store import Store
-from tests.experiment.test_transfer import files, play_in_two, run_of
+from tests.experiment.test_transfer import play_in_two, run_of
 from tests.live import FAST, Recorder
+from tests.records import describe_logs
 
 TASKS = ["find-plant", "lifespan-longest-lived", "find-living-thing"]
 WRITERS = ["omnireflect-neural", "omnireflect-symbolic", "omnireflect-neuro-symbolic"]
@@ -33,7 +34,7 @@ MARKER = "axolotl-7f3a"
 
 def play(live, out: Path, methods, jobs: int = 1, tasks=TASKS, **runtime):
     with run_of(live, out, SETTINGS, methods, tasks, constitution=BOOK, **runtime) as (plan, store, player):
-        discard_downstream_units(plan, store)
+        void_downstream_units(plan, store)
         return Executor(player).run(plan, list_pending_jobs(plan, store), jobs)
 
 
@@ -140,7 +141,7 @@ def test_the_whole_log_of_a_stream_can_be_read(whole):
 
 def test_streams_replay_byte_for_byte_with_other_jobs(live, whole, tmp_path):
     play(live, tmp_path, WRITERS[:2], jobs=2)
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
@@ -148,7 +149,7 @@ def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
         Executor(player).run(plan, plan.units[:1], 1)
         play_in_two(player, store, lambda: player.run_job(plan, plan.units[1]), after=1)
         Executor(player).run(plan, list_pending_jobs(plan, store), 1)
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_what_followed_a_lost_unit_is_played_again(live, whole, tmp_path):
@@ -162,7 +163,7 @@ def test_what_followed_a_lost_unit_is_played_again(live, whole, tmp_path):
     ]
     kept = store.path_of(first).stat().st_mtime_ns
     play(live, tmp_path, WRITERS[1:2])
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
     assert store.path_of(first).stat().st_mtime_ns == kept
     assert len(store.read_abandoned()) == 1, "what the third unit cost the first time is noted"
 
@@ -185,7 +186,7 @@ def test_an_error_stops_its_stream_and_no_other(live, whole, tmp_path):
     dead = False
     again = play(live, tmp_path, ["react", WRITERS[0]], lm=lm)
     assert not again.errored
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_a_stream_over_other_variants_is_refused(whole):

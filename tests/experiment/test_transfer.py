@@ -18,9 +18,10 @@ from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.report.metrics import compute_training_metrics
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Training
 from tests.live import FAST
+from tests.records import describe_logs
 
 TRANSFER = [*FAST, "protocol.setting=transfer", "protocol.train_trials=2", "protocol.train_per_task=2"]
 TASKS = ["find-plant", "lifespan-longest-lived"]
@@ -36,10 +37,6 @@ def run_of(live, out: Path, settings, methods, tasks=TASKS, **runtime) -> Iterat
     store.open(make_run_identity(config, preset), fingerprint_programs(programs))
     used = replace(live, config=config, protocol=preset, runtime=replace(live.runtime, rules=preset.rules, **runtime))
     yield plan, store, UnitRunner(used, store, programs, make_provenance(config))
-
-
-def files(out: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.json") if path.name != "run.json"}
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +88,6 @@ def test_a_method_without_memories_is_not_trained(whole):
     assert not (whole / "trainings" / "react-sso").exists()
 
 
-def test_nothing_is_left_of_what_was_noted_on_the_way(whole):
-    assert not list((whole / "started").rglob("*.json"))
-
-
 def test_training_is_in_the_report_by_round_and_with_its_cost(whole):
     (row,) = compute_training_metrics(list(Store(whole).trainings()))
     assert (row.arm, row.tasks, row.episodes, len(row.rounds)) == ("rsso", 2, 8, 2)
@@ -105,7 +98,7 @@ def test_training_is_in_the_report_by_round_and_with_its_cost(whole):
 def test_a_training_goes_on_after_its_last_finished_episode(live, whole, tmp_path, episode):
     with run_of(live, tmp_path, TRANSFER, ["rsso"], TASKS[:1]) as (plan, store, player):
         play_in_two(player, store, lambda: player.run_job(plan, plan.trainings[0]), after=episode)
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 @pytest.mark.parametrize("trial", [1, 2])
@@ -115,7 +108,7 @@ def test_a_unit_goes_on_after_its_last_finished_trial(live, tmp_path, trial):
         player.run_job(plan, plan.units[0])
     with run_of(live, tmp_path / "parts", settings, ["rsso"], TASKS[:1]) as (plan, store, player):
         play_in_two(player, store, lambda: player.run_job(plan, plan.units[0]), after=trial)
-    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+    assert describe_logs(tmp_path / "parts") == describe_logs(tmp_path / "whole")
 
 
 class Killed(BaseException):
@@ -134,7 +127,7 @@ def play_in_two(player: UnitRunner, store: Store, play: Callable[[], object], af
     player.events.subscribe(TrialFinished, dies)
     with pytest.raises(Killed):
         play()
-    assert len(list((store.folder / "started").rglob("*.json"))) == 1
+    assert len(store.load_begun()) == 1
     play()
     assert told == sorted(set(told)), "a trial was played twice"
 
@@ -156,7 +149,7 @@ def test_an_errored_training_keeps_its_units_waiting_and_goes_on_from_its_last_g
         dead = False
         again = Executor(player).run(plan, left, jobs=1)
         assert (again.played, again.errored, again.untrained) == (2, [], [])
-    assert files(tmp_path).items() <= files(whole).items()
+    assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
 
 def test_the_forecast_bounds_what_training_and_transfer_cost(whole):

@@ -17,6 +17,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from benchmarks.manners import ANSWERS, RESTATED, chat
+from rsso_dspy.playing import get_playing
 from tests.guards import house
 
 Data = dict[str, Any]
@@ -38,7 +39,7 @@ class Listener(BaseCallback):
         if self._reading == 1:  # adapters read by asking the adapter that they are made of
             signature, completion = inputs.get("args") or (inputs["signature"], inputs["completion"])
             form = type(instance).__name__.removesuffix("Adapter").lower()
-            verbs = sorted(dspy.settings.get("verbs") or ())
+            verbs = sorted(get_playing().verbs)
             fields = house.list_fields(signature)
             self.heard.append({"form": form, "fields": fields, "answer": completion, "verbs": verbs})
 

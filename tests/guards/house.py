@@ -37,6 +37,7 @@ from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import RolloutFinished
 from rsso_dspy.optimize.teacher import choose_teacher
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.role_calls import TrialLedger
 from rsso_dspy.records import (
@@ -56,9 +57,8 @@ from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.report_files import build_table_files
 from rsso_dspy.signatures import memory_writers
 from rsso_dspy.signatures.constitution import ErrorRule
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.units import Training
 from rsso_dspy.workflows.build_constitution import plan_constitution_build
 
 Data = dict[str, Any]
@@ -144,7 +144,7 @@ def answer_offline(call: Data) -> str:
         system=system["content"],
         config=GenerationConfig(temperature=call["settings"].get("temperature")),
     )
-    return Explorer(seed=dspy.settings.get("rollout") or 0).complete(request).message.text
+    return Explorer(seed=get_playing().rollout or 0).complete(request).message.text
 
 
 # Runs.
@@ -174,8 +174,7 @@ def play_run(job: Data, config: Config, folder: Path, tell: Tell) -> None:
 def tell_trial(event: Event, store: Store, tell: Tell) -> None:
     if not isinstance(event, TrialFinished):
         return
-    path = store.started_path(store.path_of(event.work))
-    record = store.load_training(path) if isinstance(event.work, Training) else store.load(path)
+    record = store.load_begun_work(event.work)
     memories = record.memories if record and event.result.trajectory else {}
     tell({"unit": describe_unit(record) if record else {}, **describe_trial(event.result, memories)})
 
@@ -289,7 +288,7 @@ def read_answer(form: str, fields: Mapping[str, str], answer: str, verbs: Sequen
         {"history": (str, dspy.InputField())} | {n: (k, dspy.OutputField()) for n, k in kinds.items()}
     )
     ledger = TrialLedger(lambda _role, _usage: None)
-    with dspy.context(ledger=ledger, verbs=frozenset(verbs)):
+    with playing(ledger=ledger, verbs=frozenset(verbs)):
         try:
             read = make_adapter(form).parse(signature, answer)
         except AdapterParseError:

@@ -5,12 +5,13 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.actor import choose_target, first_line, read_answer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures import FlatActor, Reflect, SkillActor
-from rsso_dspy.store.record_files import record_text
+from rsso_dspy.store.run_folder import record_text
 from tests.live import REWARDED, Engine, acting, model, says
 from tests.records import record
 
@@ -18,7 +19,7 @@ VERBS = frozenset({"teleport", "open", "wait"})
 
 
 def read(signature, answer, adapter=ChatAdapter):
-    with dspy.context(verbs=VERBS):
+    with playing(verbs=VERBS):
         try:
             return adapter().parse(signature, answer)
         except AdapterParseError:

@@ -15,7 +15,7 @@ from rsso_dspy.environments.pddl.game import load_domain
 from rsso_dspy.environments.pddl.reader import read_setup
 from rsso_dspy.environments.pddl.tasks import _list_rows, read_file
 from rsso_dspy.errors import DamagedFile
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
 
 FAST = ("--set", "embedder.model=hash")

@@ -15,12 +15,12 @@ from rsso_dspy.report.analysis import analyze_run
 from rsso_dspy.report.cost_report import describe_unreported_costs, serialize_cost_report
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
 from rsso_dspy.workflows.played_runs import collect_played
 from tests.cli.conftest import rsso
 from tests.hostile.played import INPUT, OUTPUT, PATIENCE, TASK, VARIANT, Model, counting
-from tests.records import record
+from tests.records import record, save
 from tests.store.test_store import IDENTITY
 
 __all__ = ["rsso"]
@@ -148,15 +148,15 @@ def journal(store: Store, trial: int) -> None:
 def test_a_trial_is_counted_once_when_a_kill_leaves_its_note_beside_its_record(tmp_path, last):
     store = Store(tmp_path)
     store.open(IDENTITY, {"rsso": "1"})
-    store.save_started(record("rsso", "boil", 22, ONE))
+    save(store, record("rsso", "boil", 22, ONE), begun=True)
     journal(store, trial=2)
     assert spent(store) == 4
     if last == "begun":
-        store.save_started(record("rsso", "boil", 22, TWO))
+        save(store, record("rsso", "boil", 22, TWO), begun=True)
     elif last == "finished":
-        store.save(record("rsso", "boil", 22, TWO))
+        save(store, record("rsso", "boil", 22, TWO))
     elif last == "errored":
-        store.save(record("rsso", "boil", 22, [[10], None]))
+        save(store, record("rsso", "boil", 22, [[10], None]))
     else:
         (file,) = tmp_path.rglob("*.under-way")
         store.note_abandoned("rsso", UNIT.key, {"actor": Usage(calls=2)}, file.stat().st_mtime_ns)
@@ -169,8 +169,8 @@ def test_a_trial_is_counted_once_when_a_kill_leaves_its_note_beside_its_record(t
 def test_an_error_is_noted_once_when_a_kill_leaves_its_record(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY, {"rsso": "1"})
-    store.save_started(record("rsso", "boil", 22, ONE))
-    path = store.save(record("rsso", "boil", 22, [[10], None]))
+    save(store, record("rsso", "boil", 22, ONE), begun=True)
+    path = save(store, record("rsso", "boil", 22, [[10], None]))
     noted = {"actor": Usage(calls=2)}
     store.note_abandoned("rsso", UNIT.key, noted, path.stat().st_mtime_ns)  # and then the kill
     store.abandon_file("rsso", UNIT.key, path, noted)
@@ -203,11 +203,11 @@ def test_a_merged_run_has_all_on_its_bill_that_its_parts_paid(tmp_path, case):
             continue
         unit = record("rsso", "boil", 22, held[0])
         if held[1:]:
-            store.save_started(unit)
+            save(store, unit, begun=True)
         else:
             if unit.has_errors and len(unit.trials) > 1:
-                store.save_started(record("rsso", "boil", 22, held[0][:-1]))
-            store.save(unit)
+                save(store, record("rsso", "boil", 22, held[0][:-1]), begun=True)
+            save(store, unit)
     whole = Store(tmp_path / "whole")
     for _ in range(2):
         merge_shards(parts, whole)
@@ -224,7 +224,7 @@ def test_a_part_that_plays_is_merged_without_its_trial_under_way_and_it_is_said(
     store, whole, said = Store(tmp_path / "a"), Store(tmp_path / "whole"), []
     with store.lock():
         store.open(IDENTITY, {"rsso": "1"})
-        store.save_started(record("rsso", "boil", 22, ONE))
+        save(store, record("rsso", "boil", 22, ONE), begun=True)
         journal(store, trial=2)
         merge_shards([store.folder], whole, said.append)
     assert spent(whole) == 2

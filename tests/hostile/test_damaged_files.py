@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rsso_dspy.optimize.rollout_cache import RolloutCache
 
 from rsso_dspy.environments.scienceworld.gold_lengths import find_known_length
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.files import MOST_LEVELS, read_json, read_lines, read_toml
-from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.records import Usage, Variant
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
 
 UNIT = "lifespan-longest-lived::98"

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from rsso_dspy.experiment.run_log_writer import write_log
 
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.start_queue import StartProgress
@@ -26,12 +27,11 @@ from rsso_dspy.experiment.events import (
 )
 from rsso_dspy.experiment.executor import RunOutcome, announced
 from rsso_dspy.experiment.run import plan_run
-from rsso_dspy.experiment.run_log_writer import write_log
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Failure, TrainingRecord, Usage, Variant
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Training, Unit
 from tests.provider_server import provider
 from tests.records import record

@@ -28,7 +28,7 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.lm.request_limits import import_litellm
 from rsso_dspy.lm.served import LONGEST_NAME, MOST_READ, describe_models, list_models
 from rsso_dspy.records import Usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.hostile.dripping import BEFORE, dripping
 from tests.live import says
 from tests.provider_formats import WIRES, Said

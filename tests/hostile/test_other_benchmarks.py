@@ -13,8 +13,8 @@ from rsso_dspy.environments.goals import Goal
 from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.unit_store import Store
-from tests.records import record
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save
 from tests.store.test_store import IDENTITY
 from tests.toy_package import installed
 
@@ -49,7 +49,7 @@ def test_a_unit_of_another_benchmark_builds_no_library_of_this_one(rsso, tmp_pat
     unit = replace(record("rsso", "up", 9, [[10, 40]]), provenance={"benchmark": "toy 1.0"})
     store = Store(tmp_path / "toy")
     store.open(IDENTITY)
-    file: Path = store.save(unit)
+    file: Path = save(store, unit)
     build = ("skills", "build", file, "--embedder", "hash", "--json")
     assert rsso(*build)[0] == rsso(*build, "--benchmark", "toy")[0] == 0
     code, _, err = rsso(*build, "--benchmark", DEFAULT)

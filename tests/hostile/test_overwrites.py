@@ -12,10 +12,10 @@ from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills.library import create_offline_memory
 from rsso_dspy.store import unit_store as store_module
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.optimize.test_compiled import a_program
-from tests.records import record
+from tests.records import record, save
 
 FOREIGN = {
     ".json": b'{"kind": "rsso-dspy skill librarian", "schema": 1}',
@@ -57,7 +57,7 @@ def place(rsso, tmp_path):  # noqa: F811
     store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
     skills = create_offline_memory(lambda _: [], get_protocol("sso-adapt/1").skills).snapshot()
     for arm in ("sso", "rsso"):
-        store.save(replace(record(arm, "boil", 22, [[10], [60]]), memories={"skills": skills}))
+        save(store, replace(record(arm, "boil", 22, [[10], [60]]), memories={"skills": skills}))
     store.note_event("started", {"left": []})
     (store.folder / "given").mkdir()
     (store.folder / "given" / "config.toml").write_text("seed = 0\n")

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.records import Source, UnitRecord
-from rsso_dspy.store.unit_store import Store
-from tests.records import record
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save
 
 SKILLS = Source("skills", "file", "boil.json", "0123456789ab")
 OTHERS = Source("skills", "file", "boil.json", "ba9876543210")
@@ -40,7 +40,7 @@ def folder(
     }
     store.open(identity, {each.arm: fingerprint for each in records})
     for each in records:
-        store.save(each)
+        save(store, each)
     return place
 
 

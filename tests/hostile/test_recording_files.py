@@ -8,20 +8,20 @@ from typing import Any
 
 import dspy
 import pytest
+from rsso_dspy.experiment.tapes import recordings_beside
+from rsso_dspy.lm.replaying import Replay
+from rsso_dspy.recordings import Exchange, Recordings, members, text_of
+from rsso_dspy.store.taping import Taping, name_of
 
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embed import Embedder
 from rsso_dspy.errors import MissingKey, NotRecorded, Stopped
-from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.lm.recording import Packer, Tape
-from rsso_dspy.lm.replaying import Replay
-from rsso_dspy.recordings import Exchange, Recordings, members, text_of
 from rsso_dspy.store.merge_runs import merge_shards
-from rsso_dspy.store.taping import Taping, name_of
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.embedding_server import embedding_server
 from tests.provider_runs import KEY, VARIABLE
-from tests.records import record
+from tests.records import record, save
 from tests.store.test_store import IDENTITY
 
 
@@ -137,7 +137,7 @@ def test_merging_takes_them_along(tmp_path):
         store.open(IDENTITY, {"rsso": "1"})
         store.open_recordings({"kind": "any"})
         store.add_recording(name_of(unit), 1, member(1, f"unit {index}"))
-        store.save(unit)
+        save(store, unit)
         parts.append(store.folder)
     whole = Store(tmp_path / "whole")
     merge_shards(parts, whole)

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rsso_dspy.experiment.tapes import about_of
+from rsso_dspy.recordings import Recordings, members
 
 from rsso_dspy.cli import main
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.session import session
-from rsso_dspy.experiment.tapes import about_of
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
-from rsso_dspy.recordings import Recordings, members
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import Process, python
 from tests.chaos.setup import scripted
 from tests.cli.conftest import at_hand, rsso

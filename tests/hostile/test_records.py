@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.records import TrainingRecord
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
-from tests.records import record
+from tests.records import record, save
 
 
 def at(*path):
@@ -157,8 +157,8 @@ def test_trainings_are_doubted_alike(tmp_path, change, kind):
     store = Store(tmp_path)
     store.open({"protocol": "sso-adapt/1"}, {"sso": "1"})
     home = store.path_of(training)
-    store.save(training)
-    shutil.move(store.save(replace(training, **change)), home)
+    save(store, training)
+    shutil.move(save(store, replace(training, **change)), home)
     assert len(list(store.trainings())) == (kind is None)
     assert [file.suffix for file in store.set_aside] == ([f".{kind}"] if kind else [])
 
@@ -166,6 +166,6 @@ def test_trainings_are_doubted_alike(tmp_path, change, kind):
 def test_a_record_of_an_arm_that_the_run_has_not_is_of_another_run(tmp_path):
     store = Store(tmp_path)
     store.open({}, {"sso": "1"})
-    store.save(record("react", "boil", 22, [[10]]))
+    save(store, record("react", "boil", 22, [[10]]))
     assert list(store.units()) == []
     assert store.set_aside[0].suffix == ".foreign"

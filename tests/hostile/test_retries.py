@@ -21,7 +21,7 @@ from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import build_methods_table
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.live import FAST, says
 from tests.provider_formats import Said

@@ -10,12 +10,12 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
+from rsso_dspy.experiment.stalled_trials import list_stalled_jobs, void_stalled_trials
 from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord, Usage
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
-from tests.records import record
+from tests.records import record, save
 
 ARMS = "react-sso,rsso"
 ASKED: tuple[str, ...] = ("run", "--methods", ARMS, "--tasks", "lifespan-longest-lived", "--per-task", "1", *FAST)
@@ -55,7 +55,7 @@ def test_a_stalled_trial_is_told_and_played_again_to_the_record_of_a_run_without
     whole = {path: path.read_bytes() for path in store.folder.glob("units/*/*/*.json")}
     before = {made.arm: made for made in store.units()}
     for arm, number in STALLED.items():
-        store.save(halted(before[arm], number))
+        save(store, halted(before[arm], number))
 
     code, out, err = rsso(*ASKED)
     assert code == 1, "as with errors"
@@ -108,7 +108,7 @@ def test_report_page_and_export_tell_of_stalled_trials_only_where_there_are_some
         store.open({}, {"sso": "1", "rsso": "2"})
         for arm in ("sso", "rsso"):
             made = record(arm, "boil", 1, [[10], [40], [20]])
-            store.save(halted(made, 2) if (name, arm) == ("some", "rsso") else made)
+            save(store, halted(made, 2) if (name, arm) == ("some", "rsso") else made)
     note = "Stalled: rsso 1 of 3 trials. A step of these trials took longer than environment.step_seconds."
     for name, there in (("sound", False), ("some", True)):
         assert (note in " ".join(rsso("report", name)[1].split())) == there
@@ -155,16 +155,16 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     made = replace(made, trials=trials, memories={"reflections": {"plans": [{"trial": 1, "plan": "Look."}]}})
     failed = replace(record("sso", "boil", 22, [None]).trials[0], trial=4)
     if state == "finished":
-        store.save(made)
+        save(store, made)
     else:
-        store.save_started(made)
+        save(store, made, begun=True)
     if state == "errored":
-        store.save(replace(made, trials=(*trials, failed)))
+        save(store, replace(made, trials=(*trials, failed)))
     sound = record("sso", "boil", 27, [[10], [20]])
-    store.save(sound)
+    save(store, sound)
 
     assert [work.name for work in list_stalled_jobs(plan, store)] == ["boil::22"]
-    discard_stalled_trials(plan, store)
+    void_stalled_trials(plan, store)
     assert list(store.units()) == [sound]
     left = [(each.trials, each.memories) for each in store.load_begun()]
     assert left == ([(made.trials[:standing], made.memories)] if standing else [])
@@ -179,20 +179,21 @@ def test_units_after_a_stalled_training_are_played_again(tmp_path):
     store = Store(tmp_path)
     store.open({}, {"rsso": "1"})
     for unit in plan.units:
-        store.save(record("rsso", unit.variant.task, unit.variant.index, [[10]]))
+        save(store, record("rsso", unit.variant.task, unit.variant.index, [[10]]))
     for training in plan.trainings:
         made = record("rsso", training.task, 1, [[10], [20]])
         made = halted(made, 2) if training.task == "boil" else made
         shared = {name: getattr(made, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
-        store.save(
+        save(
+            store,
             TrainingRecord(
                 **shared, rule_based=True, seed=0, trials=made.trials, task=training.task, budgets=training.budgets
-            )
+            ),
         )
     assert [work.key.split("/")[1] for work in list_stalled_jobs(plan, store)] == [
         "boil (training)",
         next(unit.name for unit in plan.units if unit.variant.task == "boil"),
     ]
-    discard_stalled_trials(plan, store)
+    void_stalled_trials(plan, store)
     assert [unit.variant.task for unit in store.units()] == ["freeze"]
     assert [training.task for training in store.trainings()] == ["freeze"]

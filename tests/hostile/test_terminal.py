@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.report.terminal import escape_controls, replace_controls
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
 
 ATTACK = (

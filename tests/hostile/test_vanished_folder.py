@@ -7,16 +7,16 @@ import threading
 from pathlib import Path
 
 import pytest
+from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.store.guarded_folder import GuardedFolder
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.experiment.events import EventStream, TrialFinished
 from rsso_dspy.experiment.run import plan_run
-from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.records import Usage
-from rsso_dspy.store.guarded_folder import GuardedFolder
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.unit_store import Store
 from tests.chaos.process import until
 from tests.hostile.played import PATIENCE, TASK, VARIANT, counting
 from tests.live import FAST

@@ -1,6 +1,5 @@
 """Units as tasks of a real Ray cluster: what is left is what threads would have left, also when a node is killed."""
 
-import json
 import os
 import re
 import shutil
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
@@ -28,13 +26,14 @@ from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.integrations.engines import get_engine
 from rsso_dspy.lm import Backend
-from rsso_dspy.records import UnitRecord, Usage
+from rsso_dspy.records import Usage
 from rsso_dspy.store.run_spec import RunSpec
 from tests.chaos.process import until
 from tests.chaos.setup import scripted
 from tests.live import FAST
 from tests.provider_formats import Said
 from tests.provider_server import provider
+from tests.records import describe_logs
 
 pytestmark = [
     # Ray's own: sockets and files of its processes, and changes that it announces.
@@ -131,12 +130,12 @@ def live() -> Iterator[Session]:
 
 
 @pytest.fixture(scope="module")
-def whole(live, settings, tmp_path_factory) -> dict[str, bytes]:
+def whole(live, settings, tmp_path_factory) -> dict[str, Any]:
     """What threads leave."""
     out = tmp_path_factory.mktemp("threads")
     outcome = planned_run(out, settings).execute(lent(live, settings), 1)
     assert (outcome.played, outcome.errored) == (4, [])
-    return records(out)
+    return describe_logs(out)
 
 
 def hosted(url: str, key: str) -> tuple[str, ...]:
@@ -144,10 +143,8 @@ def hosted(url: str, key: str) -> tuple[str, ...]:
     return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
 
 
-def planned_run(
-    out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS, record: bool = False
-) -> Run:
-    order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants, record=record)
+def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> Run:
+    order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants)
     return plan_run(load_config(overrides=settings), order)
 
 
@@ -156,10 +153,6 @@ def lent(live, settings: tuple[str, ...]):
     backend = Backend(config.active_backend)
     runtime = replace(live.runtime, lm=backend.lm)
     return replace(live, config=config, protocol=resolve_protocol(config), backend=backend, runtime=runtime)
-
-
-def records(out: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/**/*.json")}
 
 
 def processes(parent: int) -> dict[int, str]:
@@ -198,24 +191,22 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
         if not lost and any(work.key in command for command in processes(raylet).values()):
             kill(cluster, node)
             lost.append(work.key)
-            assert not planned.store.path_of(work).exists()
-            assert planned.store.started_path(planned.store.path_of(work)).exists()
+            assert planned.store.load(work) is None
+            assert planned.store.load_begun_work(work) is not None
 
     model.before = lambda: lost or time.sleep(THINKING)
-    planned = planned_run(tmp_path / "run", settings, record=True)
+    planned = planned_run(tmp_path / "run", settings)
     events.subscribe(TrialFinished, hear, required=True)
     outcome = planned.execute(lent(live, settings), 2, events=events, engine=get_engine("ray"), engine_name="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
-    assert records(tmp_path / "run") == whole
-    assert not list((tmp_path / "run/started").rglob("*.json"))
-    noted = [json.loads(line) for line in (tmp_path / "run/timings.jsonl").read_text().splitlines()]
-    assert max(Counter((line["unit"], line["trial"]) for line in noted).values()) == 1
+    assert describe_logs(tmp_path / "run") == whole
+    assert max(Counter(told).values()) == 1
     assert {trial for key, trial in told if key == lost[0]} == {1, 2, 3}
     assert all(arm == lost[0].partition("/")[0] for arm, _, _ in planned.store.read_abandoned())
     asked, recorded = model.answers, (*settings, f"backends.mine.replay={tmp_path / 'run'}")
     planned_run(tmp_path / "replayed", recorded).execute(lent(live, recorded), 1)
-    assert records(tmp_path / "replayed") == whole
+    assert describe_logs(tmp_path / "replayed") == whole
     assert model.answers == asked
 
 
@@ -227,7 +218,7 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
 
     planned = planned_run(tmp_path, settings, VARIANTS[1:])
     first = planned.store.path_of(planned.plan.units[0]).relative_to(tmp_path)
-    one_trial = total(TypeAdapter(UnitRecord).validate_json(whole[str(first)]).trials[0].usage.values())
+    one_trial = total(Usage(**each) for each in whole[str(first)][0]["trials"][0]["usage"].values())
     purse, told, events = planned.make_spend_limit(max_tokens=one_trial), [], EventStream()
     events.subscribe(TrialFinished, lambda event: told.append(event.result.trial))
 
@@ -242,7 +233,7 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(--max-tokens\)"):
         planned.execute(lent(live, settings), 1, purse, events, get_engine("ray"), "ray")
     assert told == [1]
-    assert not records(tmp_path)
+    assert not list(planned.store.units())
     (begun,) = planned.store.load_begun()
     assert total(begun.trials[0].usage.values()) == one_trial
     assert total(usage for _, _, usage in planned.store.read_abandoned()) == model.tokens - one_trial > 0
@@ -259,8 +250,8 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     assert not model.answers
     outcome = planned.execute(lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray")
     assert not outcome.errored
-    assert len(records(tmp_path)) == 2
-    assert records(tmp_path).items() <= whole.items()
+    assert len(describe_logs(tmp_path)) == 2
+    assert describe_logs(tmp_path).items() <= whole.items()
 
 
 @pytest.mark.usefixtures("cluster")
@@ -310,7 +301,7 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypa
         planned_run(tmp_path, settings, VARIANTS[:1]).execute(
             lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray"
         )
-    assert not records(tmp_path)
+    assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.steps import stop_reason
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.memory.memory_cases import plain, walk, words_embed
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from rsso_dspy.optimize.rollout_cache import RolloutCache
 
 from rsso_dspy.config import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
@@ -14,7 +15,6 @@ from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.request import build_request
-from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS, ROLE_OF

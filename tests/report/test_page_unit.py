@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
 
 from rsso_dspy.lm import make_adapter
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.report.page import Exchanges, PageSection, PromptChange, write_page
-from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
 from tests.records import record
 from tests.report.page_reading import NARROW, STEPS, at_step, open_unit, unit_address
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from rsso_dspy.recordings import Exchange
+
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.page import Exchanges, write_page
 from tests.live import region

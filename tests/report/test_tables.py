@@ -22,8 +22,8 @@ from rsso_dspy.report.table_data import to_csv as as_csv
 from rsso_dspy.report.tables import build_methods_table, build_tables
 from rsso_dspy.report.terminal import print_renderable
 from rsso_dspy.report.terminal_report import render_analysis
-from rsso_dspy.store.unit_store import Store
-from tests.records import record
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save
 
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
 
@@ -107,7 +107,7 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
     store = Store(tmp_path)
     store.open({}, {"rsso": "1", ARM: "2"})
     for each in records():
-        store.save(each)
+        save(store, each)
     whole = Console(width=500, file=StringIO())
     whole.print(render_analysis(analyze_run(RunRecords(records())), whole=False))
     monkeypatch.setenv("COLUMNS", str(width))

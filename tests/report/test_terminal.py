@@ -6,9 +6,9 @@ from rich.console import Console, Group
 
 from rsso_dspy.records import Failure, State
 from rsso_dspy.report.terminal import compute_needed_width, create_named_table, replace_controls
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
-from tests.records import record
+from tests.records import record, save
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31mred\rhidden\x08\u202eevil"
 
@@ -32,9 +32,9 @@ def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_pa
     step = replace(trial.trajectory.steps[0], action=HOSTILE, reasoning=HOSTILE, subgoal=HOSTILE, state=state)
     trajectory = replace(trial.trajectory, task=HOSTILE, start=state, steps=(step,))
     shown = {"plans_from_past_attempts": HOSTILE, "skills:": HOSTILE}
-    store.save(replace(unit, trials=(replace(trial, trajectory=trajectory, shown=shown),)))
+    save(store, replace(unit, trials=(replace(trial, trajectory=trajectory, shown=shown),)))
     failed = record("rsso", "boil", 27, [None])
-    store.save(replace(failed, trials=(replace(failed.trials[0], failure=Failure("LMError", HOSTILE)),)))
+    save(store, replace(failed, trials=(replace(failed.trials[0], failure=Failure("LMError", HOSTILE)),)))
     for words in (("show", "run", "boil::22", "--prompts"), ("show", "run", "boil::27"), ("report", "run")):
         code, out, err = rsso(*words)
         assert code == 0, err

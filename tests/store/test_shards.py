@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.calls import Place
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.experiment.plan import plan_held_out
@@ -10,10 +11,10 @@ from rsso_dspy.records import Usage
 from rsso_dspy.store.manifest import Invocation, Manifest
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import Shard
-from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.played_runs import collect_played
-from tests.records import record
+from tests.records import record, save
 from tests.store.test_store import IDENTITY
 
 
@@ -48,7 +49,7 @@ def part(folder, *records, identity=IDENTITY, arms=None):
     store = Store(folder)
     store.open(identity, arms or {"sso": "1"})
     for each in records:
-        store.save(each)
+        save(store, each)
     return folder
 
 
@@ -56,9 +57,8 @@ def test_shards_of_different_selections_are_refused_and_a_folder_knows_its_shard
     stores = []
     for number, per_task in ((1, 2), (2, 4), (3, 2)):
         store = Store(tmp_path / f"{number}")
-        store.open(IDENTITY, {"sso": "1"}, f"{number}/3")
         asked = Invocation(methods=("sso",), per_task=per_task, shard=f"{number}/3")
-        Manifest(asked, "").save(store.folder)
+        store.open(IDENTITY, {"sso": "1"}, f"{number}/3", **Manifest(asked, "").add_to(store))
         stores.append(store)
     whole = Store(tmp_path / "whole")
     with pytest.raises(RunMismatch, match=r"different variants:\n.*--per-task 2\n.*--per-task 4\nPlay one"):
@@ -88,7 +88,7 @@ def test_planned_units_of_shards_without_a_record_stay_missing(tmp_path):
     said = []
     first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]))
     second = part(tmp_path / "b", record("sso", "boil", 27, [[10]]))
-    Store(first).note_event("started", {"left": ["sso/boil::22/s0", "sso/boil::30/s0"]})
+    Store(first).open(IDENTITY, planned=["sso/boil::22/s0", "sso/boil::30/s0"])
     whole = Store(tmp_path / "whole")
     for _ in (1, 2):
         merge_shards([first, second], whole, said.append)
@@ -96,10 +96,20 @@ def test_planned_units_of_shards_without_a_record_stay_missing(tmp_path):
         assert collect_played(PooledRuns([whole])).missing == 1
 
 
+def note_calls(folder, unit, trial, calls):
+    """Add calls of a trial to a unit's log, without its end."""
+    log = Store(folder).open_log(unit)
+    for number in range(calls):
+        asked = {"model": "m", "messages": [{"role": "user", "content": f"{number}"}], "parameters": {}}
+        place = Place(trial, 0, number + 1, "actor")
+        log.end(log.begin(place, asked), answer=["go"], usage=[{"prompt_tokens": 10, "completion_tokens": number}])
+
+
 def test_parts_become_a_whole_and_merging_again_changes_nothing(tmp_path):
-    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]), record("sso", "boil", 27, [[10], None]))
-    second = part(tmp_path / "b", record("sso", "boil", 27, [[10], [30]]), record("sso", "freeze", 21, [[5]]))
-    Store(first).note_abandoned("sso", "sso/boil::27/s0", {"actor": Usage(calls=3)})
+    longer, errored = record("sso", "boil", 27, [[10], [30]]), record("sso", "boil", 27, [[10], None])
+    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]), errored)
+    second = part(tmp_path / "b", longer, record("sso", "freeze", 21, [[5]]))
+    note_calls(first, errored, 3, 2)
     whole = Store(tmp_path / "whole")
     for _ in (1, 2):
         assert merge_shards([first, second], whole) == 3
@@ -108,8 +118,7 @@ def test_parts_become_a_whole_and_merging_again_changes_nothing(tmp_path):
             ("boil::27", False),
             ("freeze::21", False),
         ]
-        errored = record("sso", "boil", 27, [[10], None]).trials[-1].usage["actor"]
-        assert whole.read_abandoned() == [("sso", "actor", Usage(calls=3)), ("sso", "actor", errored)]
+        assert whole.read_abandoned() == [("sso", "actor", Usage(calls=2, input=20, output=1))]
 
 
 def test_parts_of_different_runs_are_refused_and_nothing_is_written(tmp_path):
@@ -120,7 +129,7 @@ def test_parts_of_different_runs_are_refused_and_nothing_is_written(tmp_path):
     for wrong, words in (
         (other, "protocol: there"),
         (program, "program: there '1', now '2'"),
-        (unlike, "another record of"),
+        (unlike, "is another record than"),
     ):
         with pytest.raises(RunMismatch, match=words):
             merge_shards([first, wrong], Store(tmp_path / "whole"))

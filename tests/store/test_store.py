@@ -1,14 +1,12 @@
-import json
 import os
+import re
 
 import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.records import SCHEMA_VERSION, Usage, Variant
-from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.units import Arm, Unit
-from tests.records import record
+from rsso_dspy.records import SCHEMA_VERSION
+from rsso_dspy.store.run_folder import Store
+from tests.records import record, save
 
 IDENTITY = {"protocol": "sso-adapt/1", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
 
@@ -17,9 +15,9 @@ def test_a_unit_comes_back_as_it_was(tmp_path):
     store = Store(tmp_path / "run")
     store.open(IDENTITY)
     unit = record("rsso", "boil", 22, [[10, 40], None], at_reset=3)
-    store.save(unit)
+    save(store, unit)
     assert list(store.units()) == [unit]
-    assert [path.name for path in (tmp_path / "run/units/rsso/boil").iterdir()] == ["22-s0.json"]
+    assert [path.name for path in (tmp_path / "run/units/rsso/boil").iterdir()] == ["22-s0.jsonl"]
 
 
 def test_the_same_identity_continues_and_another_is_refused_with_the_difference(tmp_path):
@@ -44,43 +42,53 @@ def test_a_folder_without_a_run_says_how_to_make_one(tmp_path):
         list(Store(tmp_path).units())
 
 
-def test_a_damaged_unit_is_set_aside_and_counts_as_missing(tmp_path):
+FAULTS = {
+    "a broken line": (lambda text: text.replace('{"trial"', '{"tri', 1), "line 2 is no JSON object"),
+    "a list": (lambda text: text.replace("\n", "\n[]\n", 1), "line 2 is no JSON object"),
+    "nested deeply": (lambda text: "[" * 200 + "]" * 200 + "\n" + text, "line 1 is no JSON object"),
+    "a newer version": (lambda text: text.replace(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "schema 99"),
+    "a text for a number": (lambda text: text.replace('"reward":10', '"reward":"many"'), "is no record of one"),
+    "a trial of another number": (lambda text: text.replace('{"trial": 1', '{"trial": 2'), "no record of|not numbered"),
+    "another protocol": (lambda text: text.replace("sso-adapt/1", "release"), "its protocol is release"),
+    "another unit": (lambda text: text.replace('"index": 22', '"index": 23'), "another unit than its name says"),
+    "another arm": (lambda text: text.replace('"arm": "rsso"', '"arm": "sso"'), "another unit|has no arm"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_no_log_of_this_unit_is_set_aside_and_counts_as_missing(tmp_path, fault):
+    spoil, why = FAULTS[fault]
     store = Store(tmp_path)
-    store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
-    whole = path.read_text()
-    path.write_text(whole[: len(whole) // 2])
+    store.open(IDENTITY, {"rsso": "1"})
+    path = save(store, record("rsso", "boil", 22, [[10]]))
+    text = spoil(path.read_text())
+    assert text != path.read_text()
+    path.write_text(text)
+    looking = Store(tmp_path, read_only=True)
+    assert list(looking.units()) == []
+    assert path.read_text() == text, "a look changes nothing"
     assert list(store.units()) == []
-    assert store.set_aside == [path.with_suffix(".json.damaged")]
-    assert store.set_aside[0].read_text() == whole[: len(whole) // 2]
+    assert store.set_aside == looking.set_aside == [path.with_name("22-s0.jsonl.damaged")]
+    assert re.search(why, store.describe_quarantined(store.set_aside[0]))
+    assert store.set_aside[0].read_text() == text
+    save(store, record("rsso", "boil", 22, [[20]]))
+    assert [unit.trajectories[0].accumulator for unit in store.units()] == [20]
 
 
-def test_a_copy_under_the_name_of_another_unit_counts_as_neither(tmp_path):
+def test_half_a_line_at_the_end_is_dropped(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
-    copy = path.with_name("23-s0.json")
-    copy.write_bytes(path.read_bytes())
-    other = store.path_of(record("sso", "boil", 22, [[10]]))
-    other.parent.mkdir(parents=True)
-    other.write_bytes(path.read_bytes())
-    assert [unit.key for unit in store.units()] == ["boil::22"]
-    assert set(store.set_aside) == {each.with_name(f"{each.name}.misplaced") for each in (copy, other)}
-    store.save_started(record("rsso", "boil", 24, [[10]]))
-    assert [begun.key for begun in store.load_begun()] == ["boil::24"]
-
-
-def test_a_unit_of_a_newer_version_is_set_aside_and_never_overwritten(tmp_path):
-    store = Store(tmp_path)
-    store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
-    data = json.loads(path.read_text())
-    data["schema"] = SCHEMA_VERSION + 1
-    path.write_text(json.dumps(data))
-    assert list(store.units()) == []
-    assert store.set_aside == [path.with_name("22-s0.json.newer")]
-    store.save(record("rsso", "boil", 22, [[20]]))
-    assert json.loads(store.set_aside[0].read_text()) == data
+    unit = record("rsso", "boil", 22, [[10], [20]])
+    path = save(store, unit, begun=True)
+    whole = path.read_bytes()
+    for cut in range(1, len(whole) - whole[:-1].rfind(b"\n") - 1):
+        path.write_bytes(whole[:-cut])
+        assert [len(begun.trials) for begun in store.load_begun()] == [1]
+    log = store.open_log(unit)
+    assert len(log.results) == 1
+    log.add_trial(unit.trials[1], unit.memories, 1.0)
+    assert [begun.trials for begun in store.load_begun()] == [unit.trials]
+    assert store.set_aside == []
 
 
 def test_a_run_of_a_newer_version_is_refused_and_left_alone(tmp_path):
@@ -91,42 +99,6 @@ def test_a_run_of_a_newer_version_is_refused_and_left_alone(tmp_path):
     with pytest.raises(UsageError, match="update rsso-dspy"):
         Store(tmp_path).open(IDENTITY)
     assert file.read_bytes() == before
-
-
-def test_what_a_killed_trial_cost_is_noted_by_the_next_attempt(tmp_path):
-    store, unit = Store(tmp_path), Unit(Arm(METHODS["rsso"]), Variant("boil", 22), 0, 60)
-    for _ in range(2):
-        store.note_under_way(unit, "actor", Usage(calls=1, input=5))
-    store.note_under_way(unit, "reflector", Usage(calls=1))
-    with next(tmp_path.rglob("*.under-way")).open("a") as file:
-        file.write('["actor", {"cal')
-    Store(tmp_path).recover_under_way(unit)
-    assert store.read_abandoned() == [
-        ("rsso", "actor", Usage(calls=2, input=10)),
-        ("rsso", "reflector", Usage(calls=1)),
-    ]
-    Store(tmp_path).recover_under_way(unit)
-    assert len(store.read_abandoned()) == 2
-
-
-@pytest.mark.parametrize("line", [b'{"arm":"x","usage":[]}\n', b'{"calls":"5"}\n', b"\xff\n", b'{"arm": "x", "us'])
-def test_a_damaged_line_takes_no_other_with_it(tmp_path, line):
-    store = Store(tmp_path)
-    (tmp_path / "abandoned.jsonl").write_bytes(line)
-    store.note_abandoned("rsso", "u", {"actor": Usage(calls=1)})
-    assert store.read_abandoned() == [("rsso", "actor", Usage(calls=1))]
-
-
-def test_costs_that_no_record_tells_of_are_kept_and_a_line_cut_off_by_a_kill_is_left_out(tmp_path):
-    store = Store(tmp_path)
-    store.note_abandoned("rsso", "rsso/boil::22/s0", {"actor": Usage(calls=2, input=10), "reflector": Usage(calls=1)})
-    store.note_abandoned("rsso", "rsso/boil::22/s0", {})
-    with (tmp_path / "abandoned.jsonl").open("a") as file:
-        file.write('{"arm": "rsso", "usa')
-    assert store.read_abandoned() == [
-        ("rsso", "actor", Usage(calls=2, input=10)),
-        ("rsso", "reflector", Usage(calls=1)),
-    ]
 
 
 @pytest.mark.parametrize(("text", "why"), [("{", "Expecting"), ("{}", "no object with schema"), ("[]", "no object")])
@@ -156,8 +128,8 @@ def test_what_a_killed_process_was_writing_keeps_nobody_out_and_is_removed(tmp_p
     assert store.check_identity(IDENTITY) == {}
     with store.lock():
         store.open(IDENTITY)
-    unit = store.save(record("rsso", "boil", 22, [[10]]))
-    for name in (".22-s0.json.12-34", ".notes"):
+    unit = save(store, record("rsso", "boil", 22, [[10]]))
+    for name in (".22-s0.jsonl.12-34", ".notes"):
         unit.with_name(name).write_text('{"sche')
     with store.lock():
         assert sorted(file.name for file in unit.parent.iterdir()) == [".notes", unit.name]
@@ -170,23 +142,13 @@ def test_a_file_is_no_folder(tmp_path):
         Store(tmp_path / "file").check_identity(IDENTITY)
 
 
-def test_a_read_only_look_changes_nothing(tmp_path):
-    store = Store(tmp_path)
-    store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
-    path.write_text("{")
-    store.read_only = True
-    assert store.load(path) is None
-    assert path.read_text() == "{"
-
-
 def test_files_that_are_no_units_are_left_alone(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
-    path = store.save(record("rsso", "boil", 22, [[10]]))
-    (path.parent / "notes.json").write_text("mine")
+    path = save(store, record("rsso", "boil", 22, [[10]]))
+    (path.parent / "notes.jsonl").write_text("mine")
     assert len(list(store.units())) == 1
-    assert (path.parent / "notes.json").read_text() == "mine"
+    assert (path.parent / "notes.jsonl").read_text() == "mine"
 
 
 def test_others_may_read_a_run(tmp_path):
@@ -200,27 +162,11 @@ def current_umask() -> int:
     return mask
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
-    store = Store(tmp_path)
-    store.open(IDENTITY)
-    before = record("rsso", "boil", 22, [[10]])
-    path = store.save(before)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        store.save(record("rsso", "boil", 22, [[99]]))
-    assert list(store.units()) == [before]
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
 def test_units_come_in_numeric_order(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
     for index in (100, 9, 22):
-        store.save(record("rsso", "boil", index, [[10]]))
+        save(store, record("rsso", "boil", index, [[10]]))
     assert [unit.variant.index for unit in store.units()] == [9, 22, 100]
 
 
@@ -229,7 +175,7 @@ def test_arms_keep_the_order_they_were_asked_for_also_when_more_are_added(tmp_pa
     store.open(IDENTITY, {"sso": "1", "rsso": "2"})
     store.open(IDENTITY, {"react": "3", "rsso": "2"})
     for arm in ("react", "rsso", "sso"):
-        store.save(record(arm, "boil", 22, [[10]]))
+        save(store, record(arm, "boil", 22, [[10]]))
     assert [unit.arm for unit in store.units()] == ["sso", "rsso", "react"]
 
 

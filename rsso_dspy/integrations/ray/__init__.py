@@ -101,7 +101,7 @@ class RayEngine:
         self._player = player
         here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
-        self._home = actor.remote(player.store.folder.resolve(), player.store.place.identity)
+        self._home = actor.remote(player.store.folder.resolve())
         self._errand = ray.put(TaskPayload.from_runner(player))
         self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
         self._pending: set[ray.ObjectRef] = set()
@@ -123,15 +123,13 @@ class RayEngine:
         return answer
 
     def close(self) -> None:
-        """Receive remaining events, end current tasks, and store their cost."""
+        """Receive remaining events, and end current tasks."""
         self._closing.set()
         self._listener.join()
         with suppress(RssoError):
             self._relay_events()
         for reference in list(self._pending):
             ray.cancel(reference, force=True)
-        with suppress(RayError):
-            ray.get(self._home.close.remote())
         ray.kill(self._home)
 
     def _resolve_future(

@@ -6,47 +6,48 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.errors import RssoError
-from rsso_dspy.experiment.events import Event, UsageSpent
-from rsso_dspy.records import Usage
-from rsso_dspy.store.guarded_folder import Identity
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.errors import DamagedFile, RssoError
+from rsso_dspy.experiment.events import Event
+from rsso_dspy.files import read_bytes
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Job
 
 
 class StoreActor:
     """The store and the event queue of a run for its workers, on the driver's node. Handles calls one by one."""
 
-    def __init__(self, folder: Path, identity: Identity | None):
+    def __init__(self, folder: Path):
         ignore_interrupts()
         self._store = Store(folder)
-        if identity:
-            self._store.place.hold(identity)
+        self._store.hold()
         self._news: list[Event] = []
         self._stopping = False
         self._tickets: Counter[str] = Counter()
-        self._begun: dict[str, Job] = {}
 
     def issue_ticket(self, work: Job) -> int:
         """Return the ticket of a starting task; 0 if the run is being stopped.
 
         Earlier tickets for the same work become void, because their process is dead.
         """
-        self._store.recover_under_way(work)
-        self._begun[work.key] = work
         self._tickets[work.key] += 1
         return 0 if self._stopping else self._tickets[work.key]
 
-    def call_store(self, key: str, ticket: int, method: str, *arguments: Any) -> Any:
-        """Call a method of the store for the task with the valid ticket."""
-        if ticket != self._tickets[key]:
-            raise RssoError(f"{key} is played by another process")
-        return getattr(self._store, method)(*arguments)
+    def open_log(self, work: Job) -> bytes:
+        """Return the content of a log that is about to be played on."""
+        log = self._store.open_log(work)
+        with suppress(FileNotFoundError, DamagedFile):
+            return read_bytes(log.path)
+        return b""
 
-    def report_usage(self, work: Job, role: str, usage: Usage, trial: int) -> None:
-        """Store the cost of an answer."""
-        self._news.append(UsageSpent(work, role, usage))
-        self._store.note_under_way(work, role, usage, trial)
+    def append_text(self, work: Job, ticket: int, text: str) -> None:
+        """Append to the log of the task with the valid ticket."""
+        if ticket != self._tickets[work.key]:
+            raise RssoError(f"{work.key} is played by another process")
+        self._store.append_text(self._store.path_of(work), text)
+
+    def load(self, work: Job) -> Any:
+        """Return the record of finished work; None if there is none."""
+        return self._store.load(work)
 
     def tell(self, event: Event) -> None:
         """Queue an event."""
@@ -63,11 +64,6 @@ class StoreActor:
 
     def is_stopping(self) -> bool:
         return self._stopping
-
-    def close(self) -> None:
-        """Store the cost of trials that will not be finished as abandoned."""
-        for work in self._begun.values():
-            self._store.recover_under_way(work)
 
 
 def ignore_interrupts() -> None:

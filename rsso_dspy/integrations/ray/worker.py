@@ -4,10 +4,10 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import ray
@@ -16,23 +16,21 @@ from ray.exceptions import ActorDiedError, RayTaskError
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import ORIGIN
 from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
-from rsso_dspy.experiment.events import EventStream, TrialFinished
+from rsso_dspy.experiment.events import EventStream, TrialFinished, UsageSpent
 from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.provenance import make_provenance
 from rsso_dspy.experiment.session import Session, session
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.experiment.unit_runner import UnitRunner, open_source
 from rsso_dspy.integrations.ray.store_actor import ignore_interrupts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.records import TrainingRecord, UnitRecord, Usage
 from rsso_dspy.redact import redact
-from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import JobRecord, UnitLog
 from rsso_dspy.store.units import Arm, Job
 
 ASKING = 0.5
 """Minimum seconds between a worker's checks whether the run is being stopped."""
-
-JobRecord = UnitRecord | TrainingRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +42,11 @@ class TaskPayload:
     """DSPy's state of each program."""
     provenance: dict[str, str]
     carried: InitialMemories
-    records: bool = False
-    """Whether to record exchanges with models."""
 
     @staticmethod
     def from_runner(player: UnitRunner) -> "TaskPayload":
         states = {arm: program.dump_state() for arm, program in player.programs.items()}
-        return TaskPayload(player.live.config, states, player.provenance, player.carried, player.records)
+        return TaskPayload(player.live.config, states, player.provenance, player.carried)
 
     def load_program(self, arm: Arm) -> Agent:
         agent = Agent(arm.method.name)
@@ -73,33 +69,30 @@ class TaskFailure:
 
 
 class RemoteStore:
-    """The remote store for one task, with the methods of `Store` that a player uses. Paths are those of its machine."""
+    """The remote store for one task, with the methods of `Store` that a player uses."""
 
-    PASSED_ON = frozenset(
-        {"path_of", "started_path", "load", "load_training", "load_either", "save", "save_started", "add_recording"}
-        | {"cut_recording", "note_seconds", "forget_under_way", "recover_under_way", "abandon_file"}
-    )
-
-    def __init__(self, home: Any, key: str, ticket: int):
+    def __init__(self, home: Any, ticket: int):
         self._home = home
-        self._key = key
         self._ticket = ticket
 
-    def call_store(self, method: str, *arguments: Any) -> Any:
+    def _call(self, method: str, *arguments: Any) -> Any:
         try:
-            return ray.get(self._home.call_store.remote(self._key, self._ticket, method, *arguments))
+            return ray.get(getattr(self._home, method).remote(*arguments))
         except RayTaskError as error:
             if isinstance(error.cause, RssoError | OSError):
                 raise error.cause from None
             raise
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in self.PASSED_ON:
-            raise AttributeError(f"a remote store has no {name}")
-        return partial(self.call_store, name)
+    def load(self, work: Job) -> Any:
+        return self._call("load", work)
 
-    def note_under_way(self, work: Job, role: str, usage: Usage, trial: int) -> None:
-        self._home.report_usage.remote(work, role, usage, trial)  # not waited for
+    def open_log(self, work: Job) -> UnitLog:
+        return UnitLog(
+            self._call("open_log", work),
+            lambda text: self._call("append_text", work, self._ticket, text),
+            Path(work.key),
+            whole=True,
+        )
 
 
 class RemoteStop(threading.Event):
@@ -125,7 +118,7 @@ def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord
         ticket = ray.get(home.issue_ticket.remote(work))
         if not ticket:
             raise Stopped
-        store = RemoteStore(home, work.key, ticket)
+        store = RemoteStore(home, ticket)
         return _load_finished(store, work) or _make_runner(home, errand, work, store).run_job(plan, work)
     except Stopped:
         return TaskFailure(Stopped)
@@ -148,22 +141,23 @@ def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord
 
 
 def _load_finished(store: RemoteStore, work: Job) -> JobRecord | None:
-    file = store.path_of(work)
-    record = store.load_either(file)
+    record: JobRecord | None = store.load(work)
     return None if record is None or record.has_errors else record
 
 
 def _make_runner(home: Any, errand: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
     events = EventStream()
-    events.subscribe(TrialFinished, home.tell.remote, required=True)
+    for kind in (UsageSpent, TrialFinished):
+        events.subscribe(kind, home.tell.remote, required=True)
+    live = _get_session(errand.config.model_dump_json(), tuple(errand.provenance.items()))
     player = UnitRunner(
-        _get_session(errand.config.model_dump_json(), tuple(errand.provenance.items())),
+        live,
         cast(Store, store),
         {work.arm: errand.load_program(work.arm)},
         errand.provenance,
         errand.carried,
         events,
-        errand.records,
+        open_source(live),
     )
     player.stop = RemoteStop(home)
     return player

@@ -32,9 +32,9 @@ class ProposerClient:
         self.asked += 1
         lm = self.rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
         ledger = TrialLedger(self.rollouts.record_usage, trial=self.asked)
-        tape = self.rollouts.tapes.record_proposal(self.asked)
+        log = self.rollouts.logs.log_proposals()
         try:
-            with tape, self.rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm):
+            with log, self.rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm):
                 return question(lm)
         except (Stopped, NotRecorded) as error:
             self.rollouts.stop_compile("error", error.__cause__ or error)

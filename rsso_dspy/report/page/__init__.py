@@ -9,6 +9,6 @@ assets/.
 """
 
 from rsso_dspy.report.page.document import PageFigure, PageSection, PromptChange, check_page_target, write_page
-from rsso_dspy.report.page.record_payload import Exchanges
+from rsso_dspy.report.page.record_payload import PageCalls
 
-__all__ = ["Exchanges", "PageFigure", "PageSection", "PromptChange", "check_page_target", "write_page"]
+__all__ = ["PageCalls", "PageFigure", "PageSection", "PromptChange", "check_page_target", "write_page"]

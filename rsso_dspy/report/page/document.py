@@ -24,7 +24,7 @@ from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.redact import make_redactor, redact_json
 from rsso_dspy.report.cells import Cell
-from rsso_dspy.report.page.record_payload import NONE, Exchanges, build_list_entry, compress_record
+from rsso_dspy.report.page.record_payload import NONE, PageCalls, build_list_entry, compress_record
 from rsso_dspy.report.page.svg_sanitizer import inline_svg
 from rsso_dspy.report.table_data import Sheet
 from rsso_dspy.report.terminal import replace_controls
@@ -90,14 +90,14 @@ def write_page(
     notes: Sequence[str] = (),
     facts: Sequence[tuple[str, str]] = (),
     templates: str = "",
-    exchanges: Callable[[UnitRecord | TrainingRecord], Exchanges] = lambda _: NONE,
+    calls: Callable[[UnitRecord | TrainingRecord], PageCalls] = lambda _: NONE,
     headline: str = "",
 ) -> None:
     """Write the page, whole or not at all.
 
     `records` are read once, one at a time. `notes` stand at the top of every view, `facts` are labels and values of
     where the run came from, `templates` is the text of the prompt's action_templates region where a record notes none,
-    `exchanges` gives what models were sent for a record, `headline` says in a few sentences what came out. A page of
+    `calls` gives the calls of a record's models, `headline` says in a few sentences what came out. A page of
     this kind that is there is replaced, and an empty file; `UsageError` is raised for any other, and when the file
     cannot be written, `ValueError` for sections of one name or of one that makes no route.
     """
@@ -105,7 +105,7 @@ def write_page(
     if bad := [name for name in names if not _NAME.fullmatch(name) or name == VIEWER or names.count(name) > 1]:
         raise ValueError(f"a section needs a name of its own of a-z, 0-9 and '-', not {VIEWER!r}: {bad[0]!r}")
     with _open_new_file(path) as file, TemporaryFile(dir=path.parent) as chunks:
-        entries = list(_write_record_payloads(records, chunks, exchanges))
+        entries = list(_write_record_payloads(records, chunks, calls))
         index = {"units": entries, "templates": replace_controls(templates)}
         shell = _render_shell(title, sections, notes, facts, index, headline)
         file.write(shell.encode("utf-8", "replace"))
@@ -127,13 +127,13 @@ def check_page_target(path: Path) -> None:
 def _write_record_payloads(
     records: Iterable[UnitRecord | TrainingRecord],
     chunks: IO[bytes],
-    exchanges: Callable[[UnitRecord | TrainingRecord], Exchanges],
+    calls: Callable[[UnitRecord | TrainingRecord], PageCalls],
 ) -> Iterator[dict[str, Any]]:
     """The list's line of each record, whose chunk is written on the way."""
     for number, record in enumerate(records):
         yield build_list_entry(record)
         chunks.write(b'<script type="application/octet-stream" id="unit-%d">' % number)
-        chunks.write(compress_record(record, exchanges(record)))
+        chunks.write(compress_record(record, calls(record)))
         chunks.write(b"</script>\n")
 
 

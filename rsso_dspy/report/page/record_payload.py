@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rsso_dspy.recordings import Exchange, text_of
+from rsso_dspy.calls import Call, text_of
 from rsso_dspy.records import State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord
 from rsso_dspy.redact import redact_json
 from rsso_dspy.report.page.lineage import trace_learnt_items
@@ -22,19 +22,17 @@ from rsso_dspy.report.terminal import replace_controls
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanges:
-    """What models were sent for a record, and what they answered."""
+class PageCalls:
+    """The calls of a record's models."""
 
-    by_trial: Mapping[int, Sequence[Exchange]] = field(default_factory=dict)
-    rebuilt: bool = False
-    """Whether the requests were not recorded but made again; they have no answers."""
+    by_trial: Mapping[int, Sequence[Call]] = field(default_factory=dict)
     why_not: str = ""
     """Why there are none, as the end of a sentence."""
     seconds: Mapping[int, float] = field(default_factory=dict)
     """How long each trial took, as far as the run noted it."""
 
 
-NONE = Exchanges()
+NONE = PageCalls()
 
 UNDERSTOOD, MALFORMED, ASKED_BACK, NO_EFFECT = 1, 2, 4, 8
 """Bits of a step's flags."""
@@ -58,14 +56,14 @@ def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
     }
 
 
-def compress_record(record: UnitRecord | TrainingRecord, exchanges: Exchanges = NONE) -> bytes:
+def compress_record(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> bytes:
     """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
-    data = redact_json(json.dumps(build_record_data(record, exchanges), separators=(",", ":")))
+    data = redact_json(json.dumps(build_record_data(record, calls), separators=(",", ":")))
     return base64.b64encode(gzip.compress(data.encode("ascii"), 6, mtime=0))
 
 
-def build_record_data(record: UnitRecord | TrainingRecord, exchanges: Exchanges = NONE) -> dict[str, Any]:
-    """The whole record as JSON data, before it is compressed, with what was recorded of its trials."""
+def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> dict[str, Any]:
+    """The whole record as JSON data, before it is compressed, with the calls of its trials."""
     texts = _TextTable()
     budgets = list(record.budgets) if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
     return {
@@ -77,13 +75,12 @@ def build_record_data(record: UnitRecord | TrainingRecord, exchanges: Exchanges 
         "sso": _uses_sso_scaffold(record),
         "trials": [
             _build_trial_data(result, texts)
-            | _exchanges(exchanges.by_trial.get(result.trial, ()), texts)
-            | ({"seconds": exchanges.seconds[result.trial]} if result.trial in exchanges.seconds else {})
+            | _build_calls(calls.by_trial.get(result.trial, ()), texts)
+            | ({"seconds": calls.seconds[result.trial]} if result.trial in calls.seconds else {})
             for result in record.trials
         ],
         "budgets": budgets,
-        "rebuilt": exchanges.rebuilt,
-        "why_not": replace_controls(exchanges.why_not),
+        "why_not": replace_controls(calls.why_not),
         "learnt": [
             asdict(item)
             | {"name": replace_controls(item.name), "id": replace_controls(item.id), "text": texts(item.text)}
@@ -151,8 +148,8 @@ def _build_trial_data(result: TrialResult, texts: _TextTable) -> dict[str, Any]:
     }
 
 
-def _exchanges(exchanges: Sequence[Exchange], texts: _TextTable) -> dict[str, Any]:
-    """The exchanges of a trial; nothing where none were recorded. Paragraphs stand once, as prompts repeat them."""
+def _build_calls(calls: Sequence[Call], texts: _TextTable) -> dict[str, Any]:
+    """The calls of a trial. Paragraphs stand once, as prompts repeat them."""
 
     def parts(text: str) -> list[int]:
         return [texts(part) for part in text.split("\n\n")]
@@ -161,7 +158,7 @@ def _exchanges(exchanges: Sequence[Exchange], texts: _TextTable) -> dict[str, An
         {
             "step": each.step,
             "role": replace_controls(each.role),
-            "model": replace_controls(each.model),
+            "model": replace_controls(each.served),
             "seconds": each.seconds,
             "tokens": [_sum_tokens(each, "prompt_tokens"), _sum_tokens(each, "completion_tokens")],
             "failed": len(each.failed),
@@ -173,14 +170,14 @@ def _exchanges(exchanges: Sequence[Exchange], texts: _TextTable) -> dict[str, An
             "answer": parts(f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text),
             "error": each.error is not None,
         }
-        for each in sorted(exchanges, key=lambda each: each.role != "actor")
+        for each in sorted(calls, key=lambda each: each.role != "actor")
     ]
     return {"exchanges": found} if found else {}
 
 
-def _sum_tokens(exchange: Exchange, name: str) -> int:
-    """Sum a count of tokens over the answers of an exchange, as the provider reported it; 0 where it did not."""
-    counts = (usage.get(name) for usage in exchange.usage)
+def _sum_tokens(call: Call, name: str) -> int:
+    """Sum a count of tokens over the answers of a call, as the provider reported it; 0 where it did not."""
+    counts = (usage.get(name) for usage in call.usage)
     return sum(count for count in counts if isinstance(count, int))
 
 

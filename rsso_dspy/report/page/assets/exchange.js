@@ -1,4 +1,4 @@
-// What was really sent to a model at a step, and what it really answered: as recorded, else rebuilt.
+// What was sent to a model at a step, and what it answered.
 
 /** Exchanges of a step, the actor's first. */
 const exchangesAt = (trial, number) => (trial.exchanges ?? []).filter((each) => each.step === number);
@@ -15,13 +15,11 @@ function costOf(exchange) {
 function exchangesPart(data, trial, number) {
   const found = exchangesAt(trial, number);
   if (!found.length) {
-    const why = data.why_not ? ` Not rebuilt: ${data.why_not}.` : "";
-    return el("p", { class: "note" }, `The request was not recorded (rsso-dspy run --record does).${why}`);
+    return el("p", { class: "note" }, `The request is not in the page${data.why_not ? `: ${data.why_not}` : ""}.`);
   }
-  const title = data.rebuilt ? "Request, rebuilt " : "As sent and answered ";
+  const title = "As sent and answered ";
   return el("section", { class: "exchanges", "aria-label": title.trim() },
     el("h4", {}, title, el("span", { class: "dim" }, count(found.length, "exchange"))),
-    data.rebuilt ? el("p", { class: "note" }, "This run was not recorded. The actor\u2019s request was made again from the record, by the code and the program that made it; what was read of the answer stands under Answer.") : null,
     ...found.map((each, place) => exchangePart(data, each, place)));
 }
 
@@ -32,10 +30,10 @@ function exchangePart(data, exchange, place) {
       exchange.failed ? `${count(exchange.failed, "request")} failed before` : null].filter(Boolean).join(", "))];
   return folding(`exchange ${exchange.role} ${place}`, false, { class: "region r-other exchange" }, title,
     el("div", { class: "body" },
-      data.rebuilt ? null : el("p", { class: "dim" }, data.texts[exchange.parameters]),
+      el("p", { class: "dim" }, data.texts[exchange.parameters]),
       ...exchange.messages.flatMap(([role, parts]) => [el("p", { class: "note" }, role), lines(wholeText(data, parts), { class: "sent" })]),
-      ...(data.rebuilt ? [] : [el("p", { class: "note" }, exchange.error ? "error" : "answer"),
-        lines(wholeText(data, exchange.answer), { class: "answered" })])));
+      el("p", { class: "note" }, exchange.error ? "error" : "answer"),
+      lines(wholeText(data, exchange.answer), { class: "answered" })));
 }
 
 /** What stands ahead of the regions: the system message, and demonstrations as messages. Nothing where no request is known. */

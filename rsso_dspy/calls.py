@@ -1,0 +1,489 @@
+"""The calls of a unit to models, as lines of its log. A line says what it holds by its first key:
+
+    {"text": 12, "is": ["...", "..."]}      lines of prompts, each distinct one once a file, numbered from 12 on
+    {"call": 7, "trial": 1, "attempt": 0, "step": 3, "role": "actor", "model": "openai/m", "parameters": {...},
+     "messages": [["system", "1-9"], ["user", "10-14 3 15"]], ...}
+                                            the request of call 7, with the first of the lines that follow it:
+    {"call": 7, "failed": "LMServerError", "usage": [...]}          an attempt without an answer; the call goes on
+    {"call": 7, "error": {...}}                                     the call has failed
+    {"call": 7, "answer": [...], "usage": [...], "served": "m-2", "cut": true, "seconds": 1.2}
+    {"read": 7, "malformed": true}          its answer could not be read, or was read although it broke the format
+
+    calls = CallLines(write)                                # `write` appends text to the file
+    found = calls.find(Place(1, 0, 3, "actor"), request)    # the answer to an equal request of this trial, if there is
+    number = calls.begin(Place(1, 0, 3, "actor"), request)
+    calls.end(number, answer=["..."], usage=[...])
+
+A trial that was cut off is answered from its own lines, and a replay from those of another log: in both, a request is
+found by its trial and attempt, its role, its exact text and its number among equal requests. Secrets are redacted.
+"""
+
+import difflib
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
+from rsso_dspy.files import read_json
+from rsso_dspy.records import Usage
+from rsso_dspy.redact import redact, redact_json
+
+EMBEDDER = "embedder"
+"""Stands in the place of a role in a call that is a text and its vector, float32 as hexadecimal digits."""
+
+LINES, LETTERS = 6, 160
+"""Maximum lines of a difference in a message, and maximum characters of a line."""
+CONTEXT = 40
+"""Characters shown before the first difference of two lines."""
+COMPARED = 200
+"""Maximum number of calls compared to find the nearest."""
+
+Write = Callable[[str], None]
+
+
+class Place(NamedTuple):
+    """Where in a unit a call is made."""
+
+    trial: int
+    attempt: int
+    """1 if the trial is played again because its simulator died."""
+    step: int
+    """The actor's current step, or the last one; 0 outside of a trial."""
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One question to a model with its answer or error, and the attempts that failed before."""
+
+    trial: int
+    attempt: int
+    step: int
+    role: str
+    request: Mapping[str, Any]
+    """``model``, ``messages`` and ``parameters``: all that an answer depends on, without the connection."""
+    answer: list[Any] | None = None
+    """The response of DSPy's client; None if there is an error instead."""
+    error: Mapping[str, Any] | None = None
+    """``kind``, ``message`` and further fields of the error."""
+    failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
+    """Kind of error and reported usage of each attempt without an answer."""
+    usage: list[dict[str, Any]] = field(default_factory=list)
+    """Usage as reported by the provider."""
+    served: str = ""
+    """Name of the answering model as reported by the server."""
+    cut: bool = False
+    """Whether the answer was cut off at the length limit, or too long to be read."""
+    seconds: float = 0.0
+    """Seconds from the answered request to its answer."""
+
+    @property
+    def text(self) -> str:
+        """The answer as text; empty if there is none."""
+        first = self.answer[0] if self.answer else ""
+        return str(first.get("text") or "") if isinstance(first, dict) else str(first or "")
+
+
+class TextTable:
+    """Lines of text by number, from 1."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def extend(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.lines.append(line)
+            self._numbers.setdefault(line, len(self.lines))
+
+    def encode(self, text: str, add: bool = True) -> str | None:
+        """Return the numbers of a text's lines, as ``1-9 3 12``. Without `add`, None for an unknown line."""
+        numbers = []
+        for line in text.split("\n"):
+            number = self._numbers.get(line)
+            if number is None:
+                safe = redact(line)
+                number = self._numbers.get(safe)
+                if number is None:
+                    if not add:
+                        return None
+                    self.lines.append(safe)
+                    number = self._numbers[safe] = len(self.lines)
+                self._numbers[line] = number
+            numbers.append(number)
+        return _write_ranges(numbers)
+
+    def decode(self, ranges: str) -> str:
+        parts = []
+        for each in ranges.split():
+            first, _, last = each.partition("-")
+            parts += self.lines[int(first) - 1 : int(last or first)]
+        return "\n".join(parts)
+
+
+def _write_ranges(numbers: Sequence[int]) -> str:
+    parts = []
+    first = last = numbers[0]
+    for number in (*numbers[1:], -1):
+        if number == last + 1:
+            last = number
+        else:
+            parts.append(f"{first}-{last}" if last > first else str(first))
+            first = last = number
+    return " ".join(parts)
+
+
+Lines = list[dict[str, Any]]
+"""The lines of one call, in order; the first one holds its request."""
+
+
+class CallLines:
+    """The calls of one file. Thread-safe."""
+
+    def __init__(self, write: Write = lambda _: None):
+        self.texts = TextTable()
+        self.by_number: dict[int, Lines] = {}
+        """Calls that were read, by number, without those that a void line covers."""
+        self.source: RecordedCalls | None = None
+        """Calls of another log, which answer instead of models."""
+        self._write = write
+        self._written = 0
+        self._begun: dict[int, dict[str, Any]] = {}
+        self._own: RecordedCalls | None = None
+        self._vectors: set[tuple[str, str]] = set()
+        self._last = 0
+        self._lock = threading.RLock()
+
+    # Reading.
+
+    def parse_line(self, line: Mapping[str, Any]) -> None:
+        """Take in a line of a file."""
+        if "text" in line:
+            self.texts.extend(line["is"])
+            self._written = len(self.texts.lines)
+        elif "call" in line:
+            self._last = max(self._last, line["call"])
+            self.by_number.setdefault(line["call"], []).append(dict(line))
+
+    def answer_from_own(self, trial: int) -> None:
+        """Answer this and later trials from the calls that there are of them: they were cut off."""
+        self._own = RecordedCalls("", self, first=trial)
+
+    def decode(self, lines: Lines) -> Call:
+        head, last = lines[0], lines[-1]
+        messages = [self._decode_message(*each) for each in head["messages"]]
+        return Call(
+            *(head[name] for name in Place._fields),
+            {"model": head["model"], "messages": messages, "parameters": head["parameters"]},
+            last.get("answer"),
+            last.get("error"),
+            [(each["failed"], each["usage"]) for each in lines if "failed" in each],
+            last.get("usage", []) if "answer" in last else [],
+            last.get("served", ""),
+            last.get("cut", False),
+            last.get("seconds", 0.0),
+        )
+
+    def _decode_message(self, role: str, content: Any, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return {"role": role, "content": self.texts.decode(content) if isinstance(content, str) else content} | dict(
+            more or {}
+        )
+
+    # Finding answers.
+
+    def find(self, place: Place, request: Mapping[str, Any]) -> tuple[Call, bool] | None:
+        """Return the call that answers a request, and whether it is already a line of this log; None if a model is to
+        be asked. Raises `NotRecorded` where another log answers and lacks the request."""
+        with self._lock:
+            if self._own is not None and (own := self._own.take(place, request)) is not None:
+                return own, True
+            return None if self.source is None else (self.source.find(place, request), False)
+
+    def count_unused(self, trial: int) -> dict[str, Usage]:
+        """Return the usage by role of calls that a cut trial had made and its repetition did not make again."""
+        total: dict[str, Usage] = {}
+        for lines in self._own.list_unused(trial) if self._own else ():
+            add_usage(total, lines[0]["role"], lines)
+        return total
+
+    def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
+        """Return vectors by text from the log that answers; empty if none does, or if it holds no vectors. Raises
+        `NotRecorded` for a text that it lacks."""
+        source = self.source
+        return {} if source is None or not source.vectors else {text: source.find_vector(model, text) for text in texts}
+
+    # Writing.
+
+    def begin(self, place: Place, request: Mapping[str, Any]) -> int:
+        """Begin a call; return its number. It is written with its first attempt."""
+        with self._lock:
+            self._last += 1
+            self._begun[self._last] = {
+                "call": self._last,
+                **place._asdict(),
+                "model": request["model"],
+                "parameters": request["parameters"],
+                "messages": [encode_message(self.texts, each, True) for each in request["messages"]],
+            }
+            return self._last
+
+    def fail(self, number: int, kind: str, usage: list[dict[str, Any]]) -> None:
+        """Write an attempt without an answer."""
+        self._put(number, {"failed": kind, "usage": usage})
+
+    def end(self, number: int, **outcome: Any) -> None:
+        """Write how a call ended: its `error`, or its `answer` with usage, served model, and seconds."""
+        self._put(number, {name: value for name, value in outcome.items() if value not in (False, "")})
+
+    def copy(self, call: Call) -> None:
+        """Write a call of another log."""
+        number = self.begin(Place(call.trial, call.attempt, call.step, call.role), call.request)
+        for kind, usage in call.failed:
+            self.fail(number, kind, usage)
+        if call.error is not None:
+            self.end(number, error=call.error)
+        else:
+            self.end(
+                number, answer=call.answer, usage=call.usage, served=call.served, cut=call.cut, seconds=call.seconds
+            )
+
+    def note_read(self, **what: bool) -> None:
+        """Write that the last answer was `malformed`, or `repaired`."""
+        with self._lock:
+            self._write_lines({"read": self._last, **what})
+
+    def keep_vectors(self, trial: int, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Write vectors by text, each once a file."""
+        for text, vector in vectors.items():
+            if (model, text) not in self._vectors:
+                self._vectors.add((model, text))
+                self.end(self.begin(Place(trial, 0, 0, EMBEDDER), ask_vector(model, text)), answer=[vector.hex()])
+
+    def _put(self, number: int, outcome: dict[str, Any]) -> None:
+        with self._lock:
+            new = self.texts.lines[self._written :]
+            lines = [{"text": self._written + 1, "is": new}] if new else []
+            self._written = len(self.texts.lines)
+            self._write_lines(*lines, {**self._begun.pop(number, {"call": number}), **outcome})
+
+    def _write_lines(self, *lines: Mapping[str, Any]) -> None:
+        text = "".join(f"{json.dumps(line, default=make_plain)}\n" for line in lines)
+        self._write(redact_json(text))
+
+
+def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> list[Any] | None:
+    """Return a message as role and the numbers of its lines; anything but text as it is. None for unknown text."""
+    more = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
+    content = message.get("content")
+    said = texts.encode(content, add) if isinstance(content, str) else content
+    return None if said is None and content is not None else [message.get("role"), said, *([more] if more else [])]
+
+
+class RecordedCalls:
+    """Calls of a log that answer equal requests, each once an attempt. Not thread-safe."""
+
+    def __init__(self, name: str, calls: CallLines, first: int = 0, attempts: Mapping[int, int] | None = None):
+        """`attempts` says by which attempt each finished trial was played; only its calls answer, whatever the attempt
+        that asks. Without it, an attempt is answered by its own calls."""
+        self.name = name
+        self._calls = calls
+        self._attempts = attempts
+        self._known: dict[tuple[Any, ...], list[Lines]] = {}
+        self._given: dict[tuple[Any, ...], int] = {}
+        self._unused: dict[int, deque[Lines]] = {}
+        self.trials: dict[int, list[Lines]] = {}
+        self.vectors: dict[tuple[str, str], str] = {}
+        for lines in calls.by_number.values():
+            head = lines[0]
+            if head["role"] == EMBEDDER:
+                self.vectors[head["model"], head["messages"][0][1]] = lines[-1]["answer"][0]
+            elif head["trial"] >= first:
+                self._add(head, lines)
+
+    def _add(self, head: Mapping[str, Any], lines: Lines) -> None:
+        trial, attempt = head["trial"], head["attempt"]
+        self._unused.setdefault(trial, deque()).append(lines)
+        if self._attempts is not None and attempt != self._attempts.get(trial, attempt):
+            return
+        if "answer" in lines[-1] or "error" in lines[-1]:
+            self.trials.setdefault(trial, []).append(lines)
+            asked = 0 if self._attempts is not None else attempt
+            key = (trial, asked, *_key(head["role"], head["model"], head["parameters"], head["messages"]))
+            self._known.setdefault(key, []).append(lines)
+
+    def take(self, place: Place, request: Mapping[str, Any]) -> Call | None:
+        """Return the next call with this request; None if there is none."""
+        messages = [encode_message(self._calls.texts, each, add=False) for each in request["messages"]]
+        if None in messages:
+            return None
+        asked = 0 if self._attempts is not None else place.attempt
+        key = (place.trial, asked, *_key(place.role, request["model"], request["parameters"], messages))
+        number = self._given.get((place.attempt, key), 0)
+        there = self._known.get(key, [])
+        if number >= len(there):
+            return None
+        self._given[place.attempt, key] = number + 1
+        if there[number] in self._unused[place.trial]:
+            self._unused[place.trial].remove(there[number])
+        return self._calls.decode(there[number])
+
+    def list_unused(self, trial: int) -> list[Lines]:
+        return list(self._unused.get(trial, ()))
+
+    def find(self, place: Place, request: Mapping[str, Any]) -> Call:
+        """Return the next call with this request. Raises `NotRecorded` that shows the nearest one."""
+        if (found := self.take(place, request)) is not None:
+            return found
+        where = f"{place.role or 'a model'} of {self.name}"
+        where += f", trial {place.trial}, step {place.step}" if place.trial else ""
+        raise NotRecorded(
+            f"not recorded: {where}: {self._explain(place, request)}\n"
+            "The run stopped here; finished work is kept. Replay what was played (`rsso-dspy reproduce DIR --run "
+            "--replay`), or leave --replay out to call the model."
+        )
+
+    def find_vector(self, model: str, text: str) -> bytes:
+        number = self._calls.texts.encode(text, add=False)
+        if found := self.vectors.get((model, number or "")):
+            return bytes.fromhex(found)
+        raise NotRecorded(
+            f"not recorded: the vector of a text in {self.name}, from {model}: {redact(text)[:LETTERS]!r}\nRepeat the "
+            "recorded command, or leave --replay out."
+        )
+
+    def _explain(self, place: Place, request: Mapping[str, Any]) -> str:
+        there = self.trials.get(place.trial)
+        if there is None:
+            return f"this trial is not recorded (recorded trials: {', '.join(map(str, self.trials)) or 'none'})"
+        calls = [self._calls.decode(lines) for lines in there if lines[0]["role"] == place.role][:COMPARED]
+        if not calls:
+            return "no request of this role was recorded"
+        asked = _list_lines(request)
+        matcher = difflib.SequenceMatcher(autojunk=False)
+        matcher.set_seq2(asked)
+
+        def rate_likeness(call: Call) -> float:
+            matcher.set_seq1(_list_lines(call.request))
+            return matcher.ratio()
+
+        nearest = max(calls, key=rate_likeness)
+        if not (lines := describe_request_difference(nearest.request, request)):
+            same = sum(_list_lines(call.request) == asked for call in calls)
+            return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
+        return f"this request was not recorded; the nearest one was sent at step {nearest.step}:\n" + "\n".join(lines)
+
+
+def _key(role: str, model: str, parameters: Mapping[str, Any], messages: Sequence[Any]) -> tuple[str, str, str, str]:
+    """Return what is equal for equal requests of a role. Only the presence of a seed counts, because it follows from
+    unit, trial and the request's number, which are matched separately."""
+    settings = {name: name == "seed" or value for name, value in parameters.items()}
+    return role, model, json.dumps(settings, sort_keys=True, default=make_plain), json.dumps(messages)
+
+
+def ask_vector(model: str, text: str) -> dict[str, Any]:
+    """Return the request for the vector of a text."""
+    return {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
+
+
+def describe_request_difference(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """Describe the difference of two requests in a few short lines: - recorded, + sent now."""
+    pairs = difflib.unified_diff(_list_lines(recorded), _list_lines(asked), lineterm="", n=0)
+    changed = [line for line in pairs if not line.startswith(("---", "+++", "@@"))]
+    removed = [line[1:] for line in changed if line.startswith("-")]
+    added = [line[1:] for line in changed if line.startswith("+")]
+    shown = []
+    for place in range(max(len(removed), len(added))):
+        pair = [lines[place] if place < len(lines) else None for lines in (removed, added)]
+        letters = enumerate(zip(pair[0] or "", pair[1] or "", strict=False))
+        from_ = next((place for place, (a, b) in letters if a != b), 0)
+        shown += [f"  {mark} {_cut(line, from_)}" for mark, line in zip("-+", pair, strict=True) if line is not None]
+    return shown[:LINES] + ([f"  and {len(shown) - LINES} more lines"] if len(shown) > LINES else [])
+
+
+def _list_lines(request: Mapping[str, Any]) -> list[str]:
+    lines = [f"model: {request['model']}"]
+    lines += [f"{name}: {value}" for name, value in sorted(request["parameters"].items()) if name != "seed"]
+    for message in request["messages"]:
+        lines.append(f"[{message.get('role')}]")
+        content = message.get("content")
+        lines += redact(content).split("\n") if isinstance(content, str) else [str(content)]
+    return lines
+
+
+def _cut(line: str, place: int) -> str:
+    start = max(0, place - CONTEXT) if place > LETTERS - CONTEXT else 0
+    text = line[start : start + LETTERS]
+    return f"{'...' if start else ''}{text}{'...' if start + LETTERS < len(line) else ''}"
+
+
+def add_usage(total: dict[str, Usage], role: str, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Add what lines of calls cost to the usage of a role."""
+    for line in lines:
+        found = total.get(role, Usage())
+        entries = [read_usage(each) for each in line.get("usage", ())]
+        if line.get("cut") and entries:
+            entries[-1] += Usage(truncated=1)
+        if line.get("failed"):
+            entries.append(Usage(failed=1))
+        total[role] = sum(entries, found)
+
+
+def read_usage(reported: Mapping[str, Any]) -> Usage:
+    """Return the usage of one answer as a provider reported it.
+
+    Some count cached tokens beside the input instead of in it; they are added to it then.
+    """
+    said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
+    read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
+    cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
+    return Usage(
+        calls=1,
+        input=sent if cached + kept <= sent else sent + cached + kept,
+        output=said,
+        cached=cached,
+        cache_write=kept,
+        reasoning=written.get("reasoning_tokens") or 0,
+        unmetered=int(not sent and not said),
+    )
+
+
+def make_plain(value: Any) -> Any:
+    """Convert values that JSON cannot hold: schema classes, and usage objects of clients."""
+    if isinstance(value, type):
+        return value.model_json_schema() if hasattr(value, "model_json_schema") else value.__qualname__
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def text_of(content: object) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def find_log_folder(path: Path) -> Path:
+    """Return the folder of the logs of a run, a compiled program or a constitution, by its own name or theirs.
+
+    Raises `UsageError` if there is none.
+    """
+    for folder in (path, path.with_name(f"{path.name}.rollouts"), path.with_name(f"{path.name}.run")):
+        if (folder / "run.json").is_file() or (folder / "1" / "run.json").is_file():
+            return folder
+    raise UsageError(f"{path} holds no run and no logs beside it; name the folder of a run, or what was made with logs")
+
+
+def read_replayed_backend(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the name and the settings of the backend that a log was made with. Raises `UsageError`."""
+    folder = find_log_folder(path)
+    file = folder / "run.json" if (folder / "run.json").is_file() else folder / "1" / "run.json"
+    try:
+        config = read_json(file)["identity"]["config"]
+        return str(config["backend"]), dict(config["backends"][config["backend"]])
+    except (DamagedFile, KeyError, TypeError, ValueError) as error:
+        why = error.why if isinstance(error, DamagedFile) else "it names no backend with its settings"
+        raise UsageError(f"{file} is damaged ({why}); restore it from a copy") from None

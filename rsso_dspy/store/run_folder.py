@@ -1,0 +1,438 @@
+"""The folder of a run, and what its files say.
+
+    DIR/run.json                                   identity, arms with their programs, commands, what they were given
+    DIR/units/ARM/TASK/INDEX-sSEED.jsonl           the log of a unit, see `unit_log.py`
+    DIR/trainings/ARM/TASK/sSEED.jsonl             the log of a training, likewise
+
+    store = Store(Path("runs/x"))
+    with store.lock():
+        store.open(identity, arms)
+        store.open_log(unit).add_trial(result, memories, seconds)
+    for record in Store(Path("runs/x"), read_only=True).units(): ...
+
+Repeating the command plays what is missing, from the last finished trial on; another configuration is refused and the
+difference shown.
+"""
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
+from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
+from rsso_dspy.files import atomic_write_text, explain_unreadable, pick_quarantine_path, read_bytes
+from rsso_dspy.records import SCHEMA_VERSION, RoleUsage, TrainingRecord, UnitRecord, Usage
+from rsso_dspy.store.run_file import RUN_FILE, describe_difference, read_run_file
+from rsso_dspy.store.unit_log import JobRecord, UnitLog
+from rsso_dspy.store.units import Job, Unit
+
+_UNFINISHED = re.compile(r"\..+\.\d+-\d+")
+"""Name of a temporary file of an atomic write; a kill may leave one."""
+
+_LOG_FILE = re.compile(r"(\d+-)?s\d+\.jsonl")
+
+PATIENCE = 0.2
+"""Seconds to retry a lock, because another process may just be testing it."""
+
+ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", *BENCHMARK)
+"""Keys in both the provenance of a unit and the identity of its folder."""
+
+
+class Store:
+    """The folder of one run. `option` is the command-line option that names it."""
+
+    def __init__(self, folder: Path, read_only: bool = False, option: str = "--out"):
+        self.folder = folder
+        self.read_only = read_only
+        """Whether to leave damaged files in place."""
+        self.option = option
+        self.set_aside: list[Path] = []
+        """Unreadable files under the name that they were renamed to, or would be."""
+        self._why: dict[Path, str] = {}
+        self._known: tuple[tuple[int, int], dict[str, Any]] | None = None
+        self._logs: dict[Path, tuple[tuple[int, int], UnitLog | None]] = {}
+        self._held = False
+
+    # run.json
+
+    def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the arms of the existing run (name to program fingerprint); empty for an empty folder.
+
+        Raises `RunMismatch` if its identity differs or an arm has another program, and `UsageError` if the folder holds
+        something else. Changes nothing.
+        """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"{self.folder} is a file; a run needs a folder, use another {self.option}")
+        if not self.exists:
+            names = [entry.name for entry in self.folder.iterdir()] if self.folder.exists() else []
+            if any(name != ".lock" and not _UNFINISHED.fullmatch(name) for name in names):
+                raise UsageError(f"{self.folder} is not empty and holds no run; use another {self.option}")
+            return {}
+        known, there = self.read_identity()
+        if known != identity:
+            raise RunMismatch(
+                f"{self.folder} holds a run of another configuration:\n{describe_difference(known, identity)}\n"
+                f"Use the same settings, or another {self.option}"
+            )
+        if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
+            raise RunMismatch(
+                f"{self.folder} holds units of {', '.join(other)} that another program played: "
+                f"use another {self.option}, or rename the compiled file"
+            )
+        return there
+
+    def open(
+        self,
+        identity: dict[str, Any],
+        arms: Mapping[str, str] | None = None,
+        shard: str = "",
+        planned: Iterable[str] = (),
+        **told: Any,
+    ) -> None:
+        """Create the run, or resume it, possibly with more arms. Raises what `check_identity` raises.
+
+        `shard` is the part about to be played, beside those that are here; empty for the whole run. `planned` are the
+        keys of the units that are to be played, and `told` further content of the file.
+        """
+        before = self.check_identity(identity, arms)
+        data = self.read_file() if self.exists else {}
+        there = self.read_shards() if data else ((shard,) if shard else ())
+        shards = list(dict.fromkeys((*there, shard))) if shard and there else []
+        wanted = list(dict.fromkeys([*data.get("planned", ()), *planned]))
+        self.write_file(
+            {
+                **{**data, "schema": SCHEMA_VERSION, "identity": identity, "arms": {**before, **(arms or {})}},
+                **told,
+                "shards": shards,
+                "planned": wanted,
+            }
+        )
+        self._held = True
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run."""
+        return (self.folder / RUN_FILE).exists()
+
+    def write_file(self, data: dict[str, Any]) -> None:
+        """Write run.json unless it says the same; empty values are left out."""
+        data = {
+            name: value for name, value in data.items() if value not in ([], (), {}) or name in ("arms", "identity")
+        }
+        if not self.exists or self.read_file() != json.loads(json.dumps(data)):
+            self.check_exists()
+            atomic_write_text(self.folder / RUN_FILE, json.dumps(data, indent=1) + "\n")
+
+    def read_file(self) -> dict[str, Any]:
+        """Return the content of run.json. Raises `UsageError` if the folder holds no run or a damaged one."""
+        if self.folder.is_file():
+            raise UsageError(f"{self.folder} is a file; name the folder of a run")
+        file = self.folder / RUN_FILE
+        try:
+            seen = file.stat()
+        except OSError:
+            if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
+                some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
+                raise UsageError(f"{self.folder} holds several runs; name one of them: {some}") from None
+            raise UsageError(
+                f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one"
+            ) from None
+        stamp = seen.st_mtime_ns, seen.st_size
+        if self._known is None or self._known[0] != stamp:
+            self._known = stamp, read_run_file(file)
+        return self._known[1]
+
+    def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the identity of the run, and its arms in order with their program fingerprints. Raises what
+        `read_file` raises."""
+        data = self.read_file()
+        return data["identity"], data["arms"]
+
+    def read_shards(self) -> tuple[str, ...]:
+        """Return the shards ``i/n`` that the folder holds; empty for a whole run."""
+        return tuple(self.read_file().get("shards", ()))
+
+    def list_planned_units(self) -> set[str]:
+        """Return the keys of all planned units of any command, without trainings."""
+        return {key for key in self.read_file().get("planned", ()) if " (training)/" not in key}
+
+    # Logs
+
+    def path_of(self, work: Job | JobRecord) -> Path:
+        return self.folder / f"{name_log(work)}.jsonl"
+
+    def open_log(self, work: Job | JobRecord) -> UnitLog:
+        """Open a log to play on. Half a line that a kill left is removed; a damaged file is set aside."""
+        return self.open_file(self.path_of(work))
+
+    def open_file(self, path: Path) -> UnitLog:
+        """Open the log in a file of the folder, as `open_log` does."""
+        try:
+            log = self._read(path, whole=True)
+        except DamagedFile as error:
+            self._set_aside(path, error.why)
+            log = None
+        if log is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            log = UnitLog(whole=True)
+        elif log.is_torn:
+            os.truncate(path, log.complete)
+        log.path, log._write = path, lambda text: self.append_text(path, text)
+        return log
+
+    def append_text(self, path: Path, text: str) -> None:
+        """Append to a file of the folder. Raises `FolderGone` once the folder is gone."""
+        self.check_exists()
+        try:
+            with path.open("ab") as file:
+                file.write(text.encode())
+        except OSError:
+            self.check_exists()  # it disappeared just now
+            raise
+
+    def _read(self, path: Path, whole: bool = False) -> UnitLog | None:
+        """Return the log of a file, without one that is missing. Raises `DamagedFile`, also for a log of elsewhere."""
+        try:
+            log = UnitLog(read_bytes(path), path=path, whole=whole)
+        except FileNotFoundError:
+            return None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise DamagedFile(path, f"it is no log of a unit ({type(error).__name__}: {error})") from None
+        if log.head and (record := log.make_record()) is not None:
+            self._check_origin(path, record)
+        return log
+
+    def _check_origin(self, path: Path, record: JobRecord) -> None:
+        """Raise `DamagedFile` for the log of another unit or run."""
+        if self.path_of(record) != path:
+            raise DamagedFile(path, "it is the log of another unit than its name says")
+        if not self.exists:
+            return
+        identity, arms = self.read_identity()
+        told = {**record.provenance, "protocol": record.protocol}
+        for name in ("protocol", *ORIGIN):
+            if name in told and name in identity and told[name] != identity[name]:
+                raise DamagedFile(path, f"its {name} is {told[name]}, that of the run {identity[name]}")
+        if arms and (record.arm not in arms or record.provenance.get("program", arms[record.arm]) != arms[record.arm]):
+            raise DamagedFile(path, f"the run has no arm {record.arm} with its program")
+
+    def read_log(self, work: Job | JobRecord) -> UnitLog:
+        """Return a log with its calls. Raises `NotRecorded` if there is none that can be read."""
+        path = self.path_of(work)
+        try:
+            if (log := self._read(path, whole=True)) is not None:
+                return log
+        except DamagedFile as error:
+            raise NotRecorded(f"{path} is damaged ({error.why}); restore it from a copy") from None
+        known = len(list(self._list_logs()))
+        raise NotRecorded(
+            f"{name_log(work)} is not among the {known} logs in {self.folder}: play what was recorded, or drop "
+            "--replay to ask the model"
+        )
+
+    def load_log(self, path: Path) -> UnitLog | None:
+        """Return a log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""
+        try:
+            seen = path.stat()
+            stamp = seen.st_mtime_ns, seen.st_size
+            if path not in self._logs or self._logs[path][0] != stamp:
+                log = self._read(path)
+                if not self.read_only:
+                    return log
+                self._logs[path] = stamp, log
+            return self._logs[path][1]
+        except FileNotFoundError:
+            return None
+        except DamagedFile as error:
+            self._set_aside(path, error.why)
+            return None
+
+    def load(self, work: Job | JobRecord) -> Any:
+        """Return the record of finished work; None if there is none."""
+        log = self.load_log(self.path_of(work))
+        return log.make_record() if log is not None and log.is_finished else None
+
+    def load_begun_work(self, work: Job | JobRecord) -> Any:
+        """Return the record of work with a finished trial, whether it is finished or not; None if there is none."""
+        log = self.load_log(self.path_of(work))
+        return log and log.make_record()
+
+    def units(self) -> Iterator[UnitRecord]:
+        """Yield all finished units, ordered by arm (in the order of the run), task, variant and seed."""
+        return (record for record in self._load_records("units") if isinstance(record, UnitRecord))
+
+    def trainings(self) -> Iterator[TrainingRecord]:
+        """Yield all finished trainings in the same order."""
+        return (record for record in self._load_records("trainings") if isinstance(record, TrainingRecord))
+
+    def load_begun(self) -> list[JobRecord]:
+        """Return the finished trials of units and trainings that are not finished."""
+        return [*self._load_records("trainings", finished=False), *self._load_records("units", finished=False)]
+
+    def _load_records(self, kind: str, finished: bool = True) -> Iterator[JobRecord]:
+        for path in self._list_logs((kind,)):
+            log = self.load_log(path)
+            if log is not None and log.is_finished == finished and (record := log.make_record()):
+                yield record
+
+    def load_logs(self) -> Iterator[tuple[str, UnitLog]]:
+        """Yield every readable log, with the arm that played."""
+        for path in self._list_logs():
+            if (log := self.load_log(path)) is not None:
+                yield path.parts[-3], log
+
+    def _list_logs(self, kinds: Collection[str] = ("units", "trainings")) -> list[Path]:
+        arms = list(self.read_identity()[1])
+        files = [path for kind in kinds for path in find_logs(self.folder / kind)]
+        return sorted(files, key=lambda path: (path.parts[-4] == "units", *get_position(path, arms)))
+
+    # What they say together
+
+    def read_spending(self) -> Iterator[tuple[str, Usage]]:
+        """Return role and usage of all answers paid for in this run, including void and interrupted trials."""
+        for _, log in self.load_logs():
+            yield from log.sum_usage().items()
+
+    def read_abandoned(self) -> list[RoleUsage]:
+        """Return arm, role and usage of trials that do not count: played again, or handed a void start."""
+        return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.abandoned.items()]
+
+    def read_under_way(self) -> list[RoleUsage]:
+        """Return arm, role and usage of current trials, or of interrupted ones that were not resumed."""
+        return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.sum_current().items()]
+
+    def read_seconds(self) -> dict[tuple[str, int], float]:
+        """Return the seconds of trials by unit and number."""
+        logs = (log for _, log in self.load_logs())
+        return {
+            (get_job_key(record), trial): took
+            for log in logs
+            if (record := log.make_record())
+            for trial, took in log.seconds.items()
+        }
+
+    def list_played_days(self) -> tuple[str, ...]:
+        """Return the first and last day of play in UTC; one if they are equal, none before the first trial."""
+        days = [time[:10] for _, log in self.load_logs() for time in log.times]
+        return tuple(dict.fromkeys((min(days), max(days)))) if days else ()
+
+    def count_units_beside(self, units: Iterable[Job]) -> int:
+        """Return the number of finished units here that are none of `units`: earlier commands played them."""
+        own = {self.path_of(unit) for unit in units}
+        return sum(self.path_of(record) not in own for record in self.units()) if self.exists else 0
+
+    # Faults
+
+    def hold(self) -> None:
+        """From now on, writes raise `FolderGone` once the run is gone."""
+        self._held = True
+
+    def check_exists(self) -> None:
+        """Raise `FolderGone` if the run was opened and its folder is gone."""
+        if self._held and not self.exists:
+            raise FolderGone(
+                f"the folder {self.folder} is gone: it was moved, deleted or unmounted while it was written to, and "
+                f"nothing was written there since. Put it back, or repeat the command with {self.option} at its new "
+                "place, to resume."
+            )
+
+    def _set_aside(self, path: Path, why: str) -> None:
+        aside = pick_quarantine_path(path)
+        if not self.read_only:
+            self.check_exists()
+            os.replace(path, aside)
+        if aside not in self.set_aside:
+            self.set_aside.append(aside)
+            self._why[aside] = f"cannot be read ({why})"
+
+    def describe_quarantined(self, aside: Path) -> str:
+        return f"{aside.with_suffix('')} {self._why[aside]}"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock the folder against other processes for the block. Raises `UsageError` if another process holds it, or
+        for a place where no folder can be made.
+
+        Removes partial files of a killed process. Inside the block, writes raise `FolderGone` once the folder is gone.
+        """
+        from filelock import FileLock, Timeout
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if find_shortage(error):  # nothing is wrong with the place
+                raise
+            raise UsageError(
+                f"{self.folder} cannot be created ({error.strerror}); name another {self.option}"
+            ) from None
+        try:
+            with FileLock(self.folder / ".lock", timeout=PATIENCE, poll_interval=PATIENCE / 10):
+                for file in self.folder.rglob(".*"):
+                    if _UNFINISHED.fullmatch(file.name):
+                        file.unlink()
+                self._held = self.exists
+                yield
+        except Timeout:
+            raise UsageError(
+                f"another process plays into {self.folder}; wait for it or use another {self.option}"
+            ) from None
+        finally:
+            self._held = False
+
+    def is_playing(self) -> bool | None:
+        """Return whether a process holds the folder; None if unknown.
+
+        Does not keep others out: the test takes microseconds, and `lock` retries.
+        """
+        try:
+            import fcntl
+
+            if explain_unreadable(self.folder / ".lock"):
+                return None
+            with (self.folder / ".lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        except (OSError, ModuleNotFoundError):
+            return None
+
+
+def name_log(work: Job | JobRecord) -> str:
+    """Return the name of the log of a unit or training, below its folder."""
+    arm = work.arm if isinstance(work.arm, str) else work.arm.name
+    if isinstance(work, Unit | UnitRecord):
+        return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"
+    return f"trainings/{arm}/{work.task}/s{work.seed}"
+
+
+def get_job_key(record: JobRecord) -> str:
+    name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
+    return f"{record.arm}/{name}/s{record.seed}"
+
+
+def find_logs(folder: Path) -> list[Path]:
+    """Return the files named like a unit or training below a folder of arms."""
+    return [path for path in folder.glob("*/*/*.jsonl") if _LOG_FILE.fullmatch(path.name)]
+
+
+def find_unit(file: Path) -> UnitRecord | None:
+    """Read the unit in a log of any name; None if it is not one, or holds no trial."""
+    try:
+        record = UnitLog(read_bytes(file), path=file).make_record()
+    except (OSError, DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return None
+    return record if isinstance(record, UnitRecord) else None
+
+
+def get_position(path: Path, arms: list[str]) -> tuple[int, str, str, int, int]:
+    """Return the sort key of a log: arms in order of the run, tasks, variants, seeds."""
+    arm, task = path.parts[-3:-1]
+    index, _, seed = path.stem.rpartition("s")
+    return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)

@@ -1,0 +1,268 @@
+"""The log of a unit, a training or a rollout: one append-only file of JSON lines with one writer.
+
+    {"unit": {...}}                             who plays and what from; the last such line holds
+    {"text": ...}, {"call": ...}, {"read": ...}     calls of models as they come, see `calls.py`
+    {"trial": 2, "time": "...", "seconds": 31.2, "memories": {...}, "result": {...}}       a finished trial
+    {"void": 2, "why": "..."}                   trial 2 and later ones do not count, nor does what came after trial 1
+
+    log = UnitLog(path.read_bytes(), write)     # `write` appends text to the file
+    log.add_trial(result, memories, 31.2)
+    log.make_record()                           # of the trials that count
+
+A kill may leave half a line at the end, which is left out. What it costs to play is the sum over all calls: those of
+trials stand in their results, those of void trials and of the current one are counted from their lines.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rsso_dspy.calls import CallLines, RecordedCalls, Write, add_usage
+from rsso_dspy.errors import DamagedFile, RssoError, Stopped
+from rsso_dspy.files import MOST_LEVELS, parse_entry
+from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, sum_usage
+from rsso_dspy.redact import redact_json
+
+JobRecord = UnitRecord | TrainingRecord
+
+_UNIT, _TRAINING = TypeAdapter(UnitRecord), TypeAdapter(TrainingRecord)
+_TRIAL = TypeAdapter(TrialResult)
+
+STOPS = "stops_on_success"
+"""Key of the head: whether no trial follows one that solved the variant."""
+
+UNTOLD = (
+    ',"unread":{}', ',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]',
+    ',"unread":""', ',"rejected":""', ',"asked_back":false', ',"no_effect":false', ',"own_success":null',
+)  # fmt: skip
+"""Empty fields that are left out, in this order. A bare quote cannot occur within a JSON text."""
+
+CALLS = (b'{"text"', b'{"call"', b'{"read"')
+"""How lines of calls begin."""
+
+
+class UnitLog(CallLines):
+    """One log. `whole` also takes in the calls, for playing, replaying and showing them."""
+
+    def __init__(self, content: bytes = b"", write: Write = lambda _: None, path: Path = Path(), whole: bool = False):
+        """Raises `DamagedFile` that names `path` for a line, but the last one, that is no line of a log."""
+        super().__init__(write)
+        self.path = path
+        self.head: dict[str, Any] = {}
+        self.memories: dict[str, Any] = {}
+        """Snapshots after the last trial that counts."""
+        self.seconds: dict[int, float] = {}
+        self.times: list[str] = []
+        """When trials ended, in UTC; of void ones too."""
+        self.rollout: dict[str, Any] | None = None
+        """What a finished rollout came to."""
+        self.abandoned: dict[str, Usage] = {}
+        """Usage of void trials by role."""
+        self._lines: list[dict[str, Any]] = []
+        self._results: dict[int, TrialResult] = {}
+        self._tail: list[bytes] = []
+        self.complete = content.rfind(b"\n") + 1
+        """Bytes of the complete lines."""
+        for number, line in enumerate(content[: self.complete].split(b"\n")[:-1], start=1):
+            self._parse(line, number, whole)
+        self.is_torn = self.complete < len(content)
+
+    def _parse(self, line: bytes, number: int, whole: bool) -> None:
+        if line.startswith(CALLS):
+            if whole:
+                self.parse_line(self._load(line, number))
+            self._tail.append(line)
+            return
+        entry = self._load(line, number)
+        if "unit" in entry:
+            self.head = entry["unit"]
+        elif "trial" in entry:
+            self._lines.append(entry)
+            self.memories = entry["memories"]
+            self.seconds[entry["trial"]] = entry["seconds"]
+            self.times.append(entry["time"])
+            self._tail = []
+        elif "void" in entry:
+            self._take_void(entry["void"])
+        elif "rollout" in entry:
+            self.rollout = entry["rollout"]
+
+    def _load(self, line: bytes, number: int) -> dict[str, Any]:
+        entry = parse_entry(line)
+        if not isinstance(entry, dict):
+            raise DamagedFile(self.path, f"line {number} is no JSON object, or nested over {MOST_LEVELS} levels deep")
+        return entry
+
+    def _take_void(self, first: int) -> None:
+        for trial in [each for each in self._lines if each["trial"] >= first]:
+            for role, usage in self._read_result(trial).usage.items():
+                self.abandoned[role] = self.abandoned.get(role, Usage()) + usage
+        self.abandoned = _sum_calls(self._tail, self.abandoned)
+        self._lines = [each for each in self._lines if each["trial"] < first]
+        self._results = {number: result for number, result in self._results.items() if number < first}
+        self.memories = self._lines[-1]["memories"] if self._lines else {}
+        self.seconds = {number: seconds for number, seconds in self.seconds.items() if number < first}
+        self._tail = []
+        self.by_number = {each: lines for each, lines in self.by_number.items() if lines[0]["trial"] < first}
+
+    def _read_result(self, line: Mapping[str, Any]) -> TrialResult:
+        number = line["trial"]
+        if number not in self._results:
+            try:
+                self._results[number] = _TRIAL.validate_python(line["result"])
+            except (ValidationError, RecursionError) as error:
+                raise DamagedFile(self.path, f"its trial {number} is no record of one ({_shorten(error)})") from None
+        return self._results[number]
+
+    # What it holds.
+
+    @property
+    def results(self) -> tuple[TrialResult, ...]:
+        """The trials that count, in order. Raises `DamagedFile`."""
+        return tuple(map(self._read_result, self._lines))
+
+    @property
+    def has_error(self) -> bool:
+        return bool(self._lines) and self._lines[-1]["result"]["trajectory"] is None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to play, or only a trial that ended in an error."""
+        if not self._lines:
+            return False
+        allowed = self.head.get("trials_allowed") or len(self.head.get("budgets", ()))
+        solved = self.head.get(STOPS) and self.results[-1].trajectory and self.results[-1].trajectory.solved
+        return self.has_error or bool(solved) or len(self._lines) >= allowed
+
+    def make_record(self) -> JobRecord | None:
+        """Return the unit or training with the trials that count; None without one. Raises `DamagedFile`."""
+        if not self._lines:
+            return None
+        head = {name: value for name, value in self.head.items() if name != STOPS}
+        if type(schema := head.get("schema")) is not int or schema > SCHEMA_VERSION:
+            raise DamagedFile(self.path, f"it has schema {schema}, and this program reads up to {SCHEMA_VERSION}")
+        form: TypeAdapter[Any] = _UNIT if "variant" in head else _TRAINING
+        try:
+            record: JobRecord = form.validate_python({**head, "trials": self.results, "memories": self.memories})
+        except (ValidationError, RecursionError) as error:
+            raise DamagedFile(self.path, f"it is no record of a unit ({_shorten(error)})") from None
+        if [result.trial for result in record.trials] != list(range(1, len(self._lines) + 1)) or record.trials[
+            -1
+        ].trial != self._lines[-1]["trial"]:
+            raise DamagedFile(self.path, "its trials are not numbered one by one")
+        return record
+
+    def sum_current(self) -> dict[str, Usage]:
+        """Return the usage by role of a trial that is under way, or was cut off and not played again."""
+        return _sum_calls(self._tail, {})
+
+    def sum_usage(self) -> dict[str, Usage]:
+        """Return the usage by role of everything that was ever answered here."""
+        total = dict(self.abandoned)
+        for part in (sum_usage(self.results), self.sum_current()):
+            for role, usage in part.items():
+                total[role] = total.get(role, Usage()) + usage
+        return total
+
+    def make_answers(self, name: str) -> RecordedCalls:
+        """Return its calls as answers for a replay."""
+        attempts = {line["trial"]: line["result"]["replayed"] for line in self._lines}
+        return RecordedCalls(name, self, attempts=attempts)
+
+    # Writing.
+
+    def add_head(self, record: JobRecord, stops: bool) -> None:
+        """Write who plays and what from, unless the last such line says the same."""
+        form: TypeAdapter[Any] = _UNIT if isinstance(record, UnitRecord) else _TRAINING
+        head = {**form.dump_python(record, mode="json", exclude={"trials", "memories"}), STOPS: stops}
+        self.write_entry({"unit": json.loads(redact_json(json.dumps(head)))}, unless=self.head)
+
+    def write_entry(self, entry: dict[str, Any], unless: Any = None) -> None:
+        """Write a line that is no call, unless it says what is known."""
+        if next(iter(entry.values())) == unless:
+            return
+        text = redact_json(json.dumps(entry))
+        self._write(f"{text}\n")
+        self._parse(text.encode(), 0, False)
+
+    def add_trial(self, result: TrialResult, memories: Mapping[str, Any], seconds: float) -> TrialResult:
+        """Write a finished trial; return it with the cost of its calls before it was cut off that it made no more."""
+        if unused := self.count_unused(result.trial):
+            usage = {
+                role: result.usage.get(role, Usage()) + unused.get(role, Usage()) for role in result.usage | unused
+            }
+            result = TrialResult(**{**_get_fields(result), "usage": dict(sorted(usage.items()))})
+        data = _TRIAL.dump_json(result).decode()
+        for nothing in UNTOLD:
+            data = data.replace(nothing, "")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        about = json.dumps({"trial": result.trial, "time": now, "seconds": round(seconds, 3), "memories": memories})
+        text = redact_json(f'{about[:-1]}, "result": {data}}}')
+        self._write(f"{text}\n")
+        self._parse(text.encode(), 0, False)
+        return result
+
+    @contextmanager
+    def stop_on_error(self, stop: threading.Event) -> Iterator[None]:
+        """Raise the error of a failed write as itself. In between it is `Stopped`, and sets `stop`: callers may take
+        any other error for the model's and ask again."""
+        write = self._write
+
+        def write_or_stop(text: str) -> None:
+            try:
+                write(text)
+            except (OSError, RssoError) as error:
+                stop.set()
+                raise Stopped from error
+
+        self._write = write_or_stop
+        try:
+            yield
+        except Stopped as stopped:
+            if stopped.__cause__:
+                raise stopped.__cause__ from None
+            raise
+        finally:
+            self._write = write
+
+    def void(self, first: int, why: str) -> None:
+        """Write that this trial and later ones do not count."""
+        self.write_entry({"void": first, "why": why})
+
+
+def dump_record(record: JobRecord) -> dict[str, Any]:
+    """Return a unit or training as JSON data."""
+    form: TypeAdapter[Any] = _UNIT if isinstance(record, UnitRecord) else _TRAINING
+    data: dict[str, Any] = form.dump_python(record, mode="json")
+    return data
+
+
+def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Return the usage by role with that of these lines of calls added."""
+    found, roles = dict(total), dict[int, str]()
+    for entry in _iterate_entries(lines):
+        if "call" in entry:
+            role = roles.setdefault(entry["call"], entry.get("role", ""))
+            add_usage(found, role, [entry])
+        elif "read" in entry and entry["read"] in roles:
+            told = Usage(malformed=int("malformed" in entry), repaired=int("repaired" in entry))
+            found[roles[entry["read"]]] += told
+    return {role: usage for role, usage in found.items() if usage != Usage()}
+
+
+def _iterate_entries(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+    return (entry for line in lines if not line.startswith(b'{"text"') and isinstance(entry := parse_entry(line), dict))
+
+
+def _get_fields(result: TrialResult) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in TrialResult.__slots__}
+
+
+def _shorten(error: BaseException) -> str:
+    return str(error).splitlines()[1].strip() if isinstance(error, ValidationError) else type(error).__name__
