@@ -50,7 +50,7 @@ trials, out = int(sys.argv.pop()), Path(sys.argv.pop())
 answer, stopping, heard = Explorer.complete, RunProgress.on_interrupt, []
 
 def complete(self, request):
-    while not heard and sum(path.read_text().count('{"trial"') for path in out.glob("units/*/*/*.jsonl")) >= trials:
+    while not heard and sum(path.read_text().count('\\n{"trial"') for path in out.glob("units/*/*/*.jsonl")) >= trials:
         out.with_name(f"{out.name}.held").touch()
         time.sleep(0.01)
     return answer(self, request)
