@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.records import Usage
+from rsso_dspy.records import Usage, read_usage
 from rsso_dspy.redact import redact, redact_json
 
 EMBEDDER = "embedder"
@@ -430,25 +430,6 @@ def add_usage(total: dict[str, Usage], role: str, lines: Iterable[Mapping[str, A
         if line.get("failed"):
             entries.append(Usage(failed=1))
         total[role] = sum(entries, found)
-
-
-def read_usage(reported: Mapping[str, Any]) -> Usage:
-    """Return the usage of one answer as a provider reported it.
-
-    Some count cached tokens beside the input instead of in it; they are added to it then.
-    """
-    said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
-    read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
-    cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
-    return Usage(
-        calls=1,
-        input=sent if cached + kept <= sent else sent + cached + kept,
-        output=said,
-        cached=cached,
-        cache_write=kept,
-        reasoning=written.get("reasoning_tokens") or 0,
-        unmetered=int(not sent and not said),
-    )
 
 
 def make_plain(value: Any) -> Any:

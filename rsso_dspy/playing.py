@@ -7,29 +7,23 @@ with playing(runtime=runtime, interface="complete"):
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
-
-from rsso_dspy.calls import CallLines
-
-if TYPE_CHECKING:
-    from rsso_dspy.programs.role_calls import TrialLedger
-    from rsso_dspy.programs.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
 class Playing:
-    runtime: "Runtime | None" = None
-    """What programs play with; None outside of a session."""
+    runtime: Any = None
+    """The `Runtime` that programs play with; None outside of a session."""
     interface: str = "sso"
     """What the actor sees of an environment, which also says in which words it is asked."""
     session_models_only: bool = False
     """Whether a model that the user set in DSPy does not answer, as in runs and compiles."""
-    calls: CallLines | None = None
-    """The log of the unit that is played; None where there is none."""
-    ledger: "TrialLedger | None" = None
-    """Books what the current call costs."""
+    calls: Any = None
+    """The log of the unit that is played, `CallLines`; None where there is none."""
+    ledger: Any = None
+    """Books what the current call costs: a `TrialLedger`."""
     rollout: int | None = None
     """Tells repeats of the same request apart."""
     verbs: frozenset[str] = frozenset()

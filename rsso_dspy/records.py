@@ -14,7 +14,7 @@ TrainingRecord  of training variants one after the other: what units of the tran
 """
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -231,6 +231,25 @@ class Usage:
 
 _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.name for count in fields(Usage)))
 """Return the counts in order; `astuple` would deep-copy them, once per answer."""
+
+
+def read_usage(reported: Mapping[str, Any]) -> Usage:
+    """Return the usage of one answer as a provider reported it.
+
+    Some count cached tokens beside the input instead of in it; they are added to it then.
+    """
+    said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
+    read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
+    cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
+    return Usage(
+        calls=1,
+        input=sent if cached + kept <= sent else sent + cached + kept,
+        output=said,
+        cached=cached,
+        cache_write=kept,
+        reasoning=written.get("reasoning_tokens") or 0,
+        unmetered=int(not sent and not said),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ RULES = json.loads(CORPUS.with_name("malformed_rules.json").read_text(encoding="
 ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
 THEIRS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}
 OPTIONAL = "history -> thought: str | None, action: str"
-OURS = [vars(signatures)[name] for name in signatures.__all__ if name != "ErrorRule"]
+OURS = [getattr(signatures, name) for name in signatures.__all__ if name != "ErrorRule"]
 ABSTRACT = ["Water boils when it is heated.", "Don't open what is open."]
 ERRORS = [{"mistake": "Tried the stove.", "solution": "Use the oven."}, {"mistake": "Waited.", "solution": "Look."}]
 WHOLE = {

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "files", "redact", "bounds", "version", "recordings", "loops",
+    "records", "errors", "files", "redact", "bounds", "version", "calls", "playing", "loops",
 }  # fmt: skip
 ALLOWED = {
     "records": set(),
@@ -23,11 +23,12 @@ ALLOWED = {
     "redact": set(),
     "addresses": set(),
     "files": {"errors", "redact"},
-    "recordings": {"errors", "files"},
+    "calls": {"errors", "files", "records", "redact"},
+    "playing": set(),
     "pricing": {"records"},
     "regions": set(),
     "signatures": {"regions"},
-    "adapter": {"signatures"},
+    "adapter": {"signatures", "playing"},
     "coding": GROUND,
     "memory": GROUND,
     "environments": GROUND,

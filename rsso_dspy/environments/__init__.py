@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from rsso_dspy.environments.grammar import list_templates
 from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
 
@@ -159,6 +158,8 @@ def get_place_reader(environment: Environment) -> Callable[[State], str]:
 
 def list_verbs(environment: Environment) -> frozenset[str]:
     """Return the first words of actions in lower case: those of the templates and of ``verbs``."""
+    from rsso_dspy.environments.grammar import list_templates
+
     named: Sequence[str] = getattr(environment, "verbs", ())
     listed = (line.split()[0].lower() for line in list_templates(environment.action_templates))
     return frozenset({*listed, *named})

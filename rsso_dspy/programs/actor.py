@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.programs.methods import Scaffold
-from rsso_dspy.signatures import FlatActor, SkillActor
+from rsso_dspy.signatures.actor import FlatActor, SkillActor
 
 SCAFFOLDS: dict[Scaffold, Any] = {"flat": FlatActor, "sso": SkillActor}
 """Scaffold to the class of its signature."""

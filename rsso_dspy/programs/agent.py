@@ -26,7 +26,6 @@ from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
 from rsso_dspy.programs.roles import Roles, actor_signature, check_replacement
 from rsso_dspy.programs.runtime import ResumeState, Runtime
 from rsso_dspy.programs.shown_texts import ShownTexts, fill_regions
-from rsso_dspy.programs.state import merge_state, read_state, write_method
 from rsso_dspy.programs.steps import apply_answer, should_learn, stop_reason, stops_on_success
 from rsso_dspy.programs.tracing import collect_trial_trace
 from rsso_dspy.programs.transcript import render_history
@@ -137,6 +136,8 @@ class Agent(dspy.Module):
         """As `dspy.Module.save`; a JSON file also says which method it is of."""
         super().save(path, *args, **options)
         if Path(path).suffix == ".json":
+            from rsso_dspy.programs.state import write_method
+
             write_method(Path(path), self.method.name)
 
     def load(self, path: Path | str, *args: Any, any_method: bool = False, **options: Any) -> None:
@@ -148,6 +149,8 @@ class Agent(dspy.Module):
         if Path(path).suffix != ".json":
             super().load(path, *args, **options)
         else:
+            from rsso_dspy.programs.state import merge_state, read_state
+
             saved = read_state(Path(path))
             self.load_state(merge_state(Path(path), saved, self.method.name, self.dump_state(), any_method))
 

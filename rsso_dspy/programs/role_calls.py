@@ -16,10 +16,9 @@ from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
-from rsso_dspy.calls import read_usage
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
-from rsso_dspy.records import Usage
+from rsso_dspy.records import Usage, read_usage
 
 LONGEST_KEPT = 2000
 """Maximum characters kept of an unreadable answer."""

@@ -1,7 +1,5 @@
 """What an agent lends its memories (`Roles`), the signature of its actor, and methods from outside the package."""
 
-import re
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -9,19 +7,16 @@ from typing import Any
 import dspy
 
 from rsso_dspy.environments import Environment, get_place_reader, list_verbs
-from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.loops import describe_loops
-from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory import Recall
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
-from rsso_dspy.programs.methods import ADDITIONS, MEMORIES, METHODS, MODULES, Method, load_memory
-from rsso_dspy.programs.outcome import tell_outcome
+from rsso_dspy.programs.methods import MODULES, Method, load_memory
 from rsso_dspy.programs.role_calls import RoleCalls
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.transcript import Render, describe_outcome, render_transcript
-from rsso_dspy.records import ZERO_SHOT, Trajectory
+from rsso_dspy.records import Trajectory
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.signatures.reflection import ADDED_INPUTS, ADDED_OUTPUTS, LOOPS, add_reflection_fields
 
 
 class Roles:
@@ -71,6 +66,8 @@ class Roles:
 
     def tell_outcome(self, trajectory: Trajectory) -> str:
         """How an attempt ended and what its steps earned."""
+        from rsso_dspy.programs.outcome import tell_outcome
+
         return tell_outcome(trajectory) if self.complete else describe_outcome(trajectory)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
@@ -79,6 +76,9 @@ class Roles:
 
         Raises `UsageError` when the reflector was replaced by a module that lacks the fields and cannot be given them.
         """
+        from rsso_dspy.loops import describe_loops
+        from rsso_dspy.signatures.reflection import ADDED_INPUTS, ADDED_OUTPUTS, LOOPS, add_reflection_fields
+
         asked, module = improvements & (ADDED_INPUTS.keys() | ADDED_OUTPUTS.keys()), self.modules["reflector"]
         if not asked:
             return {}
@@ -166,54 +166,3 @@ def list_regions(row: Method) -> tuple[tuple[str, str], ...]:
 def actor_signature(row: Method) -> type[dspy.Signature]:
     """The signature of the method's actor: its scaffold's, with the regions of its memories before the history."""
     return add_regions(SCAFFOLDS[row.scaffold], list_regions(row))
-
-
-_TAKEN = {name for actor in SCAFFOLDS.values() for name in actor.fields} | {"self", "recalled", "signature", "lm"}
-_TAKEN |= {"demos", "config", "new_signature", "completions"}
-"""Names that a region cannot have: fields that the actor has already, and what a call is told besides fields."""
-
-_RESERVED = (ZERO_SHOT, *ADDITIONS)
-"""Names of a program, and of what may be added to a method."""
-
-
-def add_method(row: Method, **memories: type[Memory]) -> None:
-    """Make a method known under its name, with the classes of its own memories by name. Every verb and `Agent` knows it
-    from then on, in this process.
-
-    Raises `UsageError` for a name that is taken or cannot name a folder, and for a memory whose region cannot be a new
-    field of the actor's signature; `UnknownName` for a memory or module that is nowhere to be found.
-    """
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
-        raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
-    if taken := [*({row.name} & {*METHODS, *_RESERVED}), *(memories.keys() & MEMORIES.keys())]:
-        raise UsageError(f"{', '.join(taken)} is taken; give it another name")
-    for name in row.memories:
-        if name not in memories:
-            load_memory(name)
-    asked = [name for memory in memories.values() for name in memory.asks]
-    for name in (*row.modules, *asked):
-        if name not in MODULES:
-            raise UnknownName("module", name, MODULES)
-    for name, memory in memories.items():
-        region = memory.region
-        if region not in REGIONS and (region in _TAKEN or not _can_be_field(region, memory.about)):
-            raise UsageError(
-                f"region {region!r} of {name} cannot be a new field of the actor; give it another name, and say in "
-                "`about` what it holds"
-            )
-    MEMORIES.update(memories)
-    METHODS[row.name] = row
-
-
-def _can_be_field(name: str, description: str) -> bool:
-    """Whether both actors can have this field. What DSPy and pydantic refuse, or warn of, is theirs to know."""
-    if not name.isidentifier() or not description:
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            for actor in SCAFFOLDS.values():
-                add_regions(actor, ((name, description),))
-    except Exception:  # errors of every kind, by the name
-        return False
-    return True

@@ -1,17 +1,22 @@
 """The signatures of all language-model calls: inputs, outputs and instructions.
 
 Prompts are defined only here, so that an optimizer can reach all of them. No two signatures are equal in fields and
-instructions, because optimizers distinguish predictors by their signatures.
+instructions, because optimizers distinguish predictors by their signatures. A name is loaded when it is asked for.
 """
 
-from rsso_dspy.signatures.actor import FlatActor, SkillActor
-from rsso_dspy.signatures.complete import WORDS as WORDS
-from rsso_dspy.signatures.constitution import ErrorRule, SummarizeConstitution, WriteRules
-from rsso_dspy.signatures.reflection import DistillReflections as DistillReflections
-from rsso_dspy.signatures.reflection import Reflect
-from rsso_dspy.signatures.skills import JudgeEquivalence, NameTarget, SummarizeSkill, WriteInstructions
+from importlib import import_module
+from typing import Any
 
-__all__ = [
+_HOMES = {
+    "actor": ("FlatActor", "SkillActor"),
+    "complete": ("WORDS",),
+    "constitution": ("ErrorRule", "SummarizeConstitution", "WriteRules"),
+    "reflection": ("DistillReflections", "Reflect"),
+    "skills": ("JudgeEquivalence", "NameTarget", "SummarizeSkill", "WriteInstructions"),
+}
+"""Module to the names that it holds."""
+
+__all__ = [  # noqa: RUF022, F822; `hash_prompts` reads them in this order
     "ErrorRule",
     "FlatActor",
     "JudgeEquivalence",
@@ -23,3 +28,10 @@ __all__ = [
     "WriteInstructions",
     "WriteRules",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")
