@@ -12,7 +12,7 @@ from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, Variant
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Unit
-from tests.records import record
+from tests.records import record, save
 
 FREE = make_price_lookup({})
 MODELS = dict.fromkeys(("actor", "reflector", "verbalizer", "advisor"), "embedded/explorer")
@@ -92,5 +92,5 @@ def test_finished_units_of_a_folder_are_judges(tmp_path):
     store = Store(tmp_path)
     assert load_observed_units(store, plan) == []
     store.open({})
-    store.save(record("sso", "boil", 22, [[10], [20]]))
+    save(store, record("sso", "boil", 22, [[10], [20]]))
     assert load_observed_units(store, plan) == [ObservedUnit("sso", 27, {"actor": Usage(calls=4, input=20, output=6)})]

@@ -147,7 +147,7 @@ def test_streams_replay_byte_for_byte_with_other_jobs(live, whole, tmp_path):
 def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
     with run_of(live, tmp_path, SETTINGS, WRITERS[:1], TASKS, constitution=BOOK) as (plan, store, player):
         Executor(player).run(plan, plan.units[:1], 1)
-        play_in_two(player, store, lambda: player.run_job(plan, plan.units[1]), after=1)
+        play_in_two(player, lambda: player.run_job(plan, plan.units[1]), after=1)
         Executor(player).run(plan, list_pending_jobs(plan, store), 1)
     assert describe_logs(tmp_path).items() <= describe_logs(whole).items()
 
