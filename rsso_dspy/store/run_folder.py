@@ -177,6 +177,7 @@ class Store:
             self._set_aside(path, error.why)
             log = None
         if log is None:
+            self.check_exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             log = UnitLog(whole=True)
         elif log.is_torn:

@@ -215,7 +215,8 @@ def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_pa
 def test_arms_of_their_own_are_compared_on_the_same_units(tmp_path):
     a = folder(tmp_path / "a", *(unit(n, 40) for n in (1, 2)), unit(1, 20, arm="sso"))
     b = folder(tmp_path / "b", *(unit(n, 70) for n in (1, 2)), unit(1, 30, arm="sso"), fingerprint="2")
-    Store(b).note_event("started", {"left": ["rsso/boil::1/s0", "rsso/boil::9/s0"]})
+    store = Store(b)
+    store.open(*store.read_identity(), planned=["rsso/boil::1/s0", "rsso/boil::9/s0"])
     data = json.loads(typed("report", a, b, "--separate", "--json")[1])
     assert {row["arm"]: row["mean"] for row in data["arms"]} == {
         f"rsso ({a})": 40,

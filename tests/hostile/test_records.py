@@ -86,7 +86,7 @@ def test_a_log_that_cannot_be_of_this_run_is_set_aside_and_played_again(rsso, ru
     assert store.set_aside[0].exists()
 
 
-@pytest.mark.parametrize("change", (step("reward", "many"), put("unit", "protocol", "release")))
+@pytest.mark.parametrize("change", [step("reward", "many"), put("unit", "protocol", "release")])
 def test_a_begun_log_is_doubted_alike(run, unit, change):
     store, lines = Store(run), unit.read_text().splitlines(keepends=True)
     last = max(number for number, line in enumerate(lines) if line.startswith('{"trial"'))
