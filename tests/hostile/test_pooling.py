@@ -187,7 +187,7 @@ def test_runs_that_mean_other_things_are_refused(tmp_path, key):
 
 
 FOREIGN: dict[str, tuple[dict[str, str], str]] = {
-    "another program": ({"fingerprint": "2"}, "another program of rsso played it"),
+    "another program": ({"fingerprint": "2"}, "the run has no arm rsso with its program"),
     "another protocol": ({"protocol": "release"}, "its protocol is release, that of the run sso-adapt/1"),
 }
 
@@ -201,7 +201,7 @@ def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_pa
     out = tmp_path / ("whole" if verb == "merge" else "t.parquet")
     code, said, message = typed(verb, a, b, *(["-o", out] if verb != "report" else ["--json"]))
     assert code == 0, message
-    copied = f"{a}/units/rsso/boil/3-s0.json belongs to another run ({why})"
+    copied = f"{a}/units/rsso/boil/3-s0.jsonl cannot be read ({why})"
     assert copied + (": its unit is missing" if verb == "merge" else ": left out") in message
     if verb == "report":
         (row,) = json.loads(said)["arms"]

@@ -44,8 +44,9 @@ def cut_short(played: Trajectory | None) -> Trajectory:
 
 def seconds(store: Store) -> list[str]:
     """Unit and trial of everything that was played, in order."""
-    lines = [(json.loads(line), path.parts[-3]) for path in find_logs(store.folder / "units") for line in path.open()]
-    ended = sorted((line["time"], f"{arm} {line['trial']}") for line, arm in lines if "time" in line)
+    texts = {path.parts[-3]: path.read_text() for path in find_logs(store.folder / "units")}
+    lines = [(arm, json.loads(line)) for arm, text in texts.items() for line in text.splitlines()]
+    ended = sorted((line["time"], f"{arm} {line['trial']}") for arm, line in lines if "time" in line)
     return [trial for _, trial in ended]
 
 
@@ -148,7 +149,7 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     plan = plan_held_out(load_config(), ["sso"], ["boil"], ["boil::22", "boil::27"])
     store = Store(tmp_path)
     store.open({}, {"sso": "1"})
-    made = record("sso", "boil", 22, [[10], [20], [30]])
+    made = record("sso", "boil", 22, [[10], [20], [30]], allowed=3)
     for number in numbers:
         made = halted(made, number)
     trials = tuple(replace(trial, learnt=learnt.get(trial.trial, {})) for trial in made.trials)
@@ -169,7 +170,8 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     left = [(each.trials, each.memories) for each in store.load_begun()]
     assert left == ([(made.trials[:standing], made.memories)] if standing else [])
     spent = Usage(calls=2, input=10, output=3)
-    assert [usage for _, _, usage in store.read_abandoned()] == [spent] * (3 + (state == "errored") - standing)
+    given_up = [spent] * (3 + (state == "errored") - standing)
+    assert [usage for _, _, usage in store.read_abandoned()] == [sum(given_up, Usage())]
     assert list_stalled_jobs(plan, store) == []
 
 
