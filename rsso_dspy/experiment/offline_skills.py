@@ -79,10 +79,12 @@ def read_trajectories(file: Path, case: int | None = None, benchmark: str | None
     """Read the trajectories of a file.
 
     The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
-    one), or a run's unit, which must belong to the ``benchmark`` if named. Raises `UsageError` naming fault and place.
+    one), or the log of a run's unit, which must belong to the ``benchmark`` if named. Raises `UsageError` naming fault
+    and place.
     """
+    is_log = file.suffix == ".jsonl"
     try:
-        data = read_json(file)
+        data = {} if is_log else read_json(file)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     except DamagedFile as error:
@@ -92,10 +94,10 @@ def read_trajectories(file: Path, case: int | None = None, benchmark: str | None
             data = _select_case(data["cases"], case)
         elif case is not None:
             raise UsageError("it holds no cases; drop --case")
-        if isinstance(data, dict) and "trials" in data:
+        if is_log:
             return _read_unit_trajectories(file, benchmark)
         if isinstance(data, dict) and "trajectories" not in data:
-            raise UsageError("it holds no `trajectories`, `cases` or `trials`; see `rsso-dspy skills build --help`")
+            raise UsageError("it holds no `trajectories` or `cases`; see `rsso-dspy skills build --help`")
         return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
@@ -116,7 +118,7 @@ def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajector
     """Return the trajectories of played trials; an errored trial has none."""
     record = find_unit(file)
     if record is None:
-        raise UsageError("it looks like a run's unit but is damaged")
+        raise UsageError("it is no log of a unit, or damaged")
     if not record.trajectories:
         raise UsageError("it has no finished trial")
     if benchmark and (made_on := named_in(record.provenance)):

@@ -177,6 +177,7 @@ class Store:
             self._set_aside(path, error.why)
             log = None
         if log is None:
+            self.check_exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             log = UnitLog(whole=True)
         elif log.is_torn:
@@ -198,11 +199,12 @@ class Store:
         """Return the log of a file, without one that is missing. Raises `DamagedFile`, also for a log of elsewhere."""
         try:
             log = UnitLog(read_bytes(path), path=path, whole=whole)
+            record = log.make_record()
         except FileNotFoundError:
             return None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise DamagedFile(path, f"it is no log of a unit ({type(error).__name__}: {error})") from None
-        if log.head and (record := log.make_record()) is not None:
+        if record is not None:
             self._check_origin(path, record)
         return log
 

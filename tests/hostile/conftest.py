@@ -40,6 +40,6 @@ def run(played, tmp_path) -> Path:
 
 @pytest.fixture
 def unit(run) -> Path:
-    """Its one record."""
-    (found,) = (run / "units").rglob("*.json")
+    """The log of its one unit."""
+    (found,) = (run / "units").rglob("*.jsonl")
     return found

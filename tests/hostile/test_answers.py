@@ -11,9 +11,9 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures import FlatActor, Reflect, SkillActor
-from rsso_dspy.store.run_folder import record_text
+from rsso_dspy.store.run_folder import Store
 from tests.live import REWARDED, Engine, acting, model, says
-from tests.records import record
+from tests.records import record, save
 
 VERBS = frozenset({"teleport", "open", "wait"})
 
@@ -153,7 +153,7 @@ def test_what_could_not_be_read_is_kept_with_the_step(live):
     assert first.unread == {"reflector": ("No.",)}
 
 
-def test_records_say_nothing_of_what_did_not_happen():
-    text = record_text(record("react", "boil", 22, [[10]]))
+def test_records_say_nothing_of_what_did_not_happen(tmp_path):
+    text = save(Store(tmp_path), record("react", "boil", 22, [[10]])).read_text()
     assert not [name for name in ("unread", "rejected", "asked_back", "no_effect") if f'"{name}"' in text]
     assert TrialResult(1, None).unread == {}

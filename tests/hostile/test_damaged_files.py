@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rsso_dspy.optimize.rollout_cache import RolloutCache
 
 from rsso_dspy.environments.scienceworld.gold_lengths import find_known_length
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.files import MOST_LEVELS, read_json, read_lines, read_toml
-from rsso_dspy.records import Usage, Variant
+from rsso_dspy.optimize.rollout_logs import RolloutLogs
+from rsso_dspy.records import Variant
 from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
 
@@ -74,15 +74,10 @@ AGAIN, SKILLS = ("reproduce", "run"), ("skills", "show", "run", UNIT)
 DRY = (*ORDER, "--out", "run", "--dry-run")
 
 FILES: dict[str, list[tuple[str, ...]]] = {
-    "run/units/rsso/lifespan-longest-lived/98-s0.json": [REPORT, SHOW, EXPORT, AGAIN, SKILLS, DRY, MERGE],
+    "run/units/rsso/lifespan-longest-lived/98-s0.jsonl": [REPORT, SHOW, EXPORT, AGAIN, SKILLS, DRY, MERGE],
     "run/run.json": [REPORT, SHOW, AGAIN, SKILLS, DRY],
-    "run/run.log.jsonl": [REPORT, DRY],
-    "run/abandoned.jsonl": [REPORT, DRY],
-    "run/timings.jsonl": [DRY],
-    "run/started/units/rsso/lifespan-longest-lived/22-s0.json": [REPORT],
-    "run/started/units/rsso/lifespan-longest-lived/22-s0.under-way": [REPORT],
-    "run/given/orders.jsonl": [AGAIN],
-    "run/given/config.toml": [AGAIN],
+    "run/units/rsso/lifespan-longest-lived/22-s0.jsonl": [REPORT],
+    "run/trainings/rsso/lifespan-longest-lived/s0.jsonl": [REPORT],
     "rsso.toml": [("config", "show")],
     "skills.json": [
         (*ORDER, "--skills", "skills.json", "--out", "new", "--dry-run"),
@@ -132,56 +127,39 @@ def test_no_verb_hangs_or_breaks(rsso, run, tmp_path, file, damage):
         assert [each.suffix for each in store.set_aside] == [".damaged"]
 
 
-@pytest.mark.parametrize("damage", NO_FILE)
-def test_a_run_makes_room_for_its_journals(run, damage):
-    files = [run / name for name in ("run.log.jsonl", "timings.jsonl", "abandoned.jsonl")]
-    for file in files:
-        put(file, damage)
-    store = Store(run)
-    store.open(*store.read_identity())
-    store.note_seconds("u", 1, 1.0)
-    store.note_abandoned("rsso", "u", {"actor": Usage(calls=1)})
-    store.note_event("trial", {})
-    if damage != "ten gigabytes":
-        assert store.read_abandoned() == [("rsso", "actor", Usage(calls=1))]
-        assert set(store.set_aside) == {file.with_name(f"{file.name}.damaged") for file in files}
+LINES = [
+    *("5", "null", "[]", "[" * 100_000, "9" * 5000, "{", '{"call": 1, "usage": NaN}', '{"unit": 5}', '{"unit": {}}'),
+    *('{"void": "x"}', '{"rollout": 5}', '{"trial": []}', '{"trial": 1, "memories": {}, "seconds": 1, "time": 5}'),
+    *('{"call": 1}', '{"call": "x"}', '{"call": 7, "answer": 5, "usage": 5}', '{"call": 7, "usage": [5]}'),
+    *('{"call": 7, "usage": [{"prompt_tokens": "many"}]}', '{"call": [], "role": 5}', '{"call": 7, "role": {}}'),
+    *('{"read": 7}', '{"read": []}', '{"text": 5}', '{"text": 1, "is": 5}', '{"unknown": 1}', "\ud800 \x00"),
+]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("5", "null", "[]", "[" * 100_000, "9" * 5000, '{"arm": 5, "usage": {}}', '{"arm": "a", "usage": []}'),
-        '{"arm": "a", "usage": {"actor": {"calls": -5}}}',
-        '{"arm": "a", "usage": {"actor": {"calls": "many"}}}',
-        '{"arm": "a", "usage": {"actor": {"calls": true}}}',
-        '{"arm": "a", "usage": {"actor": {"calls": NaN}}}',
-        '{"arm": "a", "usage": {"actor": 5, "x": {"unknown": 1}}}',
-        '{"event": "started", "left": 5}',
-        '{"event": "started", "left": [5, null, {}], "time": 5}',
-        '{"event": "trial", "time": [], "unit": {}, "trial": {}, "outcome": []}',
-        '{"event": "limit", "why": {"a": []}, "time": "2026-99-99"}',
-        '["actor", {"calls": -1}]',
-        '["actor", {"calls": 1}, 3]',
-        '{"actor": 1}',
-    ],
-    ids=lambda line: line[:60],
-)
-def test_a_line_that_says_nothing_is_read_past(rsso, run, line):
-    store = Store(run)
-    before = store.read_abandoned()
-    journal = run / "started/units/rsso/lifespan-longest-lived/22-s0.under-way"
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    for file in (run / "run.log.jsonl", run / "abandoned.jsonl", journal):
-        with file.open("a") as opened:
-            opened.write(f"{line}\n")
-    assert store.read_abandoned() == before
-    assert rsso(*REPORT)[0] in (0, 1)
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("line", LINES, ids=lambda line: ascii(line[:40]))
+def test_a_line_that_says_nothing_breaks_no_verb(rsso, run, unit, line, place):
+    """It may be read past, or the file counts as damaged; a torn last line is left out."""
+    before = unit.read_bytes()
+    odd = line.encode("utf-8", "surrogatepass") + b"\n"
+    unit.write_bytes(odd + before if place == "first" else before + odd)
+    for words in (REPORT, SHOW, (*SHOW, "--prompts"), EXPORT, AGAIN, DRY, (*DRY[:-1], "--replay", "run")):
+        code, out, err = rsso(*words)
+        assert code in (0, 1, 2), words
+        assert "Traceback" not in out + err, words
+    unit.unlink(missing_ok=True)
+    unit.write_bytes(before + odd[:-1])
+    assert rsso(*REPORT)[0] == 0
+    assert Store(run).open_log(Store(run).units().__next__()).path.read_bytes() == before
 
 
 WRONG = [5, "x", [], {}, None, [5], {"a": 5}]
 
 
-@pytest.mark.parametrize("key", ["schema", "arms", "identity", "identity.config", "identity.carried"])
+KEYS = ("schema", "arms", "identity", "identity.config", "identity.carried", "commands", "given", "planned", "shards")
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_wrong_types_in_the_runs_file_are_named(rsso, run, key):
     whole = json.loads((run / "run.json").read_text())
     for value in WRONG:
@@ -195,21 +173,6 @@ def test_wrong_types_in_the_runs_file_are_named(rsso, run, key):
             assert code == 0 or "run.json" in err or "run" in err
 
 
-def test_an_order_that_is_lost_does_not_keep_a_run_from_going_on(run):
-    from rsso_dspy.config import load_config
-    from rsso_dspy.store.manifest import Manifest, load_invocations
-    from rsso_dspy.store.run_spec import RunSpec
-
-    for damage in ("a named pipe", "a folder", "deep lists", "not UTF-8"):
-        for name in ("orders.jsonl", "config.toml"):
-            file = run / "given" / name
-            if file.is_dir():
-                file.rmdir()
-            put(file, damage)
-        Manifest.from_run_spec(load_config(), RunSpec(methods=("sso",), out=run)).save(run)
-        assert [asked.methods for asked in load_invocations(run)] == [("sso",)]
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
@@ -218,9 +181,10 @@ def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
 
     put(_get_cache_file(variant), damage)
     assert find_known_length(variant) is None
-    shelf = RolloutCache(tmp_path / "shelf")
-    put(tmp_path / "shelf/p/boil-22.json", damage)
-    assert shelf.find_rollout("p", variant) is None
+    logs = RolloutLogs(tmp_path / "logs")
+    with logs.open_for_request({"identity": {}}):
+        put(tmp_path / "logs/p/boil-22.jsonl", damage)
+        assert logs.find_rollout("p", variant) is None
 
 
 @pytest.mark.parametrize("damage", NO_FILE)

@@ -1,17 +1,15 @@
 """The one stream of events: who hears what, and what becomes of a run when a subscriber fails."""
 
-import json
 import pickle
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from rsso_dspy.experiment.run_log_writer import write_log
 
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.start_queue import StartProgress
-from rsso_dspy.errors import BackendFailure, FolderGone, LimitReached
+from rsso_dspy.errors import BackendFailure, LimitReached
 from rsso_dspy.experiment import events as module
 from rsso_dspy.experiment.events import (
     Event,
@@ -29,20 +27,17 @@ from rsso_dspy.experiment.executor import RunOutcome, announced
 from rsso_dspy.experiment.run import plan_run
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.methods import get_method
-from rsso_dspy.records import Failure, TrainingRecord, Usage, Variant
+from rsso_dspy.records import Failure, UnitRecord, Usage, Variant
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.units import Arm, Training, Unit
+from rsso_dspy.store.units import Arm, Unit
 from tests.provider_server import provider
 from tests.records import record
 from tests.toy_package import installed
 
 ARM = Arm(get_method("rsso"))
 UNIT = Unit(ARM, Variant("boil", 22), 0, 9)
-TRAINING = Training(ARM, "boil", 0, (Variant("boil", 1),), (9,))
 PLAYED = record("rsso", "boil", 22, [[10, 40], None])
-ABOUT = {name: getattr(PLAYED, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
-TRAINED = TrainingRecord(**ABOUT, rule_based=True, seed=0, trials=PLAYED.trials[:1], task="boil", budgets=(9,))
 STARTED = RunStarted((UNIT.key,), 2, "threads")
 EVERY = (
     STARTED,
@@ -54,58 +49,6 @@ EVERY = (
     StopRequested(),
     RunEnded("ended", 1),
 )
-
-LINES: dict[str, tuple[Event, str | None]] = {
-    "started": (STARTED, '"event": "started", "left": ["rsso/boil::22/s0"], "jobs": 2, "engine": "threads"'),
-    "started through a proxy": (
-        RunStarted((), 1, "ray", {"http://a": "http://b"}),
-        '"event": "started", "left": [], "jobs": 1, "engine": "ray", "proxies": {"http://a": "http://b"}',
-    ),
-    "simulators": (SimulatorsStarting(StartProgress(1, 2)), '"event": "simulators", "ready": 1, "wanted": 2'),
-    "a trial": (
-        TrialFinished(UNIT, PLAYED.trials[0]),
-        '"event": "trial", "unit": "rsso/boil::22/s0", "trial": 1, "variant": "boil::22", "outcome": "budget", '
-        '"accumulator": 40, "environment_score": 40, "steps": 2, "tokens": {"input": 10, "output": 3}, "failures": {}',
-    ),
-    "a trial that failed": (
-        TrialFinished(UNIT, PLAYED.trials[1]),
-        '"event": "trial", "unit": "rsso/boil::22/s0", "trial": 2, "error": "LMServerError: 500", '
-        '"tokens": {"input": 10, "output": 3}, "failures": {}',
-    ),
-    "a unit": (
-        UnitFinished(UNIT, PLAYED),
-        '"event": "unit", "unit": "rsso/boil::22/s0", "trials": 2, "best": 40, "error": "LMServerError: 500"',
-    ),
-    "a training": (
-        UnitFinished(TRAINING, TRAINED),
-        '"event": "training", "unit": "rsso/boil (training)/s0", "trials": 1, "best": 40, "error": null',
-    ),
-    "the end": (RunEnded("ended", 3, 2, 1), '"event": "ended", "played": 3, "errored": 2, "untrained": 1'),
-    "a limit": (RunEnded("limit", why="stopped: x"), '"event": "limit", "why": "stopped: x"'),
-    "Ctrl-C": (RunEnded("interrupted"), '"event": "interrupted"'),
-    "an error": (
-        RunEnded("failed", failure=Failure("BackendUnreachable", "no: x")),
-        '"event": "failed", "error": "BackendUnreachable: no: x"',
-    ),
-    "a defect": (RunEnded("failed"), None),
-    "an answer": (UsageSpent(UNIT, "actor", Usage(1)), None),
-    "a limit that is passed": (RunLimited("why"), None),
-    "Ctrl-C being heard": (StopRequested(), None),
-}
-"""Event to its line in the log, less schema and time, as every version wrote it."""
-
-
-@pytest.mark.parametrize(("event", "line"), LINES.values(), ids=LINES)
-def test_the_log_holds_the_bytes_that_it_always_held(tmp_path, event, line):
-    store, events = Store(tmp_path), EventStream()
-    write_log(store, events)
-    events.emit(event)
-    file = tmp_path / "run.log.jsonl"
-    if line is None:
-        assert not file.exists()
-    else:
-        time = json.loads(file.read_text())["time"]
-        assert file.read_text() == f'{{"schema": 1, "time": "{time}", {line}}}\n'
 
 
 def test_a_subscriber_hears_of_its_kind_in_order_and_of_everything_when_it_asks():
@@ -186,30 +129,12 @@ def test_how_a_run_ended_is_told_once_whatever_ended_it(error, end):
     assert heard == [STARTED, end]
 
 
-def test_an_end_that_cannot_be_noted_is_told_all_the_same(tmp_path, monkeypatch):
-    store, events, heard = Store(tmp_path), EventStream(), []
-    write_log(store, events)
-    events.subscribe(RunEnded, heard.append)
-
-    def gone(*_: object) -> None:
-        raise FolderGone("moved")
-
-    def run() -> None:
-        with announced(events, STARTED):
-            monkeypatch.setattr(store, "note_event", gone)
-            raise LimitReached("spent")
-
-    with pytest.raises(LimitReached):
-        run()
-    assert heard == [RunEnded("limit", why="spent")]
-
-
-def play(out: Path, events: EventStream, config, limit: int | None = None) -> dict[str, bytes]:
+def play(out: Path, events: EventStream, config, limit: int | None = None) -> list[UnitRecord]:
     """The toy benchmark, which needs no simulator; gives the records."""
     planned = plan_run(config, RunSpec(methods=("react", "reflexion"), tasks=("up",), per_task=1, out=out))
     with session(config) as live:
         planned.execute(live, 1, planned.make_spend_limit(max_tokens=limit), events)
-    return {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/*/*/*.json")}
+    return list(Store(out).units())
 
 
 @pytest.fixture
@@ -243,8 +168,7 @@ def test_a_run_leaves_the_same_records_whoever_fails_to_hear_of_it(toy, tmp_path
     assert len(disturbed) == 2
     kinds = [type(event) for event in heard]
     assert (kinds[0], kinds[-1], kinds.count(UnitFinished)) == (RunStarted, RunEnded, 2)
-    records = [Store(tmp_path / "disturbed").load(tmp_path / "disturbed" / name) for name in disturbed]
-    asked = sum(trial.usage["actor"].calls for each in records for trial in each.trials)
+    asked = sum(trial.usage["actor"].calls for each in disturbed for trial in each.trials)
     told = sum(event.usage.calls for event in heard if isinstance(event, UsageSpent) and event.role == "actor")
     assert told == asked > 0
 

@@ -16,6 +16,7 @@ from rsso_dspy.experiment.provenance import hash_prompts, make_run_identity
 from rsso_dspy.memory.skills import Skill
 from rsso_dspy.memory.skills.retrieve import just_reached, render_skills
 from rsso_dspy.memory.skills.skill import SkillScores, Window
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.transcript import render_history
@@ -406,7 +407,7 @@ def test_an_actor_is_shown_the_interface_of_the_rules(live):
 
 def test_a_call_without_subgoals_can_serve_as_a_demonstration():
     engine = scripted(["open door"])
-    with dspy.context(lm=model(engine), adapter=ChatAdapter(), interface="complete"):
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()), playing(interface="complete"):
         said = dspy.Predict(SkillActor)(task="t", action_templates="Templates:\nopen OBJ", history="h")
     assert "current_subgoal" not in engine.prompts[0]
     assert (said.current_subgoal, said.next_action) == ("none", "open door")

@@ -102,7 +102,7 @@ def test_a_run_in_one_line_says_at_the_first_answers_how_long_it_takes(rsso):
         assert re.search(r"at the pace of the first 5 answers: at most \d+ s left", err)
         pace = measured(Store(Path("run")))
         assert pace.calls == len(served.requests)
-        (file,) = Path("run/units").rglob("*.json")
+        (file,) = Path("run/units").rglob("*.jsonl")
         file.unlink()
         assert measured(Store(Path("run"))) is None
 

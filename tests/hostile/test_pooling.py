@@ -187,7 +187,7 @@ def test_runs_that_mean_other_things_are_refused(tmp_path, key):
 
 
 FOREIGN: dict[str, tuple[dict[str, str], str]] = {
-    "another program": ({"fingerprint": "2"}, "another program of rsso played it"),
+    "another program": ({"fingerprint": "2"}, "the run has no arm rsso with its program"),
     "another protocol": ({"protocol": "release"}, "its protocol is release, that of the run sso-adapt/1"),
 }
 
@@ -201,7 +201,7 @@ def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_pa
     out = tmp_path / ("whole" if verb == "merge" else "t.parquet")
     code, said, message = typed(verb, a, b, *(["-o", out] if verb != "report" else ["--json"]))
     assert code == 0, message
-    copied = f"{a}/units/rsso/boil/3-s0.json belongs to another run ({why})"
+    copied = f"{a}/units/rsso/boil/3-s0.jsonl cannot be read ({why})"
     assert copied + (": its unit is missing" if verb == "merge" else ": left out") in message
     if verb == "report":
         (row,) = json.loads(said)["arms"]
@@ -215,7 +215,8 @@ def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_pa
 def test_arms_of_their_own_are_compared_on_the_same_units(tmp_path):
     a = folder(tmp_path / "a", *(unit(n, 40) for n in (1, 2)), unit(1, 20, arm="sso"))
     b = folder(tmp_path / "b", *(unit(n, 70) for n in (1, 2)), unit(1, 30, arm="sso"), fingerprint="2")
-    Store(b).note_event("started", {"left": ["rsso/boil::1/s0", "rsso/boil::9/s0"]})
+    store = Store(b)
+    store.open(*store.read_identity(), planned=["rsso/boil::1/s0", "rsso/boil::9/s0"])
     data = json.loads(typed("report", a, b, "--separate", "--json")[1])
     assert {row["arm"]: row["mean"] for row in data["arms"]} == {
         f"rsso ({a})": 40,

@@ -193,7 +193,7 @@ def test_a_key_with_white_space_around_it_is_sent_without_and_read_nowhere(rsso,
         assert code == 0, more
         said += more
     assert leaks(tmp_path, *said) == []
-    assert "***" in (tmp_path / "out/run/units/react").rglob("*.json").__next__().read_text()
+    assert "***" in (tmp_path / "out/run/units/react").rglob("*.jsonl").__next__().read_text()
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, "invalid_api_key"), (500, "oops")])
@@ -210,7 +210,7 @@ def test_a_key_that_a_server_quotes_in_any_form_is_read_nowhere(rsso, monkeypatc
     code, *more = rsso("report", "out/run", "--html", "out/page.html")
     assert (tmp_path / "out/page.html").exists() == (code == 0)
     assert "***" in "".join(said)
-    assert "***" in (tmp_path / "out/run/run.log.jsonl").read_text()
+    assert "***" in next((tmp_path / "out/run/units/react").rglob("*.jsonl")).read_text()
     assert leaks(tmp_path, *said, *more) == []
 
 

@@ -12,7 +12,7 @@ from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.stalled_trials import list_stalled_jobs, void_stalled_trials
 from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord, Usage
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import Store, find_logs
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
 from tests.records import record, save
@@ -44,15 +44,16 @@ def cut_short(played: Trajectory | None) -> Trajectory:
 
 def seconds(store: Store) -> list[str]:
     """Unit and trial of everything that was played, in order."""
-    lines = map(json.loads, (store.folder / "timings.jsonl").read_text().splitlines())
-    return [f"{line['unit'].partition('/')[0]} {line['trial']}" for line in lines]
+    texts = {path.parts[-3]: path.read_text() for path in find_logs(store.folder / "units")}
+    lines = [(arm, json.loads(line)) for arm, text in texts.items() for line in text.splitlines()]
+    ended = sorted((line["time"], f"{arm} {line['trial']}") for arm, line in lines if "time" in line)
+    return [trial for _, trial in ended]
 
 
 @pytest.mark.usefixtures("at_hand")
 def test_a_stalled_trial_is_told_and_played_again_to_the_record_of_a_run_without_one(rsso):  # noqa: F811
     assert rsso(*ASKED)[0] == 0
     store = Store(Path("played"))
-    whole = {path: path.read_bytes() for path in store.folder.glob("units/*/*/*.json")}
     before = {made.arm: made for made in store.units()}
     for arm, number in STALLED.items():
         save(store, halted(before[arm], number))
@@ -68,7 +69,7 @@ def test_a_stalled_trial_is_told_and_played_again_to_the_record_of_a_run_without
     played = seconds(store)
 
     assert rsso(*ASKED, "--retry", "stalled")[0] == 0
-    assert {path: path.read_bytes() for path in whole} == whole
+    assert {made.arm: made for made in store.units()} == before
     again = ["react-sso 1", "react-sso 2", "rsso 2"]
     assert seconds(store)[len(played) :] == again
     lost: dict[str, Usage] = {}
@@ -148,7 +149,7 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     plan = plan_held_out(load_config(), ["sso"], ["boil"], ["boil::22", "boil::27"])
     store = Store(tmp_path)
     store.open({}, {"sso": "1"})
-    made = record("sso", "boil", 22, [[10], [20], [30]])
+    made = record("sso", "boil", 22, [[10], [20], [30]], allowed=3)
     for number in numbers:
         made = halted(made, number)
     trials = tuple(replace(trial, learnt=learnt.get(trial.trial, {})) for trial in made.trials)
@@ -169,7 +170,8 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     left = [(each.trials, each.memories) for each in store.load_begun()]
     assert left == ([(made.trials[:standing], made.memories)] if standing else [])
     spent = Usage(calls=2, input=10, output=3)
-    assert [usage for _, _, usage in store.read_abandoned()] == [spent] * (3 + (state == "errored") - standing)
+    given_up = [spent] * (3 + (state == "errored") - standing)
+    assert [usage for _, _, usage in store.read_abandoned()] == [sum(given_up, Usage())]
     assert list_stalled_jobs(plan, store) == []
 
 
