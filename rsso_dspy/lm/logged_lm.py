@@ -77,13 +77,18 @@ class Logged:
     replays = False
     asks_again = True
 
+    @property
+    def is_player(self) -> bool:
+        """Whether no model answers, but the offline player, which has no decoding settings and no name to report."""
+        return self.model.startswith("embedded/")
+
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         ledger = get_playing().ledger
         if ledger is not None:
             if self.seeds is not None:
                 kwargs = {"seed": ledger.draw_seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
-            if not self.model.startswith("embedded/"):
+            if not self.is_player:
                 ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
 
         def send(attempts: Attempts) -> Any:
@@ -108,7 +113,7 @@ class Logged:
         that is wanted."""
         heard = dspy.settings.get("usage_tracker")
         if isinstance(heard, RequestTracker):
-            heard.name = str(entry.get("response_model") or "")
+            heard.name = "" if self.is_player else str(entry.get("response_model") or "")
             notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
             heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
             if heard.kept:
