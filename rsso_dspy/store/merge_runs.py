@@ -5,7 +5,8 @@ rsso-dspy merge runs/part-* --out runs/whole
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,21 +77,24 @@ def _merge_logs(logs: Sequence[UnitLog]) -> bytes:
     ranked = sorted(logs, key=_rank_log, reverse=True)
     best = ranked[0]
     content = read_bytes(best.path)[: best.complete]
-    known, number = set(content.split(b"\n")), len(content)
-    lost: list[str] = []
+    paid, lost = _count_paid_calls(content), list[str]()
     for other in ranked[1:]:
         if other.is_finished and not other.has_error and not _is_same_record(best, other):
             raise RunMismatch(
                 f"{other.path} is another record than {best.path}: they are not shards of one run; merge only one of "
                 "them"
             )
-        for line in _list_lost_calls(read_bytes(other.path)[: other.complete], known):
-            number += 1
-            lost.append(json.dumps({**line, "call": number, "parameters": {}, "messages": []}))
-    if lost:
-        last = len(best.results)
-        lost.append(json.dumps({"void": last + 1, "why": "another part of the run played it too"}))
-    return content + "".join(f"{line}\n" for line in lost).encode()
+        there = _count_paid_calls(read_bytes(other.path)[: other.complete])
+        lost += (there - paid).elements()
+        paid |= there
+    if not lost:
+        return content
+    void = {"void": len(best.results) + 1, "why": "another part of the run played it too"}
+    lines: list[dict[str, object]] = [
+        {"call": number, "trial": void["void"], "parameters": {}, "messages": [], **json.loads(each)}
+        for number, each in enumerate(lost, start=len(content))
+    ]
+    return content + "".join(f"{json.dumps(line)}\n" for line in (*lines, void)).encode()
 
 
 def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
@@ -98,17 +102,19 @@ def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
     return log.is_finished and not log.has_error, log.is_finished, len(log.results)
 
 
-def _list_lost_calls(content: bytes, known: set[bytes]) -> Iterator[dict[str, object]]:
-    """Yield the lines of calls that are not known, each with its role."""
+def _count_paid_calls(content: bytes) -> Counter[str]:
+    """Count what lines of calls say that was paid for, whatever the trial and the number of the call."""
     heads: dict[int, dict[str, object]] = {}
+    counts: Counter[str] = Counter()
     for line in content.split(b"\n"):
         entry = parse_entry(line) if line.startswith(b'{"call"') else None
-        if isinstance(entry, dict):
-            heads.setdefault(entry["call"], entry)
-            if line not in known:
-                yield {
-                    name: heads[entry["call"]][name] for name in ("trial", "attempt", "step", "role", "model")
-                } | entry
+        if isinstance(entry, dict) and isinstance(entry["call"], int):
+            head = heads.setdefault(entry["call"], entry)
+            about = {name: head.get(name, "") for name in ("attempt", "step", "role", "model")}
+            told = {name: entry[name] for name in ("answer", "failed", "served", "cut", "seconds") if name in entry}
+            if "usage" in entry:
+                counts[json.dumps({**about, **told, "usage": entry["usage"]})] += 1
+    return counts
 
 
 def _is_same_record(one: UnitLog, other: UnitLog) -> bool:

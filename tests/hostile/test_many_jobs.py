@@ -1,6 +1,5 @@
 """Many jobs at once: simulators start as cores allow, whoever has one plays, and somebody says how far it has come."""
 
-import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
