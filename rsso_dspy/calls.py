@@ -161,13 +161,18 @@ class CallLines:
     # Reading.
 
     def parse_line(self, line: Mapping[str, Any]) -> None:
-        """Take in a line of a file."""
+        """Take in a line of a file. Raises `KeyError` or `TypeError` for one that is none of a call."""
         if "text" in line:
             self.texts.extend(line["is"])
             self._written = len(self.texts.lines)
         elif "call" in line:
             self._last = max(self._last, line["call"])
-            self.by_number.setdefault(line["call"], []).append(dict(line))
+            lines = self.by_number.setdefault(line["call"], [])
+            if absent := {*Place._fields, "model", "parameters", "messages"} - (lines or [line])[0].keys():
+                raise KeyError(*absent)
+            if not isinstance(line.get("answer", []), list) or not isinstance(line.get("error", {}), dict):
+                raise TypeError(f"call {line['call']} has no answer and no error")
+            lines.append(dict(line))
 
     def answer_from_own(self, trial: int) -> None:
         """Answer this and later trials from the calls that there are of them: they were cut off."""

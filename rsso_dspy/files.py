@@ -242,7 +242,7 @@ def read_lines(path: Path) -> list[str]:
 def parse_entry(line: str | bytes) -> Any:
     """Parse the JSON data of a line; None for a broken one, e.g. cut off by a kill."""
     try:
-        return _check_depth(_parse_strict_json(line.decode(errors="replace") if isinstance(line, bytes) else line))
+        return _check_depth(_parse_strict_json(line.decode() if isinstance(line, bytes) else line))
     except (ValueError, RecursionError):
         return None
 

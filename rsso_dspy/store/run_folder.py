@@ -239,6 +239,8 @@ class Store:
     def load_log(self, path: Path) -> UnitLog | None:
         """Return a log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""
         try:
+            if why := explain_unreadable(path):
+                raise DamagedFile(path, why)
             seen = path.stat()
             stamp = seen.st_mtime_ns, seen.st_size
             if path not in self._logs or self._logs[path][0] != stamp:

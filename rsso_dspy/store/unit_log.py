@@ -16,7 +16,7 @@ trials stand in their results, those of void trials and of the current one are c
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -244,15 +244,15 @@ def dump_record(record: JobRecord) -> dict[str, Any]:
 
 
 def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Return the usage by role with that of these lines of calls added."""
+    """Return the usage by role with that of these lines of calls added; lines that tell of none are read past."""
     found, roles = dict(total), dict[int, str]()
     for entry in _iterate_entries(lines):
-        if "call" in entry:
-            role = roles.setdefault(entry["call"], entry.get("role", ""))
-            add_usage(found, role, [entry])
-        elif "read" in entry and entry["read"] in roles:
-            told = Usage(malformed=int("malformed" in entry), repaired=int("repaired" in entry))
-            found[roles[entry["read"]]] += told
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            if "call" in entry:
+                add_usage(found, roles.setdefault(entry["call"], str(entry.get("role", ""))), [entry])
+            elif "read" in entry:
+                told = Usage(malformed=int("malformed" in entry), repaired=int("repaired" in entry))
+                found[roles[entry["read"]]] += told
     return {role: usage for role, usage in found.items() if usage != Usage()}
 
 

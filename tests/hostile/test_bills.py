@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from rsso_dspy.calls import Place
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.records import Usage, Variant
+from rsso_dspy.records import Variant
 from rsso_dspy.report.analysis import analyze_run
 from rsso_dspy.report.cost_report import describe_unreported_costs, serialize_cost_report
 from rsso_dspy.store.merge_runs import merge_shards
@@ -20,7 +21,7 @@ from rsso_dspy.store.units import Arm, Unit
 from rsso_dspy.workflows.played_runs import collect_played
 from tests.cli.conftest import rsso
 from tests.hostile.played import INPUT, OUTPUT, PATIENCE, TASK, VARIANT, Model, counting
-from tests.records import record, save
+from tests.records import record
 from tests.store.test_store import IDENTITY
 
 __all__ = ["rsso"]
@@ -48,7 +49,7 @@ def killed(tmp_path_factory) -> Iterator[Killed]:
         run, after = Killed(folder, model), []
 
         def before() -> None:
-            if list(folder.glob("started/units/*/*/*.json")):  # written before the second trial asks for anything
+            if Store(folder).load_begun():
                 after.append(model.given)
             if len(after) == LATER:
                 bill = analyze_run(collect_played(PooledRuns([Store(folder)]))).bill
@@ -106,21 +107,21 @@ def test_merging_carries_it_once_however_often(killed, tmp_path):
     for _ in range(2):
         merge_shards([source], whole)
         assert answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([whole]))).bill)) == killed.paid
-    Store(source).recover_under_way(Unit(Arm(METHODS["reflexion"]), variant(VARIANT), 0, 60))
+    Store(source).open_log(Unit(Arm(METHODS["reflexion"]), variant(VARIANT), 0, 60)).void(2, "it stalled")
     merge_shards([source], whole)
     assert answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([whole]))).bill)) == killed.paid, (
-        "the part has noted it itself meanwhile"
+        "the part has given it up itself meanwhile"
     )
 
 
 def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
     folder, before = copy_of(killed, tmp_path / "run"), killed.model.given
     assert killed.model.start(*RUN, "--out", folder).wait(PATIENCE) == 0
-    played = killed.model.given - before
+    played, store = killed.model.given - before, Store(folder)
     assert (
-        answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([Store(folder)]))).bill))
-        == killed.paid + played
+        answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([store]))).bill)) == killed.paid + played
     )
+    assert not [*store.read_abandoned(), *store.read_under_way()], "what the kill cut short was not asked again"
 
 
 def variant(key: str) -> Variant:
@@ -128,66 +129,40 @@ def variant(key: str) -> Variant:
     return Variant(task, int(index))
 
 
-# Kills between two writes: what a file tells is counted once, whichever of them was the last
+# What shards spent
 
 
 UNIT = Unit(Arm(METHODS["rsso"]), Variant("boil", 22), 0, 60)
-TWO, ONE = [[10], [20]], [[10]]
+
+
+def write(store: Store, trials: list[list[int] | None], under_way: int = 0) -> None:
+    """The log of a unit of two trials, each of two calls; equal trials have equal lines, as in a copy."""
+    store.open(IDENTITY, {"rsso": "1"})
+    unit = record("rsso", "boil", 22, trials, allowed=2)
+    log = store.open_log(unit)
+    log.add_head(unit, stops=False)
+    for number in range(1, len(trials) + bool(under_way) + 1):
+        scores = trials[number - 1] if number <= len(trials) else "under way"
+        for call in range(2 if number <= len(trials) else under_way):
+            request = {"model": "m", "parameters": {}, "messages": [{"role": "user", "content": f"{scores} {call}"}]}
+            asked = log.begin(Place(number, 0, 1, "actor"), request)
+            log.end(asked, answer=[f"{scores} {call}"], usage=[{"prompt_tokens": 5, "completion_tokens": 1}])
+        if number <= len(trials):
+            log.add_trial(unit.trials[number - 1], {}, 1.0)
 
 
 def spent(store: Store) -> int:
     return sum(usage.calls for _, usage in store.read_spending())
 
 
-def journal(store: Store, trial: int) -> None:
-    for _ in range(2):
-        store.note_under_way(UNIT, "actor", Usage(calls=1), trial)
-
-
-@pytest.mark.parametrize("last", ["begun", "finished", "errored", "noted"])
-def test_a_trial_is_counted_once_when_a_kill_leaves_its_note_beside_its_record(tmp_path, last):
-    store = Store(tmp_path)
-    store.open(IDENTITY, {"rsso": "1"})
-    save(store, record("rsso", "boil", 22, ONE), begun=True)
-    journal(store, trial=2)
-    assert spent(store) == 4
-    if last == "begun":
-        save(store, record("rsso", "boil", 22, TWO), begun=True)
-    elif last == "finished":
-        save(store, record("rsso", "boil", 22, TWO))
-    elif last == "errored":
-        save(store, record("rsso", "boil", 22, [[10], None]))
-    else:
-        (file,) = tmp_path.rglob("*.under-way")
-        store.note_abandoned("rsso", UNIT.key, {"actor": Usage(calls=2)}, file.stat().st_mtime_ns)
-    assert spent(store) == 4
-    store.recover_under_way(UNIT)
-    assert not list(tmp_path.rglob("*.under-way"))
-    assert spent(store) == 4
-
-
-def test_an_error_is_noted_once_when_a_kill_leaves_its_record(tmp_path):
-    store = Store(tmp_path)
-    store.open(IDENTITY, {"rsso": "1"})
-    save(store, record("rsso", "boil", 22, ONE), begun=True)
-    path = save(store, record("rsso", "boil", 22, [[10], None]))
-    noted = {"actor": Usage(calls=2)}
-    store.note_abandoned("rsso", UNIT.key, noted, path.stat().st_mtime_ns)  # and then the kill
-    store.abandon_file("rsso", UNIT.key, path, noted)
-    assert not path.exists()
-    assert spent(store) == 4
-
-
-# What shards spent
-
-
 CASES = {
-    "errored here, finished there": ([[[10], None]], [[[10], [30]]], 6),
-    "errored in the first of them": ([[None]], [[[10], [30]]], 6),
-    "errored with a trial before": ([[[10], None]], [], 4),
-    "begun in both, differently": ([[[10]], "begun"], [[[20]], "begun"], 4),
-    "begun, then finished from there": ([[[10]], "begun"], [[[10], [30]]], 4),
-    "finished in both, the same": ([[[10], [30]]], [[[10], [30]]], 4),
+    "errored here, finished there": ([[10], None], [[10], [30]], 6),
+    "errored in the first of them": ([None], [[10], [30]], 6),
+    "errored with a trial before": ([[10], None], None, 4),
+    "begun in both, differently": ([[10]], [[20]], 4),
+    "begun, then finished from there": ([[10]], [[10], [30]], 4),
+    "finished in both, the same": ([[10], [30]], [[10], [30]], 4),
+    "begun in both, and under way in one": ([[10]], [[20]], 7),
 }
 
 
@@ -195,39 +170,32 @@ CASES = {
 def test_a_merged_run_has_all_on_its_bill_that_its_parts_paid(tmp_path, case):
     *given, expected = CASES[case]
     parts = []
-    for name, held in zip("ab", given, strict=True):
+    for name, trials in zip("ab", given, strict=True):
         store = Store(tmp_path / name)
         store.open(IDENTITY, {"rsso": "1"})
         parts.append(store.folder)
-        if not held:
-            continue
-        unit = record("rsso", "boil", 22, held[0])
-        if held[1:]:
-            save(store, unit, begun=True)
-        else:
-            if unit.has_errors and len(unit.trials) > 1:
-                save(store, record("rsso", "boil", 22, held[0][:-1]), begun=True)
-            save(store, unit)
+        if trials:
+            write(store, trials, under_way=3 * ("under way" in case and name == "b"))
     whole = Store(tmp_path / "whole")
-    for _ in range(2):
+    for _ in range(3):
         merge_shards(parts, whole)
         assert spent(whole) == expected
-    before = whole.path_of(UNIT)
-    if whole.load(before) is not None and whole.load(before).has_errors:
-        whole.abandon_file("rsso", UNIT.key, before, {"actor": Usage(calls=2)})
-        assert spent(whole) == expected, "the trials before the error are there to go on from"
-    merge_shards(parts, whole)
+    merge_shards(parts[::-1], whole)
     assert spent(whole) == expected
+    log = whole.open_log(UNIT)
+    if log.has_error:
+        log.void(len(log.results), "it is played again")
+        assert spent(whole) == expected
+        merge_shards(parts, whole)
+        assert spent(whole) == expected
 
 
-def test_a_part_that_plays_is_merged_without_its_trial_under_way_and_it_is_said(tmp_path):
+def test_a_part_that_plays_is_merged_with_its_trial_under_way_and_it_is_said(tmp_path):
     store, whole, said = Store(tmp_path / "a"), Store(tmp_path / "whole"), []
     with store.lock():
-        store.open(IDENTITY, {"rsso": "1"})
-        save(store, record("rsso", "boil", 22, ONE), begun=True)
-        journal(store, trial=2)
+        write(store, [[10]], under_way=2)
         merge_shards([store.folder], whole, said.append)
-    assert spent(whole) == 2
+    assert spent(whole) == 4
     assert "is being played" in said[0]
     merge_shards([store.folder], whole, said.append)
     assert spent(whole) == 4

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.report.terminal import escape_controls, replace_controls
-from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
 
 ATTACK = (
@@ -41,23 +40,29 @@ def poisoned(data, key=""):
     return f"{data}{ATTACK}" if isinstance(data, str) and key not in KEPT else data
 
 
+def poison_line(line):
+    """A line of a log with the attack; what says where a call belongs, and which lines of text it has, stays."""
+    kept = {name: line[name] for name in ("time", "role", "parameters", "messages", "usage") if name in line}
+    return poisoned(line) | kept
+
+
 @pytest.fixture
 def hostile(run, unit) -> Path:
     """The run with the attack wherever a text stands, and an arm that is called so."""
-    data = poisoned(json.loads(unit.read_text()))
-    data["trials"][1] = {**data["trials"][1], "trajectory": None, "failure": {"kind": "Error", "message": ATTACK}}
-    data["model"] = data["models"]["actor"] = f"m/{ATTACK}"
-    store, arm = Store(run), f"react{ATTACK.replace('/', '|')}"
-    unit.write_text(json.dumps(data))
-    store.note_event("failed", {"error": ATTACK})
-    store.note_abandoned(arm, ATTACK, {})
+    arm = f"react{ATTACK.replace('/', '|')}"
+    lines = [poison_line(json.loads(line)) for line in unit.read_text().splitlines()]
+    last = max((line for line in lines if "result" in line), key=lambda line: line["trial"])
+    last["result"] |= {"trajectory": None, "failure": {"kind": "Error", "message": ATTACK}}
+    head = lines[0]["unit"]
+    head["model"] = head["models"]["actor"] = f"m/{ATTACK}"
     about = json.loads((run / "run.json").read_text())
     about["arms"][arm] = "1"
     (run / "run.json").write_text(json.dumps(about))
-    named = run / "units" / arm / data["variant"]["task"] / unit.name
+    named = run / "units" / arm / head["variant"]["task"] / unit.name
     named.parent.mkdir(parents=True)
-    named.write_text(json.dumps({**data, "arm": arm, "provenance": {}}))
-    (named.parent / "99-s0.json").write_text("{")
+    for path, who in ((unit, {}), (named, {"arm": arm, "provenance": {}})):
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in ({"unit": {**head, **who}}, *lines[1:])))
+    (named.parent / "99-s0.jsonl").write_text("{\n")
     (run.parent / "book.json").write_text(json.dumps(BOOK))
     (run.parent / "bad.json").write_text(f"{{{json.dumps(ATTACK)}: 1, {json.dumps(ATTACK)}: 2}}")
     (run.parent / "bad.toml").write_text(f'methods = ["{ATTACK.encode().decode("ascii", "ignore")}')
@@ -94,7 +99,7 @@ VERBS = [
 
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: " ".join(words[:3]).replace(ATTACK, "ATTACK"))
 def test_no_verb_hands_on_what_a_terminal_acts_on(rsso, hostile, words):
-    (index,) = {path.stem.partition("-")[0] for path in hostile.rglob("units/rsso/*/*.json")}
+    (index,) = {path.stem.partition("-")[0] for path in hostile.rglob("units/rsso/*/*.jsonl")}
     code, out, err = rsso(*(word.format(index=index) if word == UNIT else word for word in words))
     assert code in (0, 1, 2)
     assert out + err
