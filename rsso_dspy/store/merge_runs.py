@@ -4,7 +4,6 @@ rsso-dspy run ... --shard 2/8 --out runs/part-2
 rsso-dspy merge runs/part-* --out runs/whole
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -78,28 +77,13 @@ def _merge_logs(logs: Sequence[UnitLog]) -> bytes:
     ranked = sorted(logs, key=_rank_log, reverse=True)
     best = ranked[0]
     content = read_bytes(best.path)[: best.complete]
-<<<<<<< HEAD
-    lines = content.split(b"\n")
-    known = {hash_line(line) for line in lines} | {entry["lost"] for line in lines if (entry := _read_lost(line))}
-    lost: list[str] = []
-=======
     paid, lost = _count_paid_calls(content), list[str]()
->>>>>>> w-loghost
     for other in ranked[1:]:
         if other.is_finished and not other.has_error and not _is_same_record(best, other):
             raise RunMismatch(
                 f"{other.path} is another record than {best.path}: they are not shards of one run; merge only one of "
                 "them"
             )
-<<<<<<< HEAD
-        for line in _list_lost_calls(read_bytes(other.path)[: other.complete], known):
-            lost.append(
-                json.dumps({"call": 0, **line, "parameters": {}, "messages": []} | {"call": len(content) + len(lost)})
-            )
-    if lost:
-        lost.append(json.dumps({"void": len(best.results) + 1, "why": "another part of the run played it too"}))
-    return content + "".join(f"{line}\n" for line in lost).encode()
-=======
         there = _count_paid_calls(read_bytes(other.path)[: other.complete])
         lost += (there - paid).elements()
         paid |= there
@@ -111,17 +95,6 @@ def _merge_logs(logs: Sequence[UnitLog]) -> bytes:
         for number, each in enumerate(lost, start=len(content))
     ]
     return content + "".join(f"{json.dumps(line)}\n" for line in (*lines, void)).encode()
->>>>>>> w-loghost
-
-
-def hash_line(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:16]
-
-
-def _read_lost(line: bytes) -> dict[str, str] | None:
-    """Return a line that an earlier merge added for a call of another part; None for any other."""
-    entry = parse_entry(line) if b'"lost"' in line else None
-    return entry if isinstance(entry, dict) and "lost" in entry else None
 
 
 def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
@@ -129,25 +102,12 @@ def _rank_log(log: UnitLog) -> tuple[bool, bool, int]:
     return log.is_finished and not log.has_error, log.is_finished, len(log.results)
 
 
-<<<<<<< HEAD
-def _list_lost_calls(content: bytes, known: set[str]) -> Iterator[dict[str, object]]:
-    """Yield the lines of calls that are not known, each with its role and a digest; they are known from then on."""
-=======
 def _count_paid_calls(content: bytes) -> Counter[str]:
     """Count what lines of calls say that was paid for, whatever the trial and the number of the call."""
->>>>>>> w-loghost
     heads: dict[int, dict[str, object]] = {}
     counts: Counter[str] = Counter()
     for line in content.split(b"\n"):
         entry = parse_entry(line) if line.startswith(b'{"call"') else None
-<<<<<<< HEAD
-        if isinstance(entry, dict):
-            head = heads.setdefault(entry["call"], entry)
-            if (digest := entry.get("lost") or hash_line(line)) not in known:
-                known.add(digest)
-                about = {name: head[name] for name in ("trial", "attempt", "step", "role", "model")}
-                yield about | entry | {"lost": digest}
-=======
         if isinstance(entry, dict) and isinstance(entry["call"], int):
             head = heads.setdefault(entry["call"], entry)
             about = {name: head.get(name, "") for name in ("attempt", "step", "role", "model")}
@@ -155,7 +115,6 @@ def _count_paid_calls(content: bytes) -> Counter[str]:
             if "usage" in entry:
                 counts[json.dumps({**about, **told, "usage": entry["usage"]})] += 1
     return counts
->>>>>>> w-loghost
 
 
 def _is_same_record(one: UnitLog, other: UnitLog) -> bool:
