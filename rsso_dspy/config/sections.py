@@ -22,7 +22,8 @@ from rsso_dspy.bounds import (
 )
 from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, EmbedderConfig, PriceConfig, Section
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import ConfigError, UnknownName
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
+from rsso_dspy.files import parse_entry, read_lines
 
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
 
@@ -141,16 +142,19 @@ class ConstitutionConfig(Section):
 
 
 def _digest_units(name: str) -> str:
-    """The first 12 hexadecimal digits over the finished units of a run. Raises `ConfigError` if there is none."""
+    """The first 12 hexadecimal digits over what memories held after each trial of a run. Raises `ConfigError` if there
+    is none."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
-    units = sorted(run.glob("units/*/*/*.json"))
+    units = sorted(run.glob("units/*/*/*.jsonl"))
     if not units:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
     for unit in units:
         try:
-            digest.update(f"{unit.relative_to(run).as_posix()}\n".encode() + unit.read_bytes())
-        except OSError as error:
-            raise ConfigError(f"config key memory.reflections.index: cannot read {unit}: {error.strerror}") from None
+            entries = [parse_entry(line) for line in read_lines(unit) if line.startswith('{"trial"')]
+        except (OSError, DamagedFile) as error:
+            raise ConfigError(f"config key memory.reflections.index: cannot read {unit}: {error}") from None
+        memories = [entry.get("memories") for entry in entries if isinstance(entry, dict)]
+        digest.update(f"{unit.relative_to(run).as_posix()}\n{json.dumps(memories, sort_keys=True)}".encode())
     return digest.hexdigest()[:12]
 
 
