@@ -131,6 +131,11 @@ class RolloutLogs:
         with self._log_calls(PROPOSALS, self._proposals) as self._proposals:
             yield
 
+    def void_proposal(self, number: int, why: str) -> None:
+        """Write that this question to the proposer has failed and is to be asked again."""
+        if self._proposals is not None:
+            self._proposals.void(number, why)
+
     @contextmanager
     def _log_calls(self, name: str, log: UnitLog | None = None) -> Iterator[UnitLog]:
         if log is None:

@@ -189,7 +189,7 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
     found: dict[str, PriceConfig] = {}
     for folder in folders:
         with suppress(OSError, ValueError, UsageError):
-            text = read_given(Store(folder, read_only=True))[CONFIG]
+            text = read_given(Store(folder, read_only=True)).get(CONFIG, "")
             found |= _PRICES.validate_python(parse_toml(text).get("prices", {}))
     return found
 

@@ -173,7 +173,7 @@ def ask(adapter, *answers, tracker=None):
     engine = Engine(lambda _: next(left))
     lm = dspy.LM("embedded/explorer", engine=engine, cache=False, num_retries=0)
     regions = dict.fromkeys(signatures.FlatActor.input_fields, "x")
-    with dspy.context(adapter=adapter, disable_history=True, ledger=tracker):
+    with dspy.context(adapter=adapter, disable_history=True), playing(ledger=tracker):
         try:
             said = dspy.Predict(signatures.FlatActor)(lm=lm, **regions)
         except AdapterParseError:

@@ -15,6 +15,8 @@ from rsso_dspy.explorer.verbalizer import parse_excerpts
 from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
+from rsso_dspy.playing import playing
+from rsso_dspy.playing import playing
 from rsso_dspy.programs import sights
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
@@ -179,7 +181,7 @@ def test_the_offline_player_reads_transcripts_of_both_kinds(shown):
 
 def asked_of_writer(play, interface):
     engine = Engine(lambda _: says(abstract_rules='["Doors open."]', error_rules="[]", progress_rules="[]"))
-    with dspy.context(lm=model(engine), adapter=ChatAdapter(), interface=interface):
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()), playing(interface=interface):
         ConstitutionWriter()(play, Constitution(), categories=("abstract", "error"))
     return engine.prompts[0]
 
@@ -254,7 +256,7 @@ def test_no_call_of_the_verbalizer_is_sent_what_it_does_not_need():
         [says(summary="s", skill_name="pour it"), says(steps='["answer the question with the number of the cup"]')]
     )
     engine = Engine(lambda _: next(answers, "The target state is: the cup holds a paint (e.g. violet)."))
-    with dspy.context(lm=model(engine), adapter=ChatAdapter(), interface="complete"):
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()), playing(interface="complete"):
         skill = SkillVerbalizer()(list(ALIKE), f"{USUAL}\nTemplates:\npour OBJ in CONTAINER").skill
     assert skill.instructions == ("answer the question with the number of the cup",)
     assert skill.target == "the cup holds a paint (e.g. violet)."
