@@ -53,7 +53,7 @@ def check_streams(plan: Plan, store: Store) -> None:
         order = units[0].place.rpartition(" of ")[2]
         for path in sorted((store.folder / "units" / arm.name).glob("*/*.jsonl")):
             log = store.load_log(path)
-            record, here = log and log.make_record(), wanted.get(path)
+            record, here = log.make_record() if log is not None else None, wanted.get(path)
             if record is not None and (record.stream is None or record.stream.name != here):
                 there = f"stream {record.stream.name}" if record.stream else "in none"
                 raise RunMismatch(

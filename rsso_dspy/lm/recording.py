@@ -122,21 +122,17 @@ def _give_again(
     ledger = get_playing().ledger
     if ledger is not None:
         ledger.is_paid = is_paid
-    try:
-        for kind, usage in call.failed:
-            _notify(lm, prompt, messages, kwargs, usage)
-            if kind and ledger is not None:
-                ledger.count_failure(kind)
-        if call.error is not None:
-            raise restore_error(call.error)
-        if ledger is not None and call.cut:
-            ledger.note_truncated()
-        _notify(lm, prompt, messages, kwargs, call.usage)
-        if ledger is not None and call.served:
-            ledger.note_model(call.served)
-    finally:
-        if ledger is not None:
-            ledger.is_paid = False
+    for kind, usage in call.failed:
+        _notify(lm, prompt, messages, kwargs, usage)
+        if kind and ledger is not None:
+            ledger.count_failure(kind)
+    if call.error is not None:
+        raise restore_error(call.error)
+    if ledger is not None and call.cut:
+        ledger.note_truncated()
+    _notify(lm, prompt, messages, kwargs, call.usage)
+    if ledger is not None and call.served:
+        ledger.note_model(call.served)
     return list(call.answer or [])
 
 

@@ -121,6 +121,13 @@ class CompileAccount:
         """Add what an answer cost to the compile's account."""
         self._add_usage(role, usage)
 
+    def recall_usage(self, role: str, usage: Usage) -> None:
+        """Move what an answer cost from the earlier attempts that paid for it to the compile's account."""
+        with self._lock:
+            self.usage[role] = self.usage.get(role, Usage()) + usage
+            left = self.abandoned.pop(role, Usage()).subtract(usage)
+            self.abandoned = dict(sorted((self.abandoned | ({role: left} if left != Usage() else {})).items()))
+
     def _add_usage(self, role: str, usage: Usage) -> None:
         with self._lock:
             self.usage[role] = self.usage.get(role, Usage()) + usage

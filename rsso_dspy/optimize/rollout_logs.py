@@ -94,7 +94,7 @@ class RolloutLogs:
         if self.store is None:
             return None
         log = self.store.load_log(self.store.folder / f"{_name_rollout(program, variant, repeat)}.jsonl")
-        logged = log and _read_rollout(log)
+        logged = _read_rollout(log) if log is not None else None
         if logged is None or (logged.variant, logged.repeat) != (variant, repeat):
             return None
         calls = tuple((name, given, dspy.Prediction(**said)) for name, given, said in logged.calls)
@@ -130,6 +130,11 @@ class RolloutLogs:
         """Log the proposer's calls inside the block, or answer them from their log."""
         with self._log_calls(PROPOSALS, self._proposals) as self._proposals:
             yield
+
+    def void_proposal(self, number: int, why: str) -> None:
+        """Write that this question to the proposer has failed and is to be asked again."""
+        if self._proposals is not None:
+            self._proposals.void(number, why)
 
     @contextmanager
     def _log_calls(self, name: str, log: UnitLog | None = None) -> Iterator[UnitLog]:

@@ -54,7 +54,7 @@ class RolloutPlayer:
         lead = self.find_lead(variant)
         asked = [0]
         failure: Failure | None = None
-        for again in range(2):
+        for _ in range(2):
             watched = GoalRecordingEnvironments(self.live.runtime.environments)
             runtime = self._make_runtime(watched, account)
             if lead:
@@ -67,11 +67,11 @@ class RolloutPlayer:
                 account.count_requests(asked) if lead is None or lead.asks_models else nullcontext(),
                 dspy.context(trace=[]),
             ):
-                if again:
-                    log.void(0, f"it could not be played: {failure}")
                 played = Agent.forward(program, variant, seed=self.seed + repeat)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
-            failure = played.trials[-1].failure
+                failure = played.trials[-1].failure
+                if failure is not None:
+                    log.void(0, f"it could not be played: {failure}")
             if failure is None:
                 trials = lead.bill(played.trials) if lead else played.trials
                 goals = tuple(watched.progress)
@@ -95,6 +95,7 @@ class RolloutPlayer:
             environments=watched,
             budget=self.budgets.__getitem__,
             spend=account.record_usage,
+            recall=account.recall_usage,
             rules=rules,
             stopped=account.is_stopping,
         )

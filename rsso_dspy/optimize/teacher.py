@@ -163,9 +163,14 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffol
     backend.check_connections()
 
     def play_backend(runtime: Runtime, variant: Variant) -> Runtime:  # noqa: ARG001
-        spend = runtime.spend
-        rules = replace(runtime.rules, retry_temperature=warmer)
-        return replace(runtime, lm=backend.lm, rules=rules, spend=lambda role, usage: spend(f"{TEACHING}{role}", usage))
+        spend, recall = runtime.spend, runtime.recall
+        return replace(
+            runtime,
+            lm=backend.lm,
+            rules=replace(runtime.rules, retry_temperature=warmer),
+            spend=lambda role, usage: spend(f"{TEACHING}{role}", usage),
+            recall=lambda role, usage: recall(f"{TEACHING}{role}", usage),
+        )
 
     return Lead(variants, backend.adapter, True, play_backend)
 
@@ -192,4 +197,5 @@ def play_gold(
         budget=lambda _: len(path) + SLACK,
         rules=rules,
         spend=lambda _role, _usage: None,
+        recall=lambda _role, _usage: None,
     )

@@ -124,7 +124,7 @@ class Agent(dspy.Module):
             if results and (before is None or stops_on_success(before, runtime.rules)):
                 break
             retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
-            ledger = TrialLedger(runtime.spend, f"{self.method.name} {variant.key}", trial)
+            ledger = TrialLedger(runtime.spend, f"{self.method.name} {variant.key}", trial, runtime.recall)
             roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
             result = self._play_trial(runtime, roles, variant, list(memories.values()), trial, trial == total)
             results.append(result)

@@ -34,11 +34,17 @@ class TrialLedger:
     """Calls and tokens of one trial by role.
 
     As ``get_playing().ledger`` it also receives failed requests, repaired answers, sent settings and the names of
-    models. `spend` is called with each entry at once. `place` names the unit, for seeds; `trial` is the trial's number.
-    Step and attempt are set during play.
+    models. `spend` is called with each entry at once, or `recall` if it was paid for before. `place` names the unit,
+    for seeds; `trial` is the trial's number. Step and attempt are set during play.
     """
 
-    def __init__(self, spend: Callable[[str, Usage], None], place: str = "", trial: int = 0) -> None:
+    def __init__(
+        self,
+        spend: Callable[[str, Usage], None],
+        place: str = "",
+        trial: int = 0,
+        recall: Callable[[str, Usage], None] = lambda _role, _usage: None,
+    ) -> None:
         self.trial = trial
         self.step = 0
         """The actor's current step, or the last one."""
@@ -59,7 +65,7 @@ class TrialLedger:
         self._usage: dict[str, Usage] = {}
         self._role = ""
         self._longest: int | None = None
-        self._spend = spend
+        self._spend, self._recall = spend, recall
 
     def add_usage(self, usage: dict[str, Any]) -> None:
         """Add an answer with the usage that the provider reported."""
@@ -125,8 +131,7 @@ class TrialLedger:
 
     def _add_entry(self, entry: Usage) -> None:
         self._usage[self._role] = self._usage.get(self._role, Usage()) + entry
-        if not self.is_paid:
-            self._spend(self._role, entry)
+        (self._recall if self.is_paid else self._spend)(self._role, entry)
 
     def _note_read(self, **what: bool) -> None:
         calls = get_playing().calls

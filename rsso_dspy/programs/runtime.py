@@ -128,6 +128,8 @@ class Runtime:
     """Limits of the memories of entries."""
     spend: Callable[[str, Usage], None] = lambda _role, _usage: None
     """Called with the role and the usage of every answer, from any thread."""
+    recall: Callable[[str, Usage], None] = lambda _role, _usage: None
+    """Called likewise with answers that the log held, which are paid for already."""
     stopped: Callable[[], bool] = lambda: False
     """Called before every step. When it returns True, the program raises `Stopped`."""
 

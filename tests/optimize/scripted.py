@@ -13,6 +13,7 @@ from rsso_dspy.environments.grammar import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.experiment.events import EventStream
 from rsso_dspy.experiment.session import Session
+from rsso_dspy.lm.logged_lm import make_logged
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.request import CompileRequest
@@ -36,8 +37,8 @@ class Models:
     def __init__(self, **scripts: Callable[[str], str]):
         self.engines = {role: Engine(script) for role, script in scripts.items()}
 
-    def __call__(self, role: str, _rollout: int) -> dspy.LM:
-        return dspy.LM("embedded/explorer", engine=self.engines[role], cache=False, num_retries=0)
+    def __call__(self, role: str, _rollout: int) -> dspy.BaseLM:
+        return make_logged(dspy.LM("embedded/explorer", engine=self.engines[role], cache=False, num_retries=0))
 
     @property
     def asked(self) -> dict[str, int]:

@@ -221,6 +221,15 @@ def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
     assert [rollout.score for c in keep.of.candidates.values() for rollout in c.rollouts.values()] == [0.5] * 3
     there = load(out)
     assert (there.ended_by, there.improved, there.before) == ("error", False, ProgramScores(0.5, 50))
+    repeat_mended(live, out)
+
+
+def repeat_mended(live, out):
+    """Repeat a compile that an error ended: what failed is asked again."""
+    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+    mended = compile_agent(Agent("react"), models.within(live), wanted(), out=out)
+    assert mended.ended_by in (None, "rollouts")
+    assert sum(map(advised, models.engines["actor"].prompts)) >= STEPS
 
 
 @pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
@@ -234,6 +243,7 @@ def test_a_proposer_that_fails_ends_the_compile(live, fault, tmp_path):
         compile_agent(Agent("react"), models.within(live), wanted(), out=out)
     assert models.asked["proposer"] == 1
     assert load(out).ended_by == "error"
+    repeat_mended(live, out)
 
 
 def test_ctrl_c_stops_rollouts_before_their_next_step(live):

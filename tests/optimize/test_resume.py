@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from rsso_dspy.optimize.rollout_cache import RolloutCache
 
 from rsso_dspy.config import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
@@ -15,6 +14,7 @@ from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.request import build_request
+from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS, ROLE_OF
@@ -47,19 +47,7 @@ def whole(live, tmp_path_factory):
     """A compile in one go: its file's bytes, and what was played."""
     out, observed = tmp_path_factory.mktemp("whole") / "program.json", Keep()
     compile_agent(Agent("rsso"), live, SMALL, events=observed, out=out)
-    assert not RolloutCache.for_output(out).folder.exists(), "a compile that came to its end keeps no rollouts"
     return out.read_bytes(), played(observed)
-
-
-def besides(out) -> bytes:
-    """What the file says that attempts cut short cost besides: nothing in one of a compile in one go."""
-    lines = json.dumps(json.loads(out.read_text())["abandoned"], indent=1).splitlines()
-    return "\n ".join(lines).encode()
-
-
-def paid(observed: Keep) -> int:
-    """Answers, by role together."""
-    return sum(usage.calls for usage in observed.of.usage.values())
 
 
 def played(observed: Keep) -> list[tuple[str, str]]:
@@ -72,15 +60,12 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("rsso"), live, SMALL, events=first, out=out)
     assert load_finished_compile(out, live.config, SMALL) is None
-    kept = RolloutCache.for_output(out).check_request(describe_request(live.config, SMALL))
+    kept = RolloutLogs.for_output(out).check_request(describe_request(live.config, SMALL))
     assert kept == len(first.told) >= after
     compile_agent(Agent("rsso"), live, SMALL, events=second, out=out)
     assert second.of.recalled == kept
-    assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
-    cut_short = paid(first) - sum(rollout.requests for _, rollout in first.told)
-    assert sum(usage.calls for usage in load(out).abandoned.values()) == cut_short
+    assert out.read_bytes() == whole[0], "what an attempt had paid for is used, so nothing is abandoned"
     assert played(second) == whole[1]
-    assert not RolloutCache.for_output(out).folder.exists()
 
 
 def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_path):
@@ -92,15 +77,16 @@ def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_p
         compile_agent(Agent("rsso"), live, replace(SMALL, seed=1), out=out)
 
 
-def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["cut off", "damaged"])
+def test_a_rollout_whose_log_was_cut_off_or_damaged_is_played_again(live, whole, tmp_path, end):
     out = tmp_path / "program.json"
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("rsso"), live, SMALL, events=CutShort(3), out=out)
-    damaged = sorted(RolloutCache.for_output(out).folder.glob("*/*.json"))[0]
-    damaged.write_text(damaged.read_text()[:100])
+    log = sorted(out.with_name(f"{out.name}.rollouts").glob("*/*.jsonl"))[0]
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2] + end)
     compile_agent(Agent("rsso"), live, SMALL, out=out)
-    assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
-    assert load(out).abandoned["actor"].calls > 0, "it was paid for twice"
+    assert out.read_bytes() == whole[0]
+    assert log.with_suffix(".jsonl.damaged").exists() == bool(end)
 
 
 # What may change
@@ -184,7 +170,6 @@ def test_a_compile_stops_at_its_cost_with_the_best_so_far(live, tmp_path):
     assert 0 < compiled.rollouts < full.rollouts
     assert sum(usage.input for usage in compiled.usage.values()) / 1000 < spent
     assert load_finished_compile(out, priced.config, limited) is not None
-    assert not RolloutCache.for_output(out).folder.exists()
 
 
 def test_a_trial_may_end_once_nothing_was_earned_for_a_while(live):
@@ -209,31 +194,34 @@ def test_scores_by_variant_stand_in_the_file(whole):
     assert all(Variant(*key.split("::")) for key in keys)
 
 
-def play_phases(live, out, jobs=1, events=None):
+def make_models():
+    return Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
+
+
+def play_phases(live, models, out, jobs=1, events=None):
     """The program as it is and a placebo on val, a search, then confirm: after 15 rollouts it is under way."""
     six = train_sample("lifespan-longest-lived", 6)
     small = wanted(rollouts=26, confirm=(*six[2:], *SHORTEST[1:3]), placebos=1)
-    models = Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
     return compile_agent(Agent("react"), models.within(live), small, jobs, events, out)
 
 
 @pytest.fixture(scope="module")
 def whole_phases(live, tmp_path_factory):
-    """The file of that compile in one go, by two jobs."""
-    out = tmp_path_factory.mktemp("phases") / "whole.json"
-    whole = play_phases(live, out, jobs=2)
+    """The file of that compile in one go, by two jobs, and how often it asked each role."""
+    out, models = tmp_path_factory.mktemp("phases") / "whole.json", make_models()
+    whole = play_phases(live, models, out, jobs=2)
     assert (whole.confirmation.verdict, whole.tried[1].placebo, whole.rollouts) == ("confirmed", True, 21)
-    return out.read_bytes()
+    return out.read_bytes(), models.asked
 
 
 @pytest.mark.parametrize("after", [3, 8, 15])
 def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(
     live, whole_phases, tmp_path, after
 ):
-    out, cut, rest = tmp_path / "cut.json", CutShort(after), Keep()
+    out, models, rest = tmp_path / "cut.json", make_models(), Keep()
     with pytest.raises(KeyboardInterrupt):
-        play_phases(live, out, events=cut)
+        play_phases(live, models, out, events=CutShort(after))
     assert load(out).confirmation.verdict in ("unconfirmed", "not better")
-    play_phases(live, out, events=rest)
+    play_phases(live, models, out, events=rest)
     assert rest.of.recalled == after
-    assert out.read_bytes().replace(besides(out), b"{}") == whole_phases
+    assert (out.read_bytes(), models.asked) == whole_phases

@@ -180,7 +180,7 @@ def test_the_offline_player_reads_transcripts_of_both_kinds(shown):
 
 def asked_of_writer(play, interface):
     engine = Engine(lambda _: says(abstract_rules='["Doors open."]', error_rules="[]", progress_rules="[]"))
-    with dspy.context(lm=model(engine), adapter=ChatAdapter(), interface=interface):
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()), playing(interface=interface):
         ConstitutionWriter()(play, Constitution(), categories=("abstract", "error"))
     return engine.prompts[0]
 

@@ -31,7 +31,7 @@ class ProposerClient:
         long, which skips a proposal. Raises `CompileStopped` when the model fails, which ends the compile."""
         self.asked += 1
         lm = self.rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
-        ledger = TrialLedger(self.rollouts.record_usage, trial=self.asked)
+        ledger = TrialLedger(self.rollouts.record_usage, trial=self.asked, recall=self.rollouts.recall_usage)
         log = self.rollouts.logs.log_proposals()
         try:
             with log, self.rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm):
@@ -41,6 +41,7 @@ class ProposerClient:
             raise CompileStopped from error
         except LMError as error:
             failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
+            self.rollouts.logs.void_proposal(self.asked, str(failure))
             self.rollouts.stop_compile("error", failure)
             raise CompileStopped from error
         except (AdapterParseError, ValueError):
