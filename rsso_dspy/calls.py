@@ -168,7 +168,7 @@ class CallLines:
         elif "call" in line:
             self._last = max(self._last, line["call"])
             lines = self.by_number.setdefault(line["call"], [])
-            if absent := {*Place._fields, "model", "parameters", "messages"} - (lines or [line])[0].keys():
+            if absent := {*Place._fields, "model", "parameters", "messages"} - (lines[0] if lines else line).keys():
                 raise KeyError(*absent)
             if not isinstance(line.get("answer", []), list) or not isinstance(line.get("error", {}), dict):
                 raise TypeError(f"call {line['call']} has no answer and no error")
@@ -182,7 +182,10 @@ class CallLines:
         head, last = lines[0], lines[-1]
         messages = [self._decode_message(*each) for each in head["messages"]]
         return Call(
-            *(head[name] for name in Place._fields),
+            head["trial"],
+            head["attempt"],
+            head["step"],
+            head["role"],
             {"model": head["model"], "messages": messages, "parameters": head["parameters"]},
             last.get("answer"),
             last.get("error"),

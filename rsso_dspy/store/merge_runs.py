@@ -17,7 +17,7 @@ from rsso_dspy.store.pooled_runs import ArmChecker
 from rsso_dspy.store.run_file import describe_difference
 from rsso_dspy.store.run_folder import Store, get_job_key
 from rsso_dspy.store.run_spec import Shard, list_missing_shards
-from rsso_dspy.store.unit_log import UnitLog
+from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
 
 def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], None] = lambda _: None) -> int:
@@ -63,7 +63,7 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
     for store in stores:
         if store.is_playing():
             say(f"{store.folder} is being played: merge it again later to include its current trials")
-    records = [*target.units(), *target.trainings()]
+    records: list[JobRecord] = [*target.units(), *target.trainings()]
     if left := target.list_planned_units() - {get_job_key(record) for record in records}:
         say(f"{len(left)} planned unit{'s have' if len(left) > 1 else ' has'} no record yet")
     for store in (*stores, target):
