@@ -78,15 +78,14 @@ def print_verdict(disturbed: Played, verdict: Verdict) -> None:
     print(f"\nmodel calls: {bill.calm} undisturbed, {bill.given} disturbed; of these")
     print(f"  {bill.recorded - bill.replayed:6} are in the records, as undisturbed")
     print(f"  {bill.replayed:6} too, lost with simulators that died: their trials were played again")
-    print(f"  {bill.abandoned:6} are noted in abandoned.jsonl: trials cut short or errored")
+    print(f"  {bill.abandoned:6} are in void trials: they errored or stalled")
     print(f"  {bill.unheard:6} were under way at a death of the run, and nobody was there to note them")
     print(f"  {(bill.abandoned + bill.unheard) / max(1, deaths):6.1f} is what an end before the end costs, on average")
     print(
-        f"\n{verdict.equal} records are equal byte for byte. Fields that may differ, and in how many records they do:"
+        f"\n{verdict.equal} records are equal in everything. Fields that may differ, and in how many records they do:"
     )
     for name, what in BOOKKEEPING.items():
         print(f"  {name:24} {verdict.differs[name]:>5}   {what}")
-    print(f"lines of run.log.jsonl and timings.jsonl that were cut off: {verdict.cut_lines}\n")
     for name, wrong in verdict.checks.items():
         print(f"{'FAILED' if wrong else 'holds':6}  {name}{': ' if wrong else ''}{wrong}")
 

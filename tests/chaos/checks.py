@@ -5,12 +5,12 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import Store, find_logs
+from rsso_dspy.store.unit_log import UnitLog, dump_record
 from tests.chaos.process import until
 from tests.chaos.run import OUTAGE, SHARES
 from tests.chaos.setup import KEY, Played, Setup
@@ -66,11 +66,10 @@ class Verdict:
     differs: Counter[str]
     """Bookkeeping field to the number of records in which it differs."""
     equal: int
-    """Records that are equal byte for byte."""
+    """Records that are equal in everything."""
     bill: Bill
     errored: Counter[str]
     """Trials that ended in an error, by error."""
-    cut_lines: int
 
     @property
     def sound(self) -> bool:
@@ -79,15 +78,15 @@ class Verdict:
 
 def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
     """Look at everything that the two left."""
-    records, expected = _records(disturbed.out), _records(calm.out)
-    events, cut = _events(disturbed.out)
-    bill = _bill(calm, disturbed)
-    other = [name for name in expected if name not in records or not _alike(records[name], expected[name])]
-    errored = Counter(str(event["error"]).partition(":")[0] for event in events if event.get("error") and _trial(event))
-    finished = Counter((event["unit"], event["trial"]) for event in events if _trial(event) and not event.get("error"))
+    logs = _read_logs(disturbed.out)
+    records, expected = _records(logs), _records(_read_logs(calm.out))
+    store = Store(disturbed.out, read_only=True)
+    bill = _bill(disturbed, records, expected)
+    other = [name for name in expected if name not in records or not _alike(records[name], expected[name], logs[name])]
+    results = [line["result"] for log in logs.values() for line in _read_lines(log) if "trial" in line]
+    errored = Counter(result["failure"]["kind"] for result in results if result["trajectory"] is None)
     deadly = ("killed", "disk full", "interrupted", "folder taken away")
     deaths = sum(disturbed.ends[end] for end in deadly) * setup.jobs
-    stalled = Counter(event["unit"] for event in events if _trial(event) and event.get("outcome") == "stalled")
     checks = {
         "the faults drawn were inflicted": _unless(
             disturbed.inflicted.total() >= disturbed.drawn, f"{disturbed.inflicted.total()} of {disturbed.drawn}"
@@ -101,14 +100,13 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
         ),
         "no unit is errored": _names(name for name, record in records.items() if _lacks_trial(record, setup.trials)),
         "the records are those of the calm run": _names(other),
-        "nothing is left in started/": _names(_files(disturbed.out, "started/**/*")),
+        "no unit is left begun, no trial under way": _names(map(str, [*store.load_begun(), *store.read_under_way()])),
         "no file is damaged, no temporary file is left": _names(
             str(file.relative_to(disturbed.out)) for file in _litter(disturbed.out, disturbed.planted)
         ),
-        "no trial was finished twice": _names(
-            map(str, (key for key, times in finished.items() if times > 1 + stalled[key[0]]))
+        "no trial was played twice but one that errored or stalled": _names(
+            name for name, log in logs.items() if _has_needless_trials(log)
         ),
-        "no trial was noted more often than it was played": _names(_noted_too_often(disturbed.out, events, stalled)),
         "the calm run's bill is what the server gave": _unless(
             calm.answers == bill.calm, f"{calm.answers} given, {bill.calm} recorded"
         ),
@@ -136,8 +134,8 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
         ),
     }
     differs = _differences(expected, records)
-    same = sum(_raw(calm.out, name) == _raw(disturbed.out, name) for name in expected)
-    return Verdict(checks, differs, same, bill, errored, cut)
+    same = sum(records.get(name) == record for name, record in expected.items())
+    return Verdict(checks, differs, same, bill, errored)
 
 
 def consequences(disturbed: Played, verdict: Verdict) -> list[tuple[str, int, str]]:
@@ -169,16 +167,36 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _files(folder: Path, pattern: str) -> list[str]:
-    return [str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file()]
+def _read_logs(out: Path) -> dict[str, UnitLog]:
+    paths = find_logs(out / "units")
+    return {str(path.relative_to(out)): UnitLog(path.read_bytes(), path=path, whole=True) for path in paths}
 
 
-def _raw(out: Path, name: str) -> bytes:
-    return (out / name).read_bytes() if (out / name).exists() else b""
+def _records(logs: dict[str, UnitLog]) -> dict[str, dict[str, Any]]:
+    finished = {name: log.make_record() for name, log in logs.items() if log.is_finished}
+    return {name: dump_record(record) for name, record in finished.items() if record}
 
 
-def _records(out: Path) -> dict[str, dict[str, Any]]:
-    return {name: json.loads(_raw(out, name)) for name in _files(out, "units/*/*/*.json")}
+def _read_lines(log: UnitLog) -> list[dict[str, Any]]:
+    """Finished trials and void ones, as they came."""
+    lines = log.path.read_bytes().splitlines()
+    return [json.loads(line) for line in lines if line.startswith((b'{"trial"', b'{"void"'))]
+
+
+def _has_needless_trials(log: UnitLog) -> bool:
+    """Whether a trial was played again that counted, or one was given up that neither errored nor stalled."""
+    standing: dict[int, bool] = {}
+    for line in _read_lines(log):
+        if "void" in line:
+            given_up = {number for number in standing if number >= line["void"]}
+            if given_up and not any(standing.pop(number) for number in given_up):
+                return True
+        elif line["trial"] in standing:
+            return True
+        else:
+            played = line["result"]["trajectory"]
+            standing[line["trial"]] = played is None or played["outcome"] == "stalled"
+    return False
 
 
 def _lacks_trial(record: dict[str, Any], trials: int) -> bool:
@@ -197,8 +215,8 @@ def _bare(record: dict[str, Any], replayed: set[int]) -> dict[str, Any]:
     return copy
 
 
-def _alike(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    replayed = {number for number, trial in enumerate(ours["trials"]) if trial["replayed"]}
+def _alike(ours: dict[str, Any], theirs: dict[str, Any], log: UnitLog) -> bool:
+    replayed = {lines[0]["trial"] - 1 for lines in log.by_number.values() if lines[0]["attempt"]}
     return _bare(ours, replayed) == _bare(theirs, replayed)
 
 
@@ -221,42 +239,15 @@ def _failed(trial: dict[str, Any]) -> dict[str, int]:
     return {role: usage["failed"] for role, usage in trial["usage"].items() if usage["failed"]}
 
 
-def _events(out: Path) -> tuple[list[dict[str, Any]], int]:
-    """What the log of the run tells, and how many of its lines and of the timings were cut off."""
-    lines = [(out / name).read_text().splitlines() for name in ("run.log.jsonl", "timings.jsonl")]
-    read = [[entry for line in each if (entry := _entry(line))] for each in lines]
-    return read[0], sum(map(len, lines)) - sum(map(len, read))
-
-
-def _entry(line: str) -> dict[str, Any] | None:
-    with suppress(ValueError):
-        entry = json.loads(line)
-        return entry if isinstance(entry, dict) else None
-    return None
-
-
-def _trial(event: dict[str, Any]) -> bool:
-    return event["event"] == "trial"
-
-
-def _noted_too_often(out: Path, events: list[dict[str, Any]], stalled: Counter[str]) -> list[str]:
-    """Trials with more timings than they had attempts: one that finished, those that errored, and those before the
-    unit was played again because it had stalled."""
-    noted = [entry for line in (out / "timings.jsonl").read_text().splitlines() if (entry := _entry(line))]
-    times = Counter((entry["unit"], entry["trial"]) for entry in noted)
-    errored = Counter((event["unit"], event["trial"]) for event in events if _trial(event) and event.get("error"))
-    return [str(key) for key, number in times.items() if number > 1 + errored[key] + stalled[key[0]]]
-
-
 def _litter(out: Path, planted: Collection[str]) -> list[Path]:
     """Files that no run leaves, but for the records of another run that were quarantined."""
     aside = {path for name in planted for path in (out / name).parent.glob(f"{Path(name).name}.*")}
     files = [path for path in out.rglob("*") if path.is_file() and path not in aside]
-    known = re.compile(r"[^.].*\.(jsonl?|toml)|\.lock")
+    known = re.compile(r"[^.].*\.jsonl?|\.lock")
     return [path for path in files if not known.fullmatch(path.name)]
 
 
-def _bill(calm: Played, disturbed: Played) -> Bill:
+def _bill(disturbed: Played, kept: dict[str, dict[str, Any]], expected: dict[str, dict[str, Any]]) -> Bill:
     def calls(records: dict[str, dict[str, Any]]) -> int:
         return sum(
             use["calls"] for each in records.values() for trial in each["trials"] for use in trial["usage"].values()
@@ -266,7 +257,6 @@ def _bill(calm: Played, disturbed: Played) -> Bill:
         uses = [use for each in records.values() for trial in each["trials"] for use in trial["usage"].values()]
         return sum(use["input"] + use["output"] for use in uses)
 
-    kept, expected = _records(disturbed.out), _records(calm.out)
     plain, recorded = calls(expected), calls(kept)
     notes = [usage for _, _, usage in Store(disturbed.out).read_abandoned()]
     abandoned, noted = sum(usage.calls for usage in notes), sum(usage.input + usage.output for usage in notes)

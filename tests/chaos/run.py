@@ -16,7 +16,7 @@ from typing import Any
 from tests.chaos.clock import Clock
 from tests.chaos.process import small_disk
 from tests.chaos.setup import Played, Setup, running, scripted
-from tests.chaos.tormentor import BY_HAND, SPOILT, Tormentor
+from tests.chaos.tormentor import BY_HAND, PLANTED, SPOILT, Tormentor
 from tests.provider_formats import Said
 from tests.provider_server import provider
 
@@ -75,6 +75,7 @@ def play_disturbed(
     requests, names = _drawn_for_server(dice, shares, answers)
     stock = [kind for kind in BY_HAND for _ in range(shares.get(kind, 0))]
     dice.shuffle(stock)
+    stock.sort(key=lambda kind: kind != PLANTED)  # first: later every unit has a log of its own
     there = len(stock)
 
     def behind(body: dict[str, Any]) -> Said:

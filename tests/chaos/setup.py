@@ -109,7 +109,7 @@ class Played:
     """All that were seen."""
     disk: str = ""
     planted: set[str] = field(default_factory=set)
-    """Places in the folder where records of another run were put."""
+    """Places in the folder where logs of another run were put."""
     made_anew: int = 0
     """How often a folder that was taken away was made anew."""
 

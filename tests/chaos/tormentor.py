@@ -1,7 +1,7 @@
 """Who inflicts faults on a run, and starts it again until it is complete."""
 
-import json
 import random
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -10,10 +10,12 @@ from functools import cached_property
 from itertools import count
 from threading import Event
 
+from rsso_dspy.store.run_folder import find_logs
 from tests.chaos.clock import Clock
 from tests.chaos.process import FULL, Disk, Process, kill, paused, until
 from tests.chaos.setup import KEY, PATIENCE, STEP_SECONDS, Played, Setup, running
 
+PLANTED = "record of another run"
 BY_HAND = {
     "run killed (-9)": 28,
     "run interrupted (Ctrl-C)": 8,
@@ -23,7 +25,7 @@ BY_HAND = {
     "clock jumps": 14,
     "simulator paused": 6,
     "folder taken away": 4,
-    "record of another run": 4,
+    PLANTED: 4,
 }
 """Faults inflicted on the run's process, and how many of them are among 200."""
 
@@ -133,6 +135,8 @@ class Tormentor:
         dice, served = self.dice, self.played.served
         timed, wait = dice.random() < 0.4, dice.uniform(0.0, self.setup.wait)
         due, end = served.given + dice.expovariate(1 / self._mean()), time.monotonic() + wait
+        if self.stock[:1] == [PLANTED]:
+            timed, due = False, served.given
         asked, since = len(served.requests), time.monotonic()
         while self.process.alive:
             moment = time.monotonic() > end if timed else served.given >= due
@@ -159,8 +163,8 @@ class Tormentor:
     @property
     def _left(self) -> int:
         """Trials that are not finished."""
-        file = self.played.out / "timings.jsonl"
-        return self._trials - (file.read_text().count("\n") if file.exists() else 0)
+        logs = find_logs(self.played.out / "units")
+        return self._trials - sum(path.read_bytes().count(b'\n{"trial"') for path in logs)
 
     @cached_property
     def _how(self) -> dict[str, Callable[[], bool]]:
@@ -214,9 +218,11 @@ class Tormentor:
         return given_up and self.process.alive
 
     def _take_away(self) -> bool:
-        """Move the folder aside, see the run end, and put it back."""
-        out, aside = self.played.out, self.played.out.with_name("aside")
-        if not (out / "run.json").exists():
+        """Move the folder aside once this start has asked something, see the run end, and put it back."""
+        out, aside, requests = self.played.out, self.played.out.with_name("aside"), self.played.served.requests
+        asked = len(requests)
+        until(lambda: len(requests) > asked or not self.process.alive, PATIENCE)
+        if not self.process.alive:
             return False
         out.rename(aside)
         self.gone = until(lambda: not self.process.alive, PATIENCE)
@@ -227,17 +233,16 @@ class Tormentor:
         return self.gone and GONE in self.process.said
 
     def _plant(self) -> bool:
-        """Kill the run, and put a record where one of its own belongs: as finished, by another configuration."""
-        calm = self.setup.folder / "calm"
-        names = sorted(str(file.relative_to(calm)) for file in calm.glob("units/*/*/*.json"))
+        """Kill the run, and put a log where one of its own belongs: as finished, by another configuration."""
+        calm, run_file = self.setup.folder / "calm", self.played.out / "run.json"
+        until(lambda: run_file.exists() or not self.process.alive, PATIENCE)
+        names = sorted(str(path.relative_to(calm)) for path in find_logs(calm / "units"))
         missing = [name for name in names if not (self.played.out / name).exists()]
-        if not (missing and (self.played.out / "run.json").exists() and self._kill()):
+        if not (missing and run_file.exists() and self._kill()):
             return False
         name = self.dice.choice(missing)
-        record = json.loads((calm / name).read_text())
-        record["provenance"]["config_hash"] = "0" * 12
-        place = self.played.out / name
+        place, text = self.played.out / name, (calm / name).read_text()
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(record))
+        place.write_text(re.sub(r'"config_hash": "\w+"', f'"config_hash": "{"0" * 12}"', text))
         self.played.planted.add(name)
         return True
