@@ -16,7 +16,6 @@ from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.playing import playing
-from rsso_dspy.playing import playing
 from rsso_dspy.programs import sights
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
