@@ -66,20 +66,20 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
     small += ["--set", "embedder.model=hash", "--out", "out"]
     assert rsso(*small)[0] == 0
     (unit,) = (tmp_path / "out/units/react/lifespan-longest-lived").iterdir()
-    unit.write_text("{")
+    unit.write_text("{\n")
     code, _, err = rsso(*small, "--dry-run")
     assert code == 0
     assert "to be quarantined" in err
     assert "0 units finished, 1 to play" in err
     assert "rule-based" in err
-    assert unit.read_text() == "{"
+    assert unit.read_text() == "{\n"
     code, _, err = rsso(*small, "--dry-run", "--set", "memory.reflections.size=1")
     assert code == 2
     assert "config.memory.reflections.size: there 3, now 1" in err
     code, _, err = rsso(*small)
     assert code == 0
     assert "its unit is played again" in err
-    assert unit.with_suffix(".json.damaged").read_text() == "{"
+    assert unit.with_suffix(".jsonl.damaged").read_text() == "{\n"
 
 
 @pytest.mark.usefixtures("finished")
@@ -188,14 +188,15 @@ def test_report_as_json_is_data(rsso, finished):
 @pytest.mark.usefixtures("finished")
 @pytest.mark.parametrize("verb", [["show"], ["skills", "show"]])
 def test_a_look_at_a_unit_names_a_damaged_file(rsso, tmp_path, verb):
-    (tmp_path / "done/units/rsso/boil/22-s0.json").write_text("{")
+    (tmp_path / "done/units/rsso/boil/22-s0.jsonl").write_text("{\n")
     code, _, err = rsso(*verb, "done", "boil::22", "--arm", "rsso")
     assert code == 2
     first, last = err.splitlines()
-    assert first == "done/units/rsso/boil/22-s0.json cannot be read: left out; the next run quarantines it"
+    assert first.startswith("done/units/rsso/boil/22-s0.jsonl cannot be read (line 1 is no JSON object")
+    assert first.endswith(": left out; the next run quarantines it")
     assert first in rsso("report", "done")[2], "in the report's own words"
     assert "sso" in last
-    assert (tmp_path / "done/units/rsso/boil/22-s0.json").read_text() == "{", "a look changes nothing"
+    assert (tmp_path / "done/units/rsso/boil/22-s0.jsonl").read_text() == "{\n", "a look changes nothing"
 
 
 def test_report_of_a_folder_without_a_run_says_so(rsso):
@@ -205,11 +206,11 @@ def test_report_of_a_folder_without_a_run_says_so(rsso):
 
 
 def test_report_names_a_damaged_file_and_goes_on(rsso, finished, tmp_path):
-    (tmp_path / "done/units/rsso/boil/22-s0.json").write_text("{")
+    (tmp_path / "done/units/rsso/boil/22-s0.jsonl").write_text("{\n")
     code, out, err = rsso("report", finished)
     assert code == 0
-    assert "22-s0.json" in err
-    assert (tmp_path / "done/units/rsso/boil/22-s0.json").read_text() == "{", "a look changes nothing"
+    assert "22-s0.jsonl" in err
+    assert (tmp_path / "done/units/rsso/boil/22-s0.jsonl").read_text() == "{\n", "a look changes nothing"
     assert "rsso" in out
 
 

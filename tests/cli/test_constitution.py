@@ -56,14 +56,14 @@ def symbolic(tmp_path_factory) -> Path:
     return out
 
 
-def test_a_built_file_says_where_it_comes_from_and_leaves_nothing_else(built):
+def test_a_built_file_says_where_it_comes_from_and_leaves_its_logs(built):
     book = read_constitution(built)
     assert {rule.lesson.category for rule in book.constitution.rules} <= {"abstract", "error"}
     assert book.constitution.rules
     assert len(book.variants) == 2
     assert book.provenance["usage"]["advisor"]["calls"] > 0
     assert book.provenance["rule_based"] is True
-    assert [path.name for path in built.parent.iterdir()] == ["book.json"]
+    assert sorted(path.name for path in built.parent.iterdir()) == ["book.json", "book.json.run"]
     assert book.examples
     assert all(part in book.examples[0] for part in ("Task: ", "Step 1. >", "Abstract rules:", "Progress rules:"))
     assert not any("Error rules:" in example for example in book.examples), "patterns drew none: left out"
@@ -92,13 +92,9 @@ def test_a_build_that_was_stopped_goes_on(built, tmp_path):
     tokens = sum(spent["input"] + spent["output"] for spent in read_constitution(built).provenance["usage"].values())
     call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", int(0.9 * tokens), code=1)
     assert not out.exists()
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "book.json.run").rglob("started/*/*/*/*.json")}
-    kept |= {path: path.stat().st_mtime_ns for path in (tmp_path / "book.json.run").rglob("units/*/*/*.json")}
-    assert kept, "it was stopped before anything was finished"
+    assert list((tmp_path / "book.json.run").rglob("*.jsonl")), "it was stopped before anything was asked"
     call("constitution", "build", *TASKS, *FAST, "-o", out)
-    said, whole = read_constitution(out), read_constitution(built)
-    assert said.constitution == whole.constitution
-    assert said.examples == whole.examples
+    assert out.read_bytes() == built.read_bytes(), "what it had paid for is used"
 
 
 def test_held_out_variants_are_refused(tmp_path):
@@ -165,7 +161,8 @@ def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
     said = call("constitution", "show", tmp_path / "run")
     assert "find-plant::229" in said
     shown = call("show", tmp_path / "run", "find-plant::229", "--prompts")
-    assert shown.index("[constitution]") < shown.index("  1 > ") < shown.index("[progress]") < shown.index("  2 > ")
+    marks = ("[[ ## constitution ## ]]", "  1 > ", "[[ ## progress ## ]]", "  2 > ")
+    assert (places := [shown.index(mark) for mark in marks]) == sorted(places)
 
 
 def test_a_reader_without_anything_to_read_is_refused(built, tmp_path):
@@ -192,9 +189,7 @@ def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
 def test_another_writer_does_not_go_on_with_a_build(tmp_path):
     out = tmp_path / "book.json"
     call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", 1, code=1)
-    with pytest.raises(
-        UsageError, match=r"another, interrupted build of book\.json(.|\n)*writer: there 'omnireflect-neural'"
-    ):
+    with pytest.raises(UsageError, match=r"another build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
         call("constitution", "build", "--writer", "symbolic", *TASKS, *FAST, "-o", out)
 
 

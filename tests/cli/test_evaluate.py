@@ -82,9 +82,11 @@ def test_the_report_of_a_folder_knows_by_how_many_trials_its_program_was_scored(
     rsso, evaluated, tmp_path, content, known
 ):
     shutil.copytree(evaluated[0], tmp_path / "run")
-    copy = tmp_path / "run" / "given" / "programs" / "first.json"
+    file = tmp_path / "run" / "run.json"
+    run = json.loads(file.read_text())
     if content is not None:
-        copy.write_text("{" if content == "cut" else json.dumps(content))
+        run["given"]["programs/first.json"] = "{" if content == "cut" else json.dumps(content)
+        file.write_text(json.dumps(run))
     code, out, err = rsso("report", "run", "--json")
     data = json.loads(out)
     assert (code, err, data["compile_trials"]) == (0, "", known)
@@ -104,13 +106,13 @@ def test_every_unit_says_which_program_played_it(evaluated, changed):
 
 def test_the_same_evaluate_again_plays_nothing(rsso, evaluated, changed):
     folder, out = evaluated
-    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")}
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.json*")}
     code, again, err = rsso("evaluate", changed, *SMALL, "--jobs", "2", "--out", folder)
     assert code == 0
     assert "4 units finished, 0 to play" in err
     assert "rsso+first - rsso" in again
     assert out.splitlines()[0].strip() == again.splitlines()[0].strip()
-    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")} == before
+    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json*")} == before
 
 
 def test_the_same_prompts_compiled_with_other_trials_are_compared_by_those(rsso, evaluated, changed, tmp_path):

@@ -2,8 +2,10 @@
 
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,16 @@ from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.records import Source, Usage
-from rsso_dspy.store.manifest import Manifest, dump_config_toml, list_remote_addresses, load_invocations
+from rsso_dspy.records import Usage
+from rsso_dspy.store.manifest import (
+    CONFIG,
+    Manifest,
+    dump_config_toml,
+    extract_given,
+    list_remote_addresses,
+    load_invocations,
+    read_given,
+)
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec, Shard
@@ -20,50 +30,55 @@ from rsso_dspy.workflows.reproduce import list_changes
 from tests.records import record, save
 
 
+def open_store(config: Config, asked: RunSpec) -> Store:
+    """A folder in which a command was given, and nothing played."""
+    store = Store(asked.out)
+    told = Manifest.from_run_spec(config, asked).add_to(store)
+    store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"}, str(asked.shard or ""), **told)
+    return store
+
+
+def load_given_config(store: Store) -> Config:
+    (file,) = extract_given(store, store.folder.with_name("given"))
+    return load_config(file)
+
+
+def edit_file(store: Store, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change run.json by hand."""
+    data = json.loads((store.folder / "run.json").read_text())
+    change(data)
+    (store.folder / "run.json").write_text(json.dumps(data))
+
+
 def test_parts_that_are_merged_are_one_order(tmp_path):
     config = load_config(overrides=["embedder.model=hash"])
     for number in (1, 2):
         order = RunSpec(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
-        store = Store(order.out)
-        store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"}, str(order.shard))
+        store = open_store(config, order)
         save(store, record("sso", "boil", 20 + number, [[1]]))
-        store.note_event("started", {"left": [], "jobs": number})
-        Manifest.from_run_spec(config, order).save(order.out)
-        assert load_invocations(order.out)[0].to_options(order.out)["--shard"] == f"{number}/2"
+        assert load_invocations(store)[0].to_options(order.out)["--shard"] == f"{number}/2"
     for _ in range(2):
         merge_shards([tmp_path / "p1", tmp_path / "p2"], Store(tmp_path / "whole"))
-    log = [json.loads(line) for line in (tmp_path / "whole/run.log.jsonl").read_text().splitlines()]
-    assert [entry["jobs"] for entry in log] == [1, 2], "what happened when comes along, each once"
-    (asked,) = load_invocations(tmp_path / "whole")
+    whole = Store(tmp_path / "whole")
+    (asked,) = load_invocations(whole)
     assert (asked.methods, asked.tasks, asked.shard) == (("sso",), ("boil",), "")
-    assert load_config(tmp_path / "whole/given/config.toml").hash() == config.hash()
+    assert load_given_config(whole).hash() == config.hash()
 
 
-def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
-    settings = ["seed=4", "protocol.trials=2", "embedder.model=hash", "backends.embedded.roles.actor.temperature=0.1"]
-    config = load_config(overrides=settings)
-    known = make_run_identity(config, resolve_protocol(config))
-    store = Store(tmp_path / "old")
-    store.open({**known, "prompts": "0", "carried": {"skills": "0123456789ab"}}, {"sso": "1"})
-    for index in (22, 27):
-        unit = replace(record("sso", "boil", index, [[1]]), protocol=known["protocol"])
-        source = Source("skills", "file", "mine.json", "0123456789ab")
-        save(store, replace(unit, start="mine.json (0123456789ab)", sources=(source,)))
-    code, out, err = rsso("reproduce", "old")
-    assert code == 0
-    assert "reconstructed from the records" in err
-    assert "it used files without stored copies: mine.json" in err
-    assert "will differ: prompts 0 then" in err
-    words = shlex.split(out)
-    assert words[words.index("--methods") + 1] == "sso"
-    assert words[words.index("--skills") + 1] == "mine.json"
-    assert " ".join(words).endswith("--tasks boil --variants sso --per-task 2 --skills mine.json --out old-again")
-    settings = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
-    assert load_config(Path("/dev/null"), settings).hash() == config.hash()
-    code, _, err = rsso("reproduce", "old", "--run")
+def test_a_folder_of_other_prompts_is_not_played_again_and_one_without_a_command_says_so(rsso, tmp_path):
+    store, config = bare(tmp_path / "run")
+    unit = replace(record("sso", "boil", 22, [[1]]), protocol=resolve_protocol(config).id)
+    edit_file(store, lambda data: data["identity"].update(prompts="0"))
+    save(store, unit)
+    assert "will differ: prompts 0 then" in rsso("reproduce", "run")[2]
+    code, _, err = rsso("reproduce", "run", "--run")
     assert code == 2
     assert "not played: it would be another run (prompts 0 then" in err
-    assert not (tmp_path / "old-again").exists()
+    assert not (tmp_path / "run-again").exists()
+    edit_file(store, lambda data: data.pop("commands"))
+    code, _, err = rsso("reproduce", "run")
+    assert code == 2
+    assert "holds no command" in err
 
 
 def test_no_password_gets_into_the_folder(rsso, tmp_path):
@@ -71,12 +86,9 @@ def test_no_password_gets_into_the_folder(rsso, tmp_path):
     config = load_config(
         overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"]
     )
-    Store(tmp_path / "run").open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
-    Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run")).save(
-        tmp_path / "run"
-    )
+    store = open_store(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run"))
     assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
-    again = load_config(tmp_path / "run/given/config.toml")
+    again = load_given_config(store)
     assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert again.hash() == config.hash()
     _, _, err = rsso("reproduce", "run")
@@ -89,10 +101,7 @@ def test_no_password_gets_into_the_folder(rsso, tmp_path):
 def bare(folder: Path, *settings: str) -> tuple[Store, Config]:
     """A folder that keeps what was asked for: two variants of boil, by sso."""
     config = load_config(overrides=["embedder.model=hash", *settings])
-    store = Store(folder)
-    store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
-    Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)).save(folder)
-    return store, config
+    return open_store(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)), config
 
 
 def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
@@ -105,7 +114,8 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     assert not [change for change in list_changes(store) if "answered" in change.what], "nobody asked it"
     save(store, replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
     (change,) = [change for change in list_changes(store) if "answered" in change.what]
-    assert change.what.startswith("openai/one answered: a model may answer differently when asked again")
+    (today,) = store.list_played_days()
+    assert change.what.startswith(f"openai/one answered on {today}: a model may answer differently when asked again")
     assert not change.certain
 
 
@@ -119,30 +129,22 @@ def test_an_embedder_that_is_asked_may_answer_otherwise(rsso, tmp_path):
 
 @pytest.mark.parametrize("damage", [lambda known: known.pop("config"), lambda known: known.update(config={"seed": 0})])
 def test_a_damaged_identity_names_its_file(rsso, tmp_path, damage):
-    bare(tmp_path / "run")
-    file = tmp_path / "run/run.json"
-    data = json.loads(file.read_text())
-    damage(data["identity"])
-    file.write_text(json.dumps(data))
+    edit_file(bare(tmp_path / "run")[0], lambda data: damage(data["identity"]))
     code, _, err = rsso("reproduce", "run")
     assert code == 2
     assert "run/run.json is damaged" in err
 
 
 def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso, tmp_path):
-    config = load_config(overrides=["embedder.model=hash", "protocol.trials=3"])
-    store = Store(tmp_path / "run")
-    store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
-    save(store, replace(record("sso", "boil", 22, [[1]]), provenance=make_provenance(config)))
-    Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=store.folder)).save(
-        store.folder
-    )
+    store, config = bare(tmp_path / "run", "protocol.trials=3")
+    unit = replace(record("sso", "boil", 22, [[1]]), protocol=resolve_protocol(config).id)
+    save(store, replace(unit, provenance=make_provenance(config)))
     code, _, err = rsso("reproduce", "run")
     assert code == 0
     assert "will differ" not in err
     file = store.folder / "run.json"
     whole = file.read_text()
-    file.write_text(whole.replace('"trials": 3', '"trials": 5'))
+    edit_file(store, lambda data: data["identity"]["config"]["protocol"].update(trials=5))
     _, _, err = rsso("reproduce", "run")
     assert "will differ: run.json says protocol.trials = 5, but the stored command says 3" in err
     assert "byte for byte" not in err
@@ -150,39 +152,38 @@ def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso,
     assert code == 2
     assert "not played" in err
     file.write_text(whole)
-    given = store.folder / "given/config.toml"
-    kept_as = given.read_text()
-    given.write_text(f'{kept_as}\n[backends.embedded.roles.reflector]\nmodel = "openai/gpt-4o"\n')
+    kept_as = read_given(store)[CONFIG]
+
+    def give(text: str) -> None:
+        edit_file(store, lambda data: data["given"].update({CONFIG: text}))
+
+    give(f'{kept_as}\n[backends.embedded.roles.reflector]\nmodel = "openai/gpt-4o"\n')
     _, _, err = rsso("reproduce", "run")
     assert "backends.embedded.roles.reflector.model = (absent), but the stored command says openai/gpt-4o" in err
-    given.write_text(kept_as.replace("trials = 3", "trials = 3000"))
+    give(kept_as.replace("trials = 3", "trials = 3000"))
     code, _, err = rsso("reproduce", "run")
     assert code == 2
     assert "trials" in err
     assert f"install the original version, rsso_dspy {__version__}" in err
-    (store.folder / "given/config.toml").write_text("garbage")
+    give("garbage")
     code, out, err = rsso("reproduce", "run")
     assert (code, out) == (2, "")
-    assert "given/config.toml" in err
+    assert "config.toml" in err
     assert "restore it" in err
 
 
 def test_what_the_orders_say_is_safe_to_show(rsso, tmp_path):
-    bare(tmp_path / "run")
-    file = tmp_path / "run/given/orders.jsonl"
-    data = json.loads(file.read_text())
+    store, _ = bare(tmp_path / "run")
     evil = "\x1b]0;gotcha\x07"
-    file.write_text(json.dumps({**data, "withheld": [evil], "skills": f"skills/{evil}"}))
+    edit_file(store, lambda data: data["commands"][0].update(withheld=[evil], skills=f"skills/{evil}", variants=[evil]))
     code, out, err = rsso("reproduce", "run")
     assert code == 0
     assert "gotcha" in out
     assert "gotcha\N{REPLACEMENT CHARACTER} held a password" in err
     assert not {"\x1b", "\x07"} & {*out, *err}
-    file.write_text(json.dumps({**data, "variants": [evil]}))
-    code, _, err = rsso("reproduce", "run")
+    code, _, err = rsso("reproduce", "run", "--run", "--set", f"{evil}=1")
     assert code == 2
-    assert "unknown selection or variant" in err
-    assert "\x1b" not in err
+    assert not {"\x1b", "\x07"} & {*err}
 
 
 def test_addresses_elsewhere_are_said_before_anything_is_sent(rsso, tmp_path, monkeypatch):
