@@ -54,7 +54,7 @@ def run(
     `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as
     `"memory.reflections.size=5"` or `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the
     working directory has one. `constitution` needs methods that read it, such as rsso+constitution. The command
-    alone can shard, retry, record and replay. A model set by `dspy.configure(lm=...)` answers in every role;
+    alone can shard, retry and replay. A model set by `dspy.configure(lm=...)` answers in every role;
     otherwise the configuration's backend does, by default the rule-based offline one. `progress` shows a bar on
     stderr.
 

@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 import rsso_dspy
+from rsso_dspy import calls
 from rsso_dspy.cli import api_reference
 from rsso_dspy.cli.app import app
 from rsso_dspy.cli.reference import COMMAND, build_reference_page
@@ -19,7 +20,7 @@ from rsso_dspy.config import render_config_template
 from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.signatures import SkillActor
-from rsso_dspy.store import unit_store
+from rsso_dspy.store import run_folder, unit_log
 from tests.docs.blocks import blocks
 from tests.docs.blocks import page as docs_page
 
@@ -72,12 +73,20 @@ def test_the_configuration_is_what_the_program_writes():
     assert shown == render_config_template(), "put what `rsso-dspy config init FILE` writes into docs/CONFIG.md"
 
 
-def test_every_file_of_a_run_is_explained():
-    """Names as the store's own summary has them."""
-    explained = docs_page("PROTOCOL.md")
-    names = re.findall(r"^    DIR/(\S+)", unit_store.__doc__ or "", re.M)
-    assert len(names) > 5
-    assert not [name for name in names if f"`{name}`" not in explained]
+def test_every_file_of_a_run_and_every_kind_of_line_is_explained():
+    """Names as the store's own summaries have them; the page's example is a log that can be read."""
+    explained = docs_page("LOG.md")
+    names = re.findall(r"^    DIR/(\S+)", run_folder.__doc__ or "", re.M)
+    kinds = re.findall(r'^    \{"(\w+)"', f"{calls.__doc__}\n{unit_log.__doc__}", re.M)
+    assert len(names) == 3
+    assert {"text", "call", "read", "unit", "trial", "void"} <= set(kinds)
+    assert not [name for name in names + kinds if f"`{name}`" not in explained]
+    (example,) = [block.text for block in blocks(explained) if block.language == "json"]
+    log = unit_log.UnitLog(example.encode(), whole=True)
+    (call,) = map(log.decode, log.by_number.values())
+    assert call.request["messages"][1]["content"] == "Boil water.\nYou are in the kitchen."
+    assert (call.text, call.failed) == ("open the stove", [("LMRateLimitError", [])])
+    assert set(log.seconds) == {1}
 
 
 def test_every_preset_and_every_method_is_named():
