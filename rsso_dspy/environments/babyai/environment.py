@@ -12,7 +12,7 @@ variant counts as AgentBoard has it: an end with more than half of the patterns 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rsso_dspy.environments import Transition
+from rsso_dspy.environments import Goal, Transition
 from rsso_dspy.environments.babyai import lessons
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.actions import CHECK
@@ -21,7 +21,6 @@ from rsso_dspy.environments.babyai.labels import get_patterns
 from rsso_dspy.environments.babyai.levels import THROUGH_LOCKED_DOORS, make_world
 from rsso_dspy.environments.babyai.subgoals import PatternProgress, make_patterns
 from rsso_dspy.environments.babyai.tasks import TABLE, get_seed
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
