@@ -174,9 +174,8 @@ def _read_sentences(domain: Domain, phrases: Phrases, text: str, between: str) -
 
 
 def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:  # noqa: ARG001
-    from rsso_dspy.environments.babyai.game import Game as BabyAiGame
-    from rsso_dspy.environments.babyai.labels import read_patterns
-    from rsso_dspy.environments.babyai.levels import make_world
+    from rsso_dspy.environments.babyai.environment import Game as BabyAiGame
+    from rsso_dspy.environments.babyai.tasks import make_world, read_patterns
 
     name = str(episode["env"]).removeprefix("BabyAI-").rpartition("-")[0]
     world, seed, patterns = make_world(name), int(episode["seed"]), read_patterns(episode)
@@ -198,7 +197,7 @@ def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str |
 
 
 def _play_babyai(game: Any, asked: str) -> tuple[object, ...]:
-    observation = game.step(asked).observation
+    observation, _ = game.step(asked)
     valid = None if game.valid is None else int(game.valid)
     return observation, game.progress, int(game.done), valid, hash_actions(list(game.offer.moves))
 

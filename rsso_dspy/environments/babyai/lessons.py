@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from rsso_dspy.environments import benchmark
-from rsso_dspy.environments.babyai.actions import BARRIER
-from rsso_dspy.environments.babyai.game import COMPLETED, NO_CHANGE, NOT_KNOWN
+from rsso_dspy.environments.babyai.view import BARRIER, COMPLETED, NO_CHANGE, NOT_KNOWN
 from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern
 from rsso_dspy.records import Lesson, State, Step
 
