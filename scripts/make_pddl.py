@@ -18,10 +18,9 @@ from itertools import count, pairwise
 from pathlib import Path
 
 import rsso_dspy.environments.pddl
-from rsso_dspy.environments.pddl.game import Game, load_domain
-from rsso_dspy.environments.pddl.grounding import GroundAction, World
-from rsso_dspy.environments.pddl.reader import read_setup
-from rsso_dspy.environments.pddl.tasks import SIZES
+from rsso_dspy.environments.pddl.environment import Game
+from rsso_dspy.environments.pddl.strips import GroundAction, World, read_setup
+from rsso_dspy.environments.pddl.tasks import SIZES, load_domain
 
 SHORTEST, LONGEST = 4, 33
 """Actions of their plans: with half as many again, the longest are in reach of 50 steps."""

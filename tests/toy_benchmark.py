@@ -1,8 +1,7 @@
 """A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator."""
 
-from rsso_dspy.environments import TextEnvironment, Transition
+from rsso_dspy.environments import Goal, TextEnvironment, Transition
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import State

@@ -15,6 +15,8 @@ __all__ = [
     "ActionChoice",
     "Environment",
     "Environments",
+    "Goal",
+    "GoalProgress",
     "Interface",
     "ListsActions",
     "TextEnvironment",
@@ -130,6 +132,30 @@ class ListsActions(Protocol):
     """
 
     def admissible_actions(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One goal of a variant: its kind and status, without its content."""
+
+    kind: str
+    """The environment's class of goals, e.g. ``GoalMoveToLocation``."""
+    done: bool
+    required: bool
+    """Whether the goal is required, in order, to solve the variant; False for an optional one."""
+
+
+@runtime_checkable
+class GoalProgress(Protocol):
+    """Optional member of an `Environment`, for the feedback of a compile: only calibration reads it. A goal has a kind
+    and a status but no content, so no goal, feedback or prompt derived from it can reveal an answer."""
+
+    def goal_progress(self) -> tuple[Goal, ...]:
+        """Return the goals of the current variant with their status after the last action, in a fixed order.
+
+        Empty if unknown. Raises ``SplitError`` for a variant of the test split.
+        """
+        ...
 
 
 class Environments(Protocol):

@@ -20,13 +20,13 @@ from functools import cache, cached_property
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from importlib.resources import files
-from typing import Literal, Protocol
+from typing import Generic, Literal, Protocol, TypeVar
 
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
-from rsso_dspy.records import Lesson, Split, State, Step, Variant
+from rsso_dspy.records import Category, Lesson, Split, State, Step, Variant
 
 __all__ = [
     "DEFAULT",
@@ -90,6 +90,69 @@ class PlainSettings:
 def read_examples(package: str) -> tuple[str, ...]:
     """Examples of play with rules that come with a benchmark, in ``data/examples.json`` of its package."""
     return tuple(json.loads((files(package) / "data/examples.json").read_text(encoding="utf-8"))["examples"])
+
+
+@dataclass(eq=False)
+class Episode:
+    """An episode so far; ``states[i + 1]`` follows ``steps[i]``."""
+
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+
+    @property
+    def newest(self) -> Step:
+        return self.steps[-1]
+
+    @property
+    def action(self) -> str:
+        """The newest action, in lower case."""
+        return self.newest.action.lower().strip()
+
+    @property
+    def answer(self) -> str:
+        """What the newest action was answered."""
+        return self.states[-1].observation
+
+
+Kind = TypeVar("Kind", bound=Episode, contravariant=True)
+Words = Mapping[str, str]
+"""What fills the texts of a lesson."""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonPattern(Generic[Kind]):
+    """A lesson, and when an episode teaches it: where the condition is true, or finds words for the texts."""
+
+    condition: Callable[[Kind], Words | bool | None]
+    text: str
+    solution: str = ""
+    category: Category = "error"
+
+    def make_lesson(self, episode: Kind) -> Lesson | None:
+        found = self.condition(episode)
+        if found is None or found is False:
+            return None
+        words = {} if found is True else found
+        return Lesson(self.category, self.text.format(**words), self.solution.format(**words))
+
+
+NO_ACTION: LessonPattern[Episode] = LessonPattern(
+    lambda episode: episode.newest.malformed,
+    "Gave an answer that held no action.",
+    "End every answer with one action in the form of a template.",
+)
+
+
+def draw_lessons(
+    episode: Kind, mistakes: Sequence[LessonPattern[Kind]], tell_progress: Callable[[Kind], Iterable[Lesson]]
+) -> list[Lesson]:
+    """What the newest step teaches, one mistake at most (of several that fit, the first, as further ones would have the
+    same cause), and how far the episode has come; nothing before the first step."""
+    if not episode.steps:
+        return []
+    mistake = next((lesson for each in mistakes if (lesson := each.make_lesson(episode))), None)
+    return [*([mistake] if mistake else []), *tell_progress(episode)]
 
 
 def _return_no_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG001

@@ -101,6 +101,11 @@ class TaskTable:
             f"{task} has no variant {index}: its indices run from 0 to {last} ({self._describe_ranges(task)})."
         )
 
+    def refuse_test(self, variant: Variant | None) -> None:
+        """Raise ``SplitError`` if goal progress of a test variant is asked for, whatever split it was reset with."""
+        if variant and self.split_of(variant.task, variant.index) == "test":
+            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
+
     def variant(self, task: str, index: int, split: Split | None = None, simplification: str | None = None) -> Variant:
         """Return one variant. Raises ``SplitError`` if it does not belong to ``split``."""
         found = self.split_of(task, index)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from rsso_dspy.environments.start_queue import StartProgress
+from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.records import Failure, TrainingRecord, TrialResult, UnitRecord, Usage
 from rsso_dspy.store.units import Job
 

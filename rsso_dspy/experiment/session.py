@@ -21,8 +21,7 @@ from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
-from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment
-from rsso_dspy.environments.start_queue import StartQueue
+from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment, StartQueue
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.protocols import (
     NamedProtocol,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import dspy
 
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Goal
 from rsso_dspy.records import TrialResult, Variant
 
 TracedCall = tuple[str, Mapping[str, Any], dspy.Prediction]

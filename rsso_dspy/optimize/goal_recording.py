@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rsso_dspy.environments import Environments
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Environments, Goal
 
 
 class GoalRecordingEnvironments:

@@ -19,7 +19,7 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.calls import RecordedCalls, find_log_folder
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Goal
 from rsso_dspy.errors import DamagedFile, NotRecorded, RunMismatch
 from rsso_dspy.experiment.forecast import TEACHING
 from rsso_dspy.files import read_bytes

@@ -13,8 +13,8 @@ import typer
 
 from rsso_dspy.cli.play import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
-from rsso_dspy.environments.pddl.game import Game, load_domain
-from rsso_dspy.environments.pddl.tasks import find_solution, load_setup
+from rsso_dspy.environments.pddl.environment import Game
+from rsso_dspy.environments.pddl.tasks import find_solution, load_domain, load_setup
 from rsso_dspy.experiment.executor import RunOutcome
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Failure

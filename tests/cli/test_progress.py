@@ -11,7 +11,7 @@ from rsso_dspy.cli.arm_progress import LiveRow, RunningTotals, build_live_table
 from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.cli.run_plan import print_run_plan
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.start_queue import StartProgress
+from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
 from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.records import UnitRecord, Usage

@@ -14,6 +14,7 @@ if find_spec("alfworld") is None:
 import rsso_dspy
 from benchmarks.alfworld_examples import play_examples
 from rsso_dspy.config import load_config
+from rsso_dspy.environments import GoalProgress
 from rsso_dspy.environments.alfworld import BENCHMARK, tasks
 from rsso_dspy.environments.alfworld.engine import Engine
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
@@ -22,7 +23,6 @@ from rsso_dspy.environments.alfworld.tasks import load_made_game
 from rsso_dspy.environments.alfworld.wording import split_first, to_engine, to_published, to_recent
 from rsso_dspy.environments.benchmark import PlainSettings
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
-from rsso_dspy.environments.goals import GoalProgress
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError
 from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.calibration import Calibration

@@ -3,8 +3,8 @@
 import pytest
 
 from rsso_dspy.config import load_config
+from rsso_dspy.environments import Goal, GoalProgress
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, list_benchmarks
-from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import SplitError, UnknownName

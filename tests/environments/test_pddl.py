@@ -6,14 +6,12 @@ import sys
 
 import pytest
 
-from rsso_dspy.environments.goals import Goal, GoalProgress
+from rsso_dspy.environments import Goal, GoalProgress
 from rsso_dspy.environments.pddl import BENCHMARK
-from rsso_dspy.environments.pddl.environment import PddlEnvironment
-from rsso_dspy.environments.pddl.game import NOT_AN_ACTION, NOT_POSSIBLE, Game, load_domain
-from rsso_dspy.environments.pddl.grounding import World
-from rsso_dspy.environments.pddl.reader import read_domain, read_setup
-from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_setup
-from rsso_dspy.environments.pddl.wording import split_words
+from rsso_dspy.environments.pddl.environment import Game, PddlEnvironment
+from rsso_dspy.environments.pddl.strips import World, read_domain, read_setup
+from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_domain, load_setup
+from rsso_dspy.environments.pddl.wording import NOT_AN_ACTION, NOT_POSSIBLE, split_words
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
 from scripts.make_pddl import find_worded_plan, make_text
@@ -78,17 +76,17 @@ def start_game(domain: str) -> Game:
 def test_texts_are_read_and_answered(domain, before, text, says):
     game = start_game(domain)
     for each in before:
-        assert game.step(each).valid
-    answer = game.step(text)
-    assert says in answer.observation
-    assert answer.valid == (says not in (NOT_AN_ACTION, NOT_POSSIBLE))
-    if domain in ("barman", "tyreworld") and answer.valid:
-        assert answer.observation == says, "only what became true is said"
+        assert game.step(each)[1]
+    observation, valid = game.step(text)
+    assert says in observation
+    assert valid == (says not in (NOT_AN_ACTION, NOT_POSSIBLE))
+    if domain in ("barman", "tyreworld") and valid:
+        assert observation == says, "only what became true is said"
 
 
 def test_what_holds_at_the_start_counts_from_the_first_change_on():
     game = start_game("gripper")
-    assert (game.progress, game.step("check").valid, game.progress) == (0, True, 0)
+    assert (game.progress, game.step("check")[1], game.progress) == (0, True, 0)
     game.step("pick ball1 rooma left")
     assert game.progress == 0.5
     for text in ("move rooma roomb", "pick ball2 roomb right", "nonsense"):
@@ -96,7 +94,7 @@ def test_what_holds_at_the_start_counts_from_the_first_change_on():
     assert game.progress == 0.5, "it never falls"
     game.step("drop ball1 roomb left")
     assert not game.won
-    assert game.step("drop ball2 roomb right").observation.endswith(" The goal is satisfied.")
+    assert game.step("drop ball2 roomb right")[0].endswith(" The goal is satisfied.")
     assert (game.won, game.progress) == (True, 1)
 
 
@@ -143,7 +141,7 @@ def test_problems_are_solved_by_the_plans_that_grade_them(domain):
     assert lengths[50:70] == sorted(lengths[50:70])
     for variant, problem in zip(variants, problems, strict=True):
         game = Game(load_domain(domain), problem)
-        won = [(game.step(action).valid, game.won)[1] for action in find_solution(variant)]
+        won = [(game.step(action)[1], game.won)[1] for action in find_solution(variant)]
         assert won == [False] * (len(won) - 1) + [True], variant
 
 

@@ -2,8 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rsso_dspy.environments import Environment
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Environment, Goal
 from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
 from rsso_dspy.environments.scienceworld.goal_progress import parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm

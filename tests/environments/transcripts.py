@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.environments.pddl.game import Game, load_domain
-from rsso_dspy.environments.pddl.phrases import GOAL, PHRASES, Phrases
+from rsso_dspy.environments.pddl.environment import Game
 from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Literal, Problem
-from rsso_dspy.environments.pddl.tasks import list_files, read_file
+from rsso_dspy.environments.pddl.tasks import list_files, load_domain, read_file
+from rsso_dspy.environments.pddl.wording import GOAL, PHRASES, Phrases
 from rsso_dspy.errors import UsageError
 
 Replay = Iterator["ReplayedRun"]
@@ -111,8 +111,8 @@ def replay_pddl(episode: Mapping[str, Any], text: Sequence[str], folder: str | N
 
 
 def _play_pddl(game: Game, asked: str) -> tuple[object, ...]:
-    answer, won = game.step(asked), int(game.won)
-    return answer.observation, game.progress, won, int(answer.valid), hash_actions(game.list_actions()), won
+    (observation, valid), won = game.step(asked), int(game.won)
+    return observation, game.progress, won, int(valid), hash_actions(game.list_actions()), won
 
 
 def _find_setup(episode: Mapping[str, Any], folder: str | None) -> Problem | None:
@@ -174,9 +174,8 @@ def _read_sentences(domain: Domain, phrases: Phrases, text: str, between: str) -
 
 
 def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:  # noqa: ARG001
-    from rsso_dspy.environments.babyai.game import Game as BabyAiGame
-    from rsso_dspy.environments.babyai.labels import read_patterns
-    from rsso_dspy.environments.babyai.levels import make_world
+    from rsso_dspy.environments.babyai.environment import Game as BabyAiGame
+    from rsso_dspy.environments.babyai.tasks import make_world, read_patterns
 
     name = str(episode["env"]).removeprefix("BabyAI-").rpartition("-")[0]
     world, seed, patterns = make_world(name), int(episode["seed"]), read_patterns(episode)
@@ -198,7 +197,7 @@ def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str |
 
 
 def _play_babyai(game: Any, asked: str) -> tuple[object, ...]:
-    observation = game.step(asked).observation
+    observation, _ = game.step(asked)
     valid = None if game.valid is None else int(game.valid)
     return observation, game.progress, int(game.done), valid, hash_actions(list(game.offer.moves))
 

@@ -11,9 +11,8 @@ import pytest
 
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl import BENCHMARK
-from rsso_dspy.environments.pddl.game import load_domain
-from rsso_dspy.environments.pddl.reader import read_setup
-from rsso_dspy.environments.pddl.tasks import _list_rows, read_file
+from rsso_dspy.environments.pddl.strips import read_setup
+from rsso_dspy.environments.pddl.tasks import _list_rows, load_domain, read_file
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.environments.start_queue import StartProgress
+from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.errors import BackendFailure, LimitReached
 from rsso_dspy.experiment import events as module
 from rsso_dspy.experiment.events import (

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.pool import CLOSED, EnvironmentPool
-from rsso_dspy.environments.start_queue import StartProgress, StartQueue
+from rsso_dspy.environments.pool import CLOSED, EnvironmentPool, StartProgress, StartQueue
 from rsso_dspy.errors import Stopped
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting
 from rsso_dspy.experiment.run import plan_run

@@ -10,7 +10,7 @@ import pytest
 import scienceworld
 from dspy.teleprompt.gepa import InstructionProposer
 
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
 from rsso_dspy.environments.scienceworld.tasks import train_sample

@@ -7,8 +7,8 @@ from pathlib import Path
 import dspy
 import pytest
 
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.explorer.proposer import extract_feedback_lines
 from rsso_dspy.optimize.action_advice import find_circles
 from rsso_dspy.optimize.feedback import RULES, build_feedback

@@ -5,8 +5,8 @@ from dataclasses import replace
 import dspy
 import pytest
 
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.naming import Naming
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.errors import NotInstalled

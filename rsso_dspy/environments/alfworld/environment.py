@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.environments import Interface, Transition
+from rsso_dspy.environments import Goal, Interface, Transition
 from rsso_dspy.environments.alfworld import lessons, wording
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
 from rsso_dspy.environments.alfworld.subgoals import Progress, parse_goal
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 

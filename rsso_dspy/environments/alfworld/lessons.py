@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from rsso_dspy.environments import episode_lessons
+from rsso_dspy.environments import benchmark
 from rsso_dspy.environments.alfworld.subgoals import TaskGoal, parse_goal
 from rsso_dspy.environments.alfworld.wording import NOTHING
-from rsso_dspy.environments.episode_lessons import NO_ACTION, Episode, LessonPattern, Words
+from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, Words
 from rsso_dspy.records import Lesson, State, Step
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
@@ -39,7 +39,7 @@ _STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
     ``steps[i]``."""
-    return episode_lessons.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
+    return benchmark.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
 class _Episode(Episode):

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from rsso_dspy.environments.babyai import lessons, tasks
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
-from rsso_dspy.environments.babyai.labels import digest_labels
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.naming import Naming
@@ -48,6 +47,6 @@ BENCHMARK = Benchmark(
     examples=lambda: read_examples(__package__),
     own_gold_path=tasks.find_solution,
     admissible="short",
-    digest_data=digest_labels,
+    digest_data=tasks.digest_labels,
     check_variants=check_labels,
 )

@@ -9,30 +9,170 @@ that failed ends the episode. Patterns made from the mission count what came bef
 variant counts as AgentBoard has it: an end with more than half of the patterns is a success, whatever minigrid says.
 """
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
-from rsso_dspy.environments import Transition
+from rsso_dspy.environments import Goal, TextEnvironment, Transition
 from rsso_dspy.environments.babyai import lessons
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
-from rsso_dspy.environments.babyai.actions import CHECK
-from rsso_dspy.environments.babyai.game import NO_CHANGE, Game
-from rsso_dspy.environments.babyai.labels import get_patterns
-from rsso_dspy.environments.babyai.levels import THROUGH_LOCKED_DOORS, make_world
-from rsso_dspy.environments.babyai.subgoals import PatternProgress, make_patterns
-from rsso_dspy.environments.babyai.tasks import TABLE, get_seed
-from rsso_dspy.environments.goals import Goal
-from rsso_dspy.errors import SimulatorDied, SplitError
+from rsso_dspy.environments.babyai.tasks import (
+    TABLE,
+    THROUGH_LOCKED_DOORS,
+    get_patterns,
+    get_seed,
+    make_world,
+    rewrite_mission,
+)
+from rsso_dspy.environments.babyai.view import CHECK, COMPLETED, NO_CHANGE, NOT_KNOWN, Offer, View, list_actions
+from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 
-class BabyAi:
+class PatternProgress:
+    """Lists of patterns that stand for each other: a position that is met in one is done in all."""
+
+    def __init__(self, lists: Sequence[Sequence[str]]):
+        self.total = len(lists[0])
+        self._left = [tuple(_split_pattern(each[place]) for each in lists) for place in range(self.total)]
+        self._found = list(range(self.total))
+        self.share = 0.0
+
+    @property
+    def is_met(self) -> tuple[bool, ...]:
+        """Which patterns are done, in their order."""
+        return tuple(place not in self._found for place in range(self.total))
+
+    def read(self, observation: str) -> None:
+        """Take an observation into account."""
+        sentences = observation.split(".")
+        for number, ways in enumerate(self._left):
+            if any(all(piece in sentence for piece in way) for way in ways for sentence in sentences):
+                del self._left[number], self._found[number]
+                break
+        self.share = max(self.share, (self.total - len(self._left)) / self.total)
+
+
+def _split_pattern(pattern: str) -> tuple[str, ...]:
+    bare = pattern.strip()
+    return tuple(piece.strip(".") for piece in bare.split("**" if "**" in bare else "*"))
+
+
+_CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purple|yellow|grey) )?(\w+)")
+
+
+def make_patterns(mission: str, locked: Sequence[str] = (), on_the_way: bool = False) -> list[str]:
+    """Patterns of one's own for a mission: see each thing that it names, then face, carry or open it. ``locked``:
+    colours of the locked doors; ``on_the_way``: whether the mission leads through them, whatever it is about. Clauses
+    stand in the order in which they are to be done."""
+    patterns: list[str] = []
+    if on_the_way:
+        for color in locked:
+            patterns += [f"You are carrying a {color} key.", f"There is a {color} open door **"]
+    first, _, second = mission.partition(" after you ")
+    for sentence in (second, first):
+        for verb, color, kind in _CLAUSE.findall(sentence):
+            patterns += _make_clause(verb, color.strip(), "" if kind == "object" else kind, locked)
+    return patterns
+
+
+def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> list[str]:
+    named = " ".join(word for word in (color or "**", kind or "**") if word)
+    seen = f"There is a {named} **"
+    if kind == "door" or verb == "open":
+        seen = f"There is a {color or '**'} ** door **"
+    if verb == "go to":
+        return [seen, f"{seen} right in front of you 1 steps away."]
+    if verb == "pick up":
+        return [seen, f"You are carrying a {named}."]
+    keys = [f"You are carrying a {each} key." for each in locked if not color or each == color]
+    return [*keys, seen, f"There is a {color or '**'} open door **"]
+
+
+ENOUGH = 0.5
+"""A mission that ends counts where more than this share of its patterns was met."""
+
+
+class Game:
+    """One episode."""
+
+    def __init__(self, world: Any, seed: int, patterns: Sequence[Sequence[str]] | None):
+        self._world = world
+        seen, _ = world.reset(seed=seed)
+        self.mission = str(world.mission)
+        self.goal = rewrite_mission(self.mission)
+        self._patterns = PatternProgress(patterns) if patterns else None
+        self._look(seen)
+        self.first = self.view.describe()
+        self.progress = 0.0
+        self.done = False
+        """As AgentBoard counts it."""
+        self.ended = False
+        """The mission ended, achieved or failed for good, by the last move of the last action, which is all that
+        AgentBoard looks at."""
+        self.reward = 0.0
+        """What minigrid gave for that move: above 0 when the mission is achieved."""
+        self.achieved: bool | None = None
+        """minigrid's verdict on the mission, by whichever move it ended first; None before."""
+        self.valid: bool | None = None
+        """Of the last text; None before any."""
+
+    @cached_property
+    def offer(self) -> Offer:
+        """What can be done now."""
+        return list_actions(self.view)
+
+    def step(self, text: str) -> tuple[str, int]:
+        """Take one text as it was written; what is answered, and how many moves were made."""
+        asked = text.lower().strip()
+        if "check" in asked:
+            self.valid = True
+            return f"You can take the following actions: {', '.join(self.offer.moves)}", 0
+        if not asked or asked not in self.offer.moves:
+            self.valid = False
+            return self.offer.messages.get(asked, NOT_KNOWN) if asked else NO_CHANGE, 0
+        moves = self.offer.moves[asked]
+        if not moves:
+            return NO_CHANGE, 0
+        self.valid = True
+        made = self._carry_out(moves)
+        observation = self.view.describe()
+        if self._patterns is None:
+            self.progress = max(self.progress, self.reward)
+        else:
+            self._patterns.read(observation)
+            self.progress = self._patterns.share
+        self.done = (self.ended and self.progress > ENOUGH) or self.progress >= 1
+        return observation + COMPLETED if self.ended or self.done else observation, made
+
+    def _carry_out(self, moves: Sequence[int]) -> int:
+        """Make moves until one leaves the image as it was; how many were made."""
+        for number, move in enumerate(moves, 1):
+            before = self._image
+            seen, self.reward, self.ended, _, _ = self._world.step(move)
+            if self.ended and self.achieved is None:
+                self.achieved = self.reward > 0
+            self._look(seen)
+            if self._image == before:
+                return number
+        return len(moves)
+
+    def _look(self, seen: Any) -> None:
+        world, image = self._world, seen["image"]
+        self._image = image.tobytes()
+        carried = world.carrying
+        carrying = f"{carried.color} {carried.type}" if carried is not None else ""
+        x, y = (int(each) for each in world.agent_pos)
+        self.view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
+        self.__dict__.pop("offer", None)
+
+
+class BabyAi(TextEnvironment):
     """Plays one world after the other. ``labels``: where AgentBoard's labels are, if the user has them."""
 
     rules_of_thumb = lessons.RULES_OF_THUMB
     action_templates = ACTION_TEMPLATES
-    points_at_reset = 0
-    alive = True
 
     def __init__(self, labels: str | None = None):
         self._labels = labels
@@ -61,7 +201,9 @@ class BabyAi:
         if self._labels and variant.split == "test":
             labels = get_patterns(self._labels, variant, game.mission)
             game = Game(world, seed, labels)
-        self._patterns = make_patterns(game.mission, _list_locked(world), variant.task in THROUGH_LOCKED_DOORS)
+        doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
+        locked = sorted({door.color for door in doors if door.is_locked})
+        self._patterns = make_patterns(game.mission, locked, variant.task in THROUGH_LOCKED_DOORS)
         self._own = None if labels else PatternProgress([self._patterns])
         self._game, self._variant = game, variant
         self._score = 0
@@ -71,12 +213,12 @@ class BabyAi:
         """One action as the actor wrote it."""
         game, before = self._require_game(), self._score
         asked = " ".join(action.split())
-        answer = game.step(asked.rstrip("."))
-        if answer.moves:
-            self._score = self._count_points(game, answer.observation)
-        unchanged = answer.observation == NO_CHANGE
+        observation, moves = game.step(asked.rstrip("."))
+        if moves:
+            self._score = self._count_points(game, observation)
+        unchanged = observation == NO_CHANGE
         return Transition(
-            state=State(answer.observation, "", ""),
+            state=State(observation, "", ""),
             action=asked,
             reward=self._score - before,
             score=self._score,
@@ -90,19 +232,14 @@ class BabyAi:
         """What can be done now, as AgentBoard offers it, less what would change nothing."""
         return [text for text, moves in self._require_game().offer.moves.items() if moves and text != CHECK]
 
-    def render(self, states: Sequence[State]) -> list[str]:
-        return [state.observation for state in states]
-
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         return lessons.draw_lessons(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The patterns by kind and which are met, and the mission. Raises ``SplitError`` for a test variant."""
         self._require_game()
-        variant = self._variant
-        assert variant is not None
-        if TABLE.split_of(variant.task, variant.index) == "test" or self._own is None:
-            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
+        TABLE.refuse_test(self._variant)
+        assert self._own is not None, "only test variants have labels"
         met = zip(self._patterns, self._own.is_met, strict=True)
         goals = [Goal(_name_kind(pattern), done, False) for pattern, done in met]
         return (*goals, Goal("mission", self.achieved, True))
@@ -130,12 +267,6 @@ def check_labels(variants: Iterable[Variant], folder: str | None) -> None:
         if variant.split == "test":
             mission = Game(make_world(variant.task), get_seed(variant), None).mission
             get_patterns(str(folder), variant, mission)
-
-
-def _list_locked(world: Any) -> list[str]:
-    """Colours of the locked doors."""
-    cells = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
-    return sorted({cell.color for cell in cells if cell.is_locked})
 
 
 def _name_kind(pattern: str) -> str:

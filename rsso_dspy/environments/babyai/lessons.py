@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from rsso_dspy.environments import episode_lessons
-from rsso_dspy.environments.babyai.actions import BARRIER
-from rsso_dspy.environments.babyai.game import COMPLETED, NO_CHANGE, NOT_KNOWN
-from rsso_dspy.environments.episode_lessons import NO_ACTION, Episode, LessonPattern
+from rsso_dspy.environments import benchmark
+from rsso_dspy.environments.babyai.view import BARRIER, COMPLETED, NO_CHANGE, NOT_KNOWN
+from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern
 from rsso_dspy.records import Lesson, State, Step
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
@@ -40,7 +39,7 @@ _NAMED = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:(?:red|green|blue|pu
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
     ``steps[i]``."""
-    return episode_lessons.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
+    return benchmark.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
 class _Episode(Episode):

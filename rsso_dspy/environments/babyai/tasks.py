@@ -1,19 +1,73 @@
-"""The 28 levels as task types. The index of a variant is the seed of its world.
+"""The 28 levels of AgentBoard's BabyAI as task types, minigrid's worlds behind them, and AgentBoard's labels.
 
-Seeds 1234 to 1237 are the test of AgentBoard. Worlds of other seeds train, but a few of them start exactly as a test
-world does: those are replaced (`replaced.json`, made by `find_equal_starts`).
+The index of a variant is the seed of its world; level and seed fix it. Seeds 1234 to 1237 are the test of AgentBoard.
+Worlds of other seeds train, but a few of them start exactly as a test world does: those are replaced (`replaced.json`).
+
+This project holds no labels: ``environment.data`` names the user's ``test.jsonl``, or a folder with it, as it is or in
+``babyai/``. Its lines are the 112 test worlds in AgentBoard's order, each with the patterns that its progress goes by.
 """
 
+import hashlib
 import json
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from rsso_dspy.environments.babyai.levels import LEVELS, make_world
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import GoldUnknown
+from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied, UsageError
+from rsso_dspy.files import parse_json, read_text
 from rsso_dspy.records import Variant
+
+_NAMES = (
+    "GoToRedBallGrey GoToRedBall GoToRedBallNoDists GoToObjS6 GoToLocalS8N7 GoToObjMazeS7 GoToImpUnlock "
+    "GoToSeqS5R2 GoToRedBlueBall GoToDoor GoToObjDoor Open OpenRedDoor OpenDoorLoc OpenRedBlueDoorsDebug "
+    "OpenDoorsOrderN4Debug Pickup UnblockPickup PickupLoc PickupDistDebug PickupAbove Unlock UnlockLocalDist "
+    "UnlockPickupDist BlockedUnlockPickup UnlockToUnlock FindObjS7 KeyCorridorS6R3"
+)
+LEVELS = tuple(_NAMES.split())
+"""In AgentBoard's order."""
+
+THROUGH_LOCKED_DOORS = frozenset(
+    {"GoToImpUnlock", "UnlockPickupDist", "BlockedUnlockPickup", "UnlockToUnlock", "KeyCorridorS6R3"}
+)
+"""Levels whose missions lead through their locked doors."""
+
+_RENAMED = {"GoToObjS6": "GoToObjS4"}
+"""What a level that was made anew since was called before its rooms grew."""
+
+MOST_DRAWS = 300_000
+"""Random numbers that one world may take; the most that any of those played takes is some thousands."""
+
+
+def make_world(name: str) -> Any:
+    """minigrid's world of a level, without wrappers. `reset` it with a seed. Its generator raises ``SimulatorDied``
+    when it draws without end."""
+    import gymnasium
+    import minigrid  # noqa: F401 - registers the worlds
+    import minigrid.envs.babyai.core.roomgrid_level as generator
+
+    generator.print = lambda *_: None  # type: ignore[attr-defined]  # it tells of each draw that did not fit
+    world: Any = gymnasium.make(f"BabyAI-{_RENAMED.get(name, name)}-v0", disable_env_checker=True).unwrapped
+    draw_int, start = world._rand_int, world.reset
+    left = MOST_DRAWS
+
+    def count_draw(low: int, high: int) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise SimulatorDied(f"the generator of {name} drew {MOST_DRAWS:,} numbers without making a world")
+        return draw_int(low, high)  # as it is: some worlds compare such numbers by identity
+
+    def reset(**options: Any) -> Any:
+        nonlocal left
+        left = MOST_DRAWS
+        return start(**options)
+
+    world._rand_int, world.reset = count_draw, reset
+    return world
+
 
 TEST_SEEDS = range(1234, 1238)
 _TRAIN, _DEV = (0, 199), (200, 249)
@@ -37,15 +91,13 @@ def get_seed(variant: Variant) -> int:
 
 @cache
 def _read_replaced() -> dict[str, list[int]]:
-    text = resources.files(__package__).joinpath("replaced.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    return dict(json.loads(resources.files(__package__).joinpath("replaced.json").read_text(encoding="utf-8")))
 
 
 @cache
 def read_solutions() -> dict[str, dict[str, Any]]:
     """Level to one of its training variants (``seed``) and the actions that win it."""
-    text = resources.files(__package__).joinpath("solutions.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    return dict(json.loads(resources.files(__package__).joinpath("solutions.json").read_text(encoding="utf-8")))
 
 
 def find_solution(variant: Variant) -> tuple[str, ...]:
@@ -56,16 +108,73 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
     return tuple(known["actions"])
 
 
-def describe_start(world: Any, seed: int) -> tuple[object, ...]:
-    """Everything about the start of a world: two that are equal here play alike."""
-    world.reset(seed=seed)
-    carried = world.carrying
-    held = None if carried is None else (carried.type, carried.color)
-    return world.mission, *map(int, world.agent_pos), int(world.agent_dir), held, world.grid.encode().tobytes()
+_PLACES = ("", "test.jsonl", "babyai/test.jsonl")
 
 
-def find_equal_starts(name: str, seeds: range) -> Iterator[int]:
-    """Those of the seeds whose worlds start as a test world of the level does."""
-    world = make_world(name)
-    tests = {describe_start(world, seed) for seed in TEST_SEEDS}
-    yield from (seed for seed in seeds if describe_start(world, seed) in tests)
+def rewrite_mission(mission: str) -> str:
+    """The goal as AgentBoard's wrapper words it, in which the order of two parts is lost."""
+    return mission.replace("then", "and").replace("after you", "and")
+
+
+def digest_labels(folder: str) -> str:
+    """16 hexadecimal digits over the labels. Raises ``UsageError`` when there are none, ``DamagedFile`` when they
+    cannot be read."""
+    path = _find_file(folder)
+    text = read_text(path)
+    _read_rows(str(path), text)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def get_patterns(folder: str, variant: Variant, mission: str) -> list[list[str]] | None:
+    """The patterns of a test variant; None where the labels have none for it. Raises as `digest_labels`, and for labels
+    that are of another mission."""
+    path = _find_file(folder)
+    place = LEVELS.index(variant.task) * len(TEST_SEEDS) + variant.index - TEST_SEEDS[0]
+    row = _read_rows(str(path), read_text(path))[place]
+    said = row.get("goal")
+    if said not in (None, mission, rewrite_mission(mission)):
+        raise DamagedFile(path, f"line {place + 1}: it is of {said!r}, and {variant.key} of {mission!r}")
+    about = row.get("additional_info")
+    try:
+        return read_patterns({**(about if isinstance(about, dict) else {}), **row})
+    except (LookupError, TypeError, ValueError) as error:
+        raise DamagedFile(path, f"line {place + 1}: {error}") from None
+
+
+def read_patterns(row: Mapping[str, Any]) -> list[list[str]] | None:
+    """The patterns of an episode: one list, or several that stand for each other (``subgoals_1``, ...)."""
+    several = [row[key] for key in sorted(row) if key.startswith("subgoals_") and row[key]]
+    given = row.get("subgoals")
+    if isinstance(given, Mapping):
+        several, given = [given[key] for key in sorted(given)], None
+    lists = several or ([given] if given else [])
+    if lists and isinstance(lists[0][0], list):
+        lists = lists[0]
+    if not all(isinstance(text, str) for each in lists for text in each) or len({len(each) for each in lists}) > 1:
+        raise ValueError("subgoals are one list of texts, or several of one length")
+    return lists or None
+
+
+def _find_file(folder: str) -> Path:
+    tried = [Path(folder, place) for place in _PLACES]
+    found = next((path for path in tried if path.is_file()), None)
+    if found is None:
+        raise UsageError(f"no labels: looked for {tried[1]} and {tried[2]}")
+    return found
+
+
+@lru_cache(maxsize=4)
+def _read_rows(path: str, text: str) -> tuple[Mapping[str, Any], ...]:
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            row = parse_json(line, Path(path))
+        except DamagedFile as error:
+            raise DamagedFile(path, f"line {number}: {error.why}") from None
+        if not isinstance(row, dict):
+            raise DamagedFile(path, f"line {number}: it is no object")
+        rows.append(row)
+    expected = len(LEVELS) * len(TEST_SEEDS)
+    if len(rows) != expected:
+        raise DamagedFile(path, f"it has {len(rows)} lines, and there are {expected} test worlds")
+    return tuple(rows)

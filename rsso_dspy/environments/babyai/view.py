@@ -1,12 +1,16 @@
-"""What is seen of the grid, and its text.
+"""What is seen of the grid, and its text; ways through it; what can be done, as lists of minigrid's moves.
 
 An image is minigrid's: 7 x 7 cells of (type, colour, state), the agent in the middle of the lowest row and looking up.
 A place is given by the cells ahead of the agent and the cells to its right; the left counts below 0.
+
+The search for ways goes breadth first over cells and directions, as AgentBoard's does: a place counts as seen when it
+is taken from the queue, and until then the way to it is the one that came last. That decides between ways of equal
+length.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,6 +19,8 @@ _MIDDLE, _LOWEST = CELLS // 2, CELLS - 1
 _TYPES = {2: "wall", 4: "door", 5: "key", 6: "ball", 7: "box", 8: "goal", 9: "lava"}
 _COLORS = ("red", "green", "blue", "purple", "yellow", "grey")
 _DOORS = ("open", "closed", "locked")
+FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))
+"""By direction, the cell ahead."""
 _FIRST = "In front of you in this room, you can see several objects: "
 _NOTHING = "You cannot see any objects within sight."
 
@@ -75,7 +81,7 @@ class View:
 
     def locate(self, thing: Thing) -> tuple[int, int]:
         """The cell of the grid that a thing stands in."""
-        return self._locate_cell(thing.ahead, thing.right)
+        return self._locate(thing.ahead, thing.right)
 
     def describe(self) -> str:
         """The observation."""
@@ -92,21 +98,14 @@ class View:
                 ahead = _LOWEST - row
                 if kind not in _TYPES or not (ahead or right):
                     continue
-                x, y = self._locate_cell(ahead, right)
+                x, y = self._locate(ahead, right)
                 if x >= 0 and y >= 0:
                     name = _TYPES[kind]
                     yield Thing(name, _COLORS[color], _DOORS[state] if name == "door" else "", ahead, right)
 
-    def _locate_cell(self, ahead: int, right: int) -> tuple[int, int]:
+    def _locate(self, ahead: int, right: int) -> tuple[int, int]:
         forward, sideways = FORWARD[self.facing], FORWARD[(self.facing + 1) % 4]
-        return (
-            self.x + ahead * forward[0] + right * sideways[0],
-            self.y + ahead * forward[1] + right * sideways[1],
-        )
-
-
-FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""By direction, the cell ahead."""
+        return self.x + ahead * forward[0] + right * sideways[0], self.y + ahead * forward[1] + right * sideways[1]
 
 
 def _tell_place(thing: Thing) -> str:
@@ -114,3 +113,169 @@ def _tell_place(thing: Thing) -> str:
         return f"right in front of you {thing.ahead} steps away"
     side = "right" if thing.right > 0 else "left"
     return f"{thing.ahead} steps in front of you and {abs(thing.right)} steps to your {side}"
+
+
+LEFT, RIGHT, AHEAD = 0, 1, 2
+_Cell = tuple[int, int]
+_Place = tuple[int, int, int]
+
+_WINDOWS = ((-1, 6, -3, 3), (-4, 3, -1, 6), (-6, 0, -4, 3), (-3, 3, -6, 0))
+"""By direction, how far ways may lead: smallest and largest x, then y, from where the agent stands."""
+
+
+class Paths:
+    """All ways from where the agent stands."""
+
+    def __init__(self, view: View):
+        self._start: _Place = (view.x, view.y, view.facing)
+        self._blocked = {view.locate(thing) for thing in view.things if thing.kind not in ("door", "goal")}
+        left, right, top, bottom = _WINDOWS[view.facing]
+        self._limits = view.x + left, view.x + right, view.y + top, view.y + bottom
+        self._before: dict[_Place, tuple[_Place, int]] = {}
+        self._facing: dict[_Cell, _Place] = {}
+        self._at: dict[_Cell, _Place] = {}
+        self._search()
+
+    def find_path_before(self, cell: _Cell) -> list[int] | None:
+        """Moves that end in the next cell, facing this one; None when there are none."""
+        return self._trace(self._facing.get(cell))
+
+    def find_path_into(self, cell: _Cell) -> list[int] | None:
+        """Moves that end in the cell itself."""
+        return self._trace(self._at.get(cell))
+
+    def _search(self) -> None:
+        low_x, high_x, low_y, high_y = self._limits
+        blocked, before, facing, at = self._blocked, self._before, self._facing, self._at
+        after_of: dict[_Place, tuple[tuple[_Place, int], ...]] = {}
+        queue, seen = deque([self._start]), set[_Place]()
+        while queue:
+            place = queue.popleft()
+            afters = after_of.get(place)
+            if afters is None:  # taken for the first time
+                x, y, direction = place
+                step_x, step_y = FORWARD[direction]
+                ahead_x, ahead_y = ahead = x + step_x, y + step_y
+                at.setdefault((x, y), place)
+                facing.setdefault(ahead, place)
+                turned = (((x, y, (direction + 3) % 4), LEFT), ((x, y, (direction + 1) % 4), RIGHT))
+                if low_x <= ahead_x <= high_x and low_y <= ahead_y <= high_y and ahead not in blocked:
+                    afters = (((ahead_x, ahead_y, direction), AHEAD), *turned)
+                else:
+                    afters = turned
+                after_of[place] = afters
+                seen.add(place)
+            for after, move in afters:
+                if after not in seen:
+                    before[after] = place, move
+                    queue.append(after)
+
+    def _trace(self, place: _Place | None) -> list[int] | None:
+        if place is None:
+            return None
+        moves = []
+        while place != self._start:
+            place, move = self._before[place]
+            moves.append(move)
+        return moves[::-1]
+
+
+PICKUP, DROP, TOGGLE = 3, 4, 5
+CHECK = "check available actions"
+NO_CHANGE = "No change in state."
+NOT_KNOWN = "The action is not recognized. Please check valid actions."
+COMPLETED = "\n The task is completed."
+BARRIER = "There is a barrier in front of you, you can't move forward."
+_CANNOT = "You cannot"
+_NO_PATH = "as there is no path leading to it."
+_IN_THE_WAY = ("wall", "box", "lava", "ball", "key")
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What can be done now."""
+
+    moves: dict[str, list[int]] = field(default_factory=dict)
+    """Action to moves, in the order in which they are listed."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """Action that cannot be done to what is answered."""
+
+
+def list_actions(view: View) -> Offer:
+    """The actions of a view."""
+    offer = Offer({"turn left": [LEFT], "turn right": [RIGHT]})
+    paths = Paths(view)
+    if view.barrier is not None and view.barrier.ahead <= 1:
+        offer.messages["move forward"] = BARRIER
+    else:
+        offer.moves["move forward"] = [AHEAD]
+    if not view.carrying:
+        _offer_things(offer, view, paths, "pickup", [PICKUP])
+    _offer_drop(offer, view)
+    counts: Counter[str] = Counter()
+    for thing, number in view.listed:
+        if thing.kind == "door":
+            counts[thing.name] += 1
+            _offer_door(offer, view, paths, thing, number, dict(counts))
+    for thing, _ in view.listed:
+        if thing.kind == "goal":
+            path = paths.find_path_into(view.locate(thing))
+            if path is not None:
+                offer.moves["go to goal"] = path
+    _offer_things(offer, view, paths, "go to", [])
+    offer.moves[CHECK] = []
+    return offer
+
+
+def _offer_things(offer: Offer, view: View, paths: Paths, verb: str, last: list[int]) -> None:
+    """The action for every thing that can be reached; only those are counted."""
+    counts: Counter[str] = Counter()
+    for thing, number in view.listed:
+        if verb == "pickup" and thing.kind not in ("key", "ball", "box"):
+            continue
+        path = paths.find_path_before(view.locate(thing))
+        if path is None:
+            action = f"{verb} {thing.name} {number}"
+            offer.messages[action] = f"{_CANNOT} {action}, {_NO_PATH}"
+        else:
+            counts[thing.name] += 1
+            offer.moves[f"{verb} {thing.name} {counts[thing.name]}"] = path + last
+
+
+def _offer_drop(offer: Offer, view: View) -> None:
+    ahead = view.facing_thing
+    if not view.carrying:
+        offer.messages["drop"] = f"{_CANNOT} drop the object, as you are not carrying anything."
+    elif ahead is not None and ahead.kind in _IN_THE_WAY:
+        offer.messages["drop"] = f"{_CANNOT} drop the object, as there is already an object in front of you."
+    else:
+        offer.moves["drop"] = [DROP]
+
+
+def _offer_door(offer: Offer, view: View, paths: Paths, door: Thing, number: int, counts: dict[str, int]) -> None:
+    through, toggle = f"go through {door.name} {number}", f"toggle and go through {door.name} {number}"
+    cell = view.locate(door)
+    if door.state == "open":
+        path = paths.find_path_into(cell)
+        if path is None:
+            offer.messages[through] = f"{_CANNOT} {through}, {_NO_PATH}"
+        else:
+            offer.moves[through] = path
+        return
+    if door.state == "closed":
+        offer.messages[through] = f"{_CANNOT} {through}, as it is closed. You should toggle it first."
+    elif not view.carrying.endswith(" key"):
+        offer.messages[toggle] = f"{_CANNOT} {toggle}, as you are not carrying a key."
+        return
+    elif view.carrying != f"{door.color} key":
+        offer.messages[toggle] = (
+            f"{_CANNOT} {toggle}, as the color of the key you are carrying does not match the color of door."
+        )
+        return
+    path = paths.find_path_before(cell)
+    if path is None:  # the recorded games print the counts in place of the number
+        offer.messages[toggle] = f"{_CANNOT} toggle and go through {door.name} {counts}, {_NO_PATH}"
+        return
+    offer.moves[toggle] = [*path, TOGGLE, AHEAD]
+    if not path:
+        offer.moves["toggle"] = [TOGGLE]

@@ -1,32 +1,86 @@
-"""A PDDL problem as an `Environment`.
+"""A PDDL problem as an `Environment`: what AgentBoard's PDDL games say, and how they count.
 
     env = PddlEnvironment()
     env.reset(TABLE.parse("gripper::50"))
     env.step("Move from rooma to roomb.")
 
-The score is the progress rate, of 100: 100 when the goal is satisfied and never before.
+The score is the progress rate, of 100: 100 when the goal is satisfied and never before. Lists that AgentBoard prints in
+the order of a set are sorted here: the same game says the same in every process.
 """
 
 from collections.abc import Sequence
 
-from rsso_dspy.environments import Transition
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Goal, TextEnvironment, Transition
 from rsso_dspy.environments.pddl import lessons
 from rsso_dspy.environments.pddl.action_help import ACTION_TEMPLATES, COMMON
-from rsso_dspy.environments.pddl.game import Game, load_domain
-from rsso_dspy.environments.pddl.phrases import CHECK
-from rsso_dspy.environments.pddl.tasks import TABLE, load_setup
-from rsso_dspy.errors import SimulatorDied, SplitError
+from rsso_dspy.environments.pddl.strips import Domain, Problem, World
+from rsso_dspy.environments.pddl.tasks import TABLE, load_domain, load_setup
+from rsso_dspy.environments.pddl.wording import (
+    CHECK,
+    LOOK,
+    NOT_AN_ACTION,
+    NOT_POSSIBLE,
+    PHRASES,
+    WON,
+    read_action,
+)  # fmt: skip
+from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 
-class PddlEnvironment:
+class Game:
+    """One episode. `progress`: the largest share of the goal that held after any action; 0 before the first one, even
+    where a part of the goal holds from the start."""
+
+    def __init__(self, domain: Domain, problem: Problem):
+        self.world = World(domain, problem)
+        self.phrases = PHRASES[domain.name]
+        self.goal = self.phrases.say_goal(literal.fact for literal in problem.goal)
+        self.state = self.world.start
+        self.first = self._describe_all()
+        self.progress = 0.0
+        self.won = False
+        self._arities = {each.name: len(each.parameters) for each in domain.actions.values()}
+
+    def list_actions(self) -> list[str]:
+        """What is offered now, sorted: actions whose objects all differ, and the questions that may be asked."""
+        applicable = self.world.list_applicable(self.state)
+        phrases = [self.phrases.say_action(each.name, each.arguments) for each in applicable if each.distinct]
+        return sorted({*phrases, CHECK, *([LOOK] if self.phrases.differences else [])})
+
+    def step(self, text: str) -> tuple[str, bool]:
+        """Take one text as it was written; the observation, and whether it was a valid action."""
+        asked = text.lower()
+        if "check" in asked:
+            return f"Valid actions are: {', '.join(self.list_actions())}", True
+        if LOOK in asked:
+            return self._describe_all(), True
+        arities = {each.name: self._arities[each.name] for each in self.world.list_applicable(self.state)}
+        action = read_action(text, arities, self.world.problem.objects)
+        if action is None:
+            return NOT_AN_ACTION, False
+        after = self.world.apply(self.state, *action)
+        if after == self.state:
+            return NOT_POSSIBLE, False
+        new, self.state = after & ~self.state, after
+        reached = self.world.count_reached(after)
+        self.progress = max(self.progress, reached / len(self.world.goal_bits))
+        self.won = reached == len(self.world.goal_bits)
+        told = self._describe(new) if self.phrases.differences else self._describe_all()
+        return told + WON if self.won else told, True
+
+    def _describe(self, bits: int) -> str:
+        return " ".join(self.phrases.list_sentences(self.world.list_bits(bits)))
+
+    def _describe_all(self) -> str:
+        return " ".join(self.phrases.list_sentences([*self.world.list_bits(self.state), *self.world.fixed]))
+
+
+class PddlEnvironment(TextEnvironment):
     """Plays one problem after the other. ``folder``: where AgentBoard's own are, if the user has them."""
 
     rules_of_thumb = lessons.RULES_OF_THUMB
     verbs = ("check", "look")
-    points_at_reset = 0
-    alive = True
 
     def __init__(self, folder: str | None = None):
         self._folder = folder
@@ -52,34 +106,23 @@ class PddlEnvironment:
     def step(self, action: str) -> Transition:
         """One action as the actor wrote it."""
         game = self._require_game()
-        before = self._count_points()
-        answer = game.step(action)
-        score = self._count_points()
-        return Transition(
-            state=State(answer.observation, "", ""),
-            action=" ".join(action.split()),
-            reward=score - before,
-            score=score,
-            understood=answer.valid,
-            done=game.won,
-        )
+        before = self._count_points(game)
+        observation, valid = game.step(action)
+        score = self._count_points(game)
+        sent = " ".join(action.split())
+        return Transition(State(observation, "", ""), sent, score - before, score, understood=valid, done=game.won)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it: less the full stops, and the question for this very list."""
         return [text.rstrip(". ") for text in self._require_game().list_actions() if text != CHECK]
-
-    def render(self, states: Sequence[State]) -> list[str]:
-        return [state.observation for state in states]
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         return lessons.draw_lessons(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The literals of the goal by predicate, and which hold now. Raises ``SplitError`` for a test variant."""
-        game, variant = self._require_game(), self._variant
-        assert variant is not None
-        if TABLE.split_of(variant.task, variant.index) == "test":
-            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
+        game = self._require_game()
+        TABLE.refuse_test(self._variant)
         bits = zip(game.world.problem.goal, game.world.goal_bits, strict=True)
         return tuple(
             Goal(literal.fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for literal, bit in bits
@@ -88,8 +131,8 @@ class PddlEnvironment:
     def close(self) -> None:
         self._game = None
 
-    def _count_points(self) -> int:
-        return int(SOLVED_SCORE * self._require_game().progress + 1e-9)
+    def _count_points(self, game: Game) -> int:
+        return int(SOLVED_SCORE * game.progress + 1e-9)
 
     def _require_game(self) -> Game:
         if self._game is None:

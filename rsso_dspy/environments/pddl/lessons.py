@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from rsso_dspy.environments import episode_lessons
-from rsso_dspy.environments.episode_lessons import NO_ACTION, Episode, LessonPattern, Words
-from rsso_dspy.environments.pddl.game import NOT_AN_ACTION, NOT_POSSIBLE
-from rsso_dspy.environments.pddl.phrases import GOAL, LOOK
-from rsso_dspy.environments.pddl.wording import split_words
+from rsso_dspy.environments import benchmark
+from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, Words
+from rsso_dspy.environments.pddl.wording import GOAL, LOOK, NOT_AN_ACTION, NOT_POSSIBLE, split_words
 from rsso_dspy.records import Lesson, State, Step
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
@@ -85,7 +83,7 @@ _UNDOES = {
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """What the newest step teaches, one mistake at most, and how much of the goal is left. ``states[i + 1]`` follows
     ``steps[i]``."""
-    return episode_lessons.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
+    return benchmark.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
 class _Episode(Episode):

@@ -14,10 +14,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 
-from rsso_dspy.environments.pddl.game import load_domain
-from rsso_dspy.environments.pddl.grounding import World, find_unreachable, is_unsolvable
-from rsso_dspy.environments.pddl.reader import read_setup
-from rsso_dspy.environments.pddl.strips import Problem
+from rsso_dspy.environments.pddl.strips import Domain, Problem, World, read_domain, read_setup
 from rsso_dspy.environments.splits import TaskRow, TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
 from rsso_dspy.files import read_text
@@ -54,16 +51,23 @@ def _make_rows() -> dict[str, TaskRow]:
 TABLE = TaskTable(_make_rows, samples=("generated", "agentboard"))
 
 
+@cache
+def load_domain(name: str) -> Domain:
+    """One of the domains that are played."""
+    file = f"{name}.pddl"
+    return read_domain(resources.files(__package__).joinpath("domains", file).read_text(encoding="utf-8"), file)
+
+
 def get_gold_length(variant: Variant) -> int:
     """Actions of the shipped plan."""
-    return GOLD_OF_FILES if variant.index >= _FIRST_FILE else len(_get_row(variant)[1])
+    return GOLD_OF_FILES if variant.index >= _FIRST_FILE else len(_list_rows(variant.task)[variant.index][1])
 
 
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """The actions of the shipped plan, as the game offers them. Raises ``GoldUnknown`` for AgentBoard's problems."""
     if variant.index >= _FIRST_FILE:
         raise GoldUnknown(f"no plan of {variant.key} is shipped: it is one of AgentBoard's problems")
-    return _get_row(variant)[1]
+    return _list_rows(variant.task)[variant.index][1]
 
 
 def load_setup(variant: Variant, folder: str | None = None) -> Problem:
@@ -80,7 +84,7 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
-    return _read_made(variant.task, _get_row(variant)[0], variant.key)
+    return _read_made(variant.task, _list_rows(variant.task)[variant.index][0], variant.key)
 
 
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
@@ -140,9 +144,9 @@ def _read_file(domain: str, path: str, text: str) -> Problem:
     rules = load_domain(domain)
     problem = read_setup(text, rules, path)
     world = World(rules, problem)
-    if (literal := find_unreachable(world)) is not None:
+    if (literal := world.find_unreachable()) is not None:
         raise DamagedFile(path, f"line {literal.line}: no action can ever make ({' '.join(literal.fact)}) true")
-    if is_unsolvable(world, most_states=1000):
+    if world.is_unsolvable(most_states=1000):
         raise DamagedFile(
             path, f"line {problem.goal[0].line}: nothing solves it; all that its actions lead to was tried"
         )
@@ -154,12 +158,8 @@ def _read_made(domain: str, text: str, key: str) -> Problem:
     return read_setup(text, load_domain(domain), key)
 
 
-def _get_row(variant: Variant) -> tuple[str, tuple[str, ...]]:
-    """Text and plan of a problem that was made here."""
-    return _list_rows(variant.task)[variant.index]
-
-
 @cache
 def _list_rows(domain: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Text and plan of each problem that was made here."""
     packed = resources.files(__package__).joinpath(f"data/{domain}.json.gz").read_bytes()
     return [(text, tuple(plan)) for text, plan in json.loads(gzip.decompress(packed))]

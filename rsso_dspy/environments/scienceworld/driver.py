@@ -11,8 +11,7 @@ talks to the simulator itself and requests that list only after a misunderstood 
 import re
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.environments import Interface, Transition
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Goal, Interface, Transition
 from rsso_dspy.environments.scienceworld import actions, admissible, lessons, listing, state_text, tasks
 from rsso_dspy.environments.scienceworld.action_help import describe_actions
 from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing

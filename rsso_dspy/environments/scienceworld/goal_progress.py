@@ -9,7 +9,7 @@ held out; see `ScienceWorld.goal_progress`.
 
 import re
 
-from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments import Goal
 
 _ROW = re.compile(r"\d+\t(true|false)\t *(\w+)\t")
 _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": False}

@@ -7,8 +7,8 @@ progress. They read task, actions and observations, but no rewards or scores.
 
 from collections.abc import Iterator, Sequence
 
-from rsso_dspy.environments import episode_lessons
-from rsso_dspy.environments.episode_lessons import LessonPattern
+from rsso_dspy.environments import benchmark
+from rsso_dspy.environments.benchmark import LessonPattern
 from rsso_dspy.environments.scienceworld import actions
 from rsso_dspy.environments.scienceworld import mistake_conditions as mistakes
 from rsso_dspy.environments.scienceworld import progress_conditions as progress
@@ -193,7 +193,7 @@ FACTS: tuple[LessonPattern[progress.Episode], ...] = (
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """Return the lasting lessons of the newest step and the progress of the episode; ``states[i + 1]`` follows
     ``steps[i]``."""
-    return episode_lessons.draw_lessons(progress.Episode(task, states, steps), MISTAKES, _list_rest)
+    return benchmark.draw_lessons(progress.Episode(task, states, steps), MISTAKES, _list_rest)
 
 
 def _list_rest(episode: progress.Episode) -> Iterator[Lesson]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from rsso_dspy.environments import episode_lessons
+from rsso_dspy.environments import benchmark
 from rsso_dspy.environments.scienceworld import actions, task_parser
 
 LessonWords = dict[str, str] | None
@@ -83,7 +83,7 @@ def parse_event(answer: str) -> tuple[str, ...]:
     return (match.lastgroup or "", *(word for word in match.groups() if word is not None))
 
 
-class Episode(episode_lessons.Episode):
+class Episode(benchmark.Episode):
     """An episode so far, with its events."""
 
     @cached_property

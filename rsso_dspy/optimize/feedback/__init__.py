@@ -11,8 +11,8 @@ explains each rule.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.feedback import constitution, verbalizer
 from rsso_dspy.optimize.feedback.actor import find_answer_steps, judge_actor
 from rsso_dspy.optimize.feedback.equivalence import judge_skill_equivalence

@@ -6,8 +6,8 @@ phrase that stands for every goal of that class.
 
 from collections.abc import Iterator, Sequence
 
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.feedback.remarks import Guess
 
 

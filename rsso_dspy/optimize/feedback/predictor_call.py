@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.feedback.wording import WordingComparer
 from rsso_dspy.records import Step, Trajectory, TrialResult
 
