@@ -168,11 +168,11 @@ class CallLines:
         elif "call" in line:
             self._last = max(self._last, line["call"])
             lines = self.by_number.setdefault(line["call"], [])
-            if absent := {*Place._fields, "model", "parameters", "messages"} - (lines or [line])[0].keys():
+            lines.append(dict(line))
+            if absent := {*Place._fields, "model", "parameters", "messages"} - lines[0].keys():
                 raise KeyError(*absent)
             if not isinstance(line.get("answer", []), list) or not isinstance(line.get("error", {}), dict):
                 raise TypeError(f"call {line['call']} has no answer and no error")
-            lines.append(dict(line))
 
     def answer_from_own(self, trial: int) -> None:
         """Answer this and later trials from the calls that there are of them: they were cut off."""
