@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.records import Usage, read_usage
-from rsso_dspy.redact import redact, redact_json
+from rsso_dspy.records import Usage
+from rsso_dspy.redaction import redact, redact_json
 
 EMBEDDER = "embedder"
 """Stands in the place of a role in a call that is a text and its vector, float32 as hexadecimal digits."""
@@ -168,11 +168,11 @@ class CallLines:
         elif "call" in line:
             self._last = max(self._last, line["call"])
             lines = self.by_number.setdefault(line["call"], [])
-            if absent := {*Place._fields, "model", "parameters", "messages"} - (lines[0] if lines else line).keys():
+            lines.append(dict(line))
+            if absent := {*Place._fields, "model", "parameters", "messages"} - lines[0].keys():
                 raise KeyError(*absent)
             if not isinstance(line.get("answer", []), list) or not isinstance(line.get("error", {}), dict):
                 raise TypeError(f"call {line['call']} has no answer and no error")
-            lines.append(dict(line))
 
     def answer_from_own(self, trial: int) -> None:
         """Answer this and later trials from the calls that there are of them: they were cut off."""
@@ -182,10 +182,7 @@ class CallLines:
         head, last = lines[0], lines[-1]
         messages = [self._decode_message(*each) for each in head["messages"]]
         return Call(
-            head["trial"],
-            head["attempt"],
-            head["step"],
-            head["role"],
+            *(head[name] for name in Place._fields),
             {"model": head["model"], "messages": messages, "parameters": head["parameters"]},
             last.get("answer"),
             last.get("error"),
@@ -438,6 +435,25 @@ def add_usage(total: dict[str, Usage], role: str, lines: Iterable[Mapping[str, A
         if line.get("failed"):
             entries.append(Usage(failed=1))
         total[role] = sum(entries, found)
+
+
+def read_usage(reported: Mapping[str, Any]) -> Usage:
+    """Return the usage of one answer as a provider reported it.
+
+    Some count cached tokens beside the input instead of in it; they are added to it then.
+    """
+    said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
+    read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
+    cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
+    return Usage(
+        calls=1,
+        input=sent if cached + kept <= sent else sent + cached + kept,
+        output=said,
+        cached=cached,
+        cache_write=kept,
+        reasoning=written.get("reasoning_tokens") or 0,
+        unmetered=int(not sent and not said),
+    )
 
 
 def make_plain(value: Any) -> Any:

@@ -103,7 +103,7 @@ class Logged:
                 lambda: self._request_once(prompt, messages, kwargs, ledger, attempts)
             )
 
-        return ask_logged(self, prompt, messages, kwargs, send)  # type: ignore[arg-type]
+        return ask_logged(self, prompt, messages, kwargs, send)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         return await dspy.asyncify(self.__call__)(prompt, messages=messages, **kwargs)
@@ -206,11 +206,12 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     if isinstance(lm, Logged):
         return lm
     logged: Any = lm.copy()
-    logged.__class__ = _add_logging(type(lm))
+    kind: Any = type(lm)
+    logged.__class__ = _add_logging(kind)
     logged.history = lm.history
     logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, get_stop())
     logged.num_retries = 0
-    return logged  # type: ignore[no-any-return]
+    return logged
 
 
 def get_stop() -> Callable[[], bool]:
@@ -230,9 +231,7 @@ class Listening:
             raise AttributeError(name)
         return getattr(self.adapter, name)
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return type(self.adapter)  # streaming knows adapters by their class
+    __class__: Any = property(lambda self: type(self.adapter))  # streaming knows adapters by their class
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
         return self.adapter(make_logged(lm), *asked, **named)
