@@ -19,7 +19,7 @@ from rsso_dspy.report.running_totals import RunningTotals, TokenCost, compute_fi
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.units import Unit
 from tests.live import FAST
-from tests.records import record
+from tests.records import record, save
 
 VARIANTS = ("boil::22", "boil::27", "freeze::21")
 PRICED = ('prices."embedded/explorer".input=3', 'prices."embedded/explorer".output=15')
