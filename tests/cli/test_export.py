@@ -55,12 +55,12 @@ def folder(tmp_path_factory) -> Path:
 def test_runs_of_several_seeds_are_one_file(rsso, folder):
     other = Store(Path("other"))
     other.open({"protocol": "sso-adapt/1"}, {"react": "1"})
-    other.save(record("react", "boil", 22, [[10, 20], [30, 25]], seed=1))
+    save(other, record("react", "boil", 22, [[10, 20], [30, 25]], seed=1))
     code, out, _ = rsso("export", folder, "other", "-o", "t.parquet")
     assert (code, out) == (0, "t.parquet: 17 trials\n")
     rows = pandas.read_parquet("t.parquet")
     assert list(rows[(rows.arm == "react") & (rows.variant == "boil::22")].seed) == [0, 0, 1, 1]
-    other.save(record("react", "boil", 22, [[10]]))
+    save(other, record("react", "boil", 22, [[10]]))
     code, _, err = rsso("export", folder, "other", "-o", "t.parquet")
     assert code == 2
     assert f"{folder} and other both hold units/react/boil/22-s0; drop one of them" in err

@@ -53,7 +53,7 @@ def test_a_shell_completes_values(line, completed, monkeypatch, tmp_path):
         "units/sso/boil/1-s0",
         "trainings/a/melt/s0",
     ):
-        file = Path("run", f"{name}.json")
+        file = Path("run", f"{name}.jsonl")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     words = ["rsso-dspy", *line.split()]

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import dump_record
+
 FAST = ("--set", "embedder.model=hash")
 
 
@@ -12,7 +15,7 @@ def test_a_run_by_reflexions_rules_keeps_what_the_actor_was_shown_and_reports_ag
     few = ("--methods", "react", "--tasks", "gripper", "--per-task", "1", "--trials", "1")
     code, _, err = rsso("run", "--benchmark", "pddl", "--protocol", "reflexion/1", *few, *FAST, "--out", "one")
     assert code == 0, err
-    record = json.loads(next(Path("one/units").rglob("*.json")).read_text())
+    record = dump_record(next(Store(Path("one")).units()))
     assert record["protocol"] == "reflexion/1 trials=1 embedder=hash"
     assert record["budget"] == 49
     assert record["trials"][0]["shown"]["action_templates"].count("\n> ") > 4
@@ -43,7 +46,7 @@ def test_three_reflection_prompts_are_three_calls_in_the_record(rsso):
         words = ("run", "--benchmark", "pddl", "--protocol", "omnireflect/1", *one, *often, *asked, *FAST)
         code, _, err = rsso(*words, "--out", prompts)
         assert code == 0, err
-        record = json.loads(next(Path(prompts, "units").rglob("*.json")).read_text())
+        record = dump_record(next(Store(Path(prompts)).units()))
         calls[prompts] = record["trials"][0]["usage"]["advisor"]["calls"]
         assert f"advisor {calls[prompts] + 1}" in err, "the forecast has one summary more"
     assert calls == {"joint": 2, "separate": 6}

@@ -87,10 +87,10 @@ def test_runs_that_differ_in_seed_alone_are_one_report(run, tmp_path):
     other = Store(tmp_path / "other")
     other.open({"config": {"seed": 1}, "config_hash": "x"}, dict.fromkeys(ARMS, "1"))
     for arm, trials in ARMS.items():
-        other.save(record(arm, "boil", 1, trials, seed=1))
+        save(other, record(arm, "boil", 1, trials, seed=1))
     first = Store(tmp_path / "first")
     first.open({"config": {"seed": 0}, "config_hash": "y"}, dict.fromkeys(ARMS, "1"))
-    first.save(record("sso", "boil", 1, [[70]]))
+    save(first, record("sso", "boil", 1, [[70]]))
     data = json.loads(said(first.folder, other.folder, "--json")[1])
     assert {row["arm"]: row["units"] for row in data["arms"]}["sso"] == 2
     assert data["facts"]["seed"] == ["0", "1"]
@@ -104,12 +104,9 @@ def test_runs_that_differ_in_seed_alone_are_one_report(run, tmp_path):
 def test_units_that_some_command_had_to_play_and_that_are_not_there_are_counted(run, tmp_path):
     store = Store(copied(run, tmp_path))
     here = [f"{arm}/{task}::1/s0" for arm in ARMS for task in ("boil", "freeze", "find-plant")]
-    store.note_event("started", {"left": [*here, "rsso/boil (training)/s0", "rsso/melt::3/s0"]})
-    store.note_event("trial", {"unit": here[0]})
+    store.open(*store.read_identity(), planned=[*here, "rsso/boil (training)/s0", "rsso/melt::3/s0"])
     assert "The run is incomplete: 1 planned unit has no record." in said(store.folder)[1]
-    (store.folder / "units" / "sso" / "boil" / "1-s0.json").unlink()
-    with (store.folder / "run.log.jsonl").open("a", encoding="utf-8") as log:
-        log.write('{"event": "started", "left": 3}\n[]\n{"event": "star')
+    (store.folder / "units" / "sso" / "boil" / "1-s0.jsonl").unlink()
     assert "The run is incomplete: 2 planned units have no record." in said(store.folder)[1]
     assert json.loads(said(run, "--json")[1])["missing"] == 0
 
