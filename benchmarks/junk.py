@@ -46,7 +46,7 @@ class SimulatedRollouts(Rollouts):
     """Rollouts whose scores are dice. `gains` says by how much a program is truly better than others."""
 
     def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int):
-        backend = SimpleNamespace(models={}, recordings=None)
+        backend = SimpleNamespace(models={}, replay=None)
         runtime = SimpleNamespace(rules=SimpleNamespace(interface="sso"))
         live: Any = SimpleNamespace(backend=backend, config=SimpleNamespace(prices={}), runtime=runtime)
         calibration = wanted.calibration
