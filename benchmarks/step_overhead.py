@@ -3,7 +3,7 @@
     python benchmarks/step_overhead.py
 
 A run of two units (`rsso`, three trials of 60 steps at most, embedded model) is planned, played and written as
-`rsso-dspy run` does it, records, journals and all, after another that warms up. Functions at the seams of the parts are
+`rsso-dspy run` does it, log and all, after another that warms up. Functions at the seams of the parts are
 timed; what one of them calls of another part counts for that other part. CPU time of the thread, so that a busy machine
 changes little; seconds that passed stand beside it, as waits for the disk are no CPU time. The simulator is the call
 that waits for Java, the model is the rule-based player; neither counts, nor does the embedding model, whose vectors are
@@ -38,6 +38,7 @@ from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.unit_log import UnitLog
 
 TARGET = 5.0
 """Milliseconds of CPU time a step."""
@@ -63,8 +64,8 @@ SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("parsing", ChatAdapter, ("_call_postprocess",)),
     ("request", dspy.LM, ("__call__",)),
     ("model", Explorer, ("complete",)),
-    ("journals", Store, ("note_under_way", "forget_under_way", "recover_under_way", "note_seconds", "note_event")),
-    ("records", Store, ("save", "save_started", "load")),
+    ("log", UnitLog, ("begin", "fail", "end", "note_read", "add_head", "add_trial")),
+    ("records", Store, ("open_log", "load")),
 )
 """Part, where its functions are, and their names."""
 
