@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
 from rsso_dspy.files import read_json
 from rsso_dspy.records import Usage
-from rsso_dspy.redaction import redact, redact_json
+from rsso_dspy.redact import redact, redact_json
 
 EMBEDDER = "embedder"
 """Stands in the place of a role in a call that is a text and its vector, float32 as hexadecimal digits."""
@@ -182,7 +182,10 @@ class CallLines:
         head, last = lines[0], lines[-1]
         messages = [self._decode_message(*each) for each in head["messages"]]
         return Call(
-            *(head[name] for name in Place._fields),
+            head["trial"],
+            head["attempt"],
+            head["step"],
+            head["role"],
             {"model": head["model"], "messages": messages, "parameters": head["parameters"]},
             last.get("answer"),
             last.get("error"),
