@@ -48,6 +48,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of LiteLLM, when it is imported
 @pytest.mark.parametrize("case", OPTIONS)
 def test_what_is_set_on_a_model_reaches_the_server(live, case):
     options, sent = OPTIONS[case]
