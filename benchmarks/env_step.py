@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 
 from benchmarks.script import make_parser
-from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.records import Variant
 
 VARIANTS = (
@@ -43,7 +43,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
 
     variants = [tasks.parse(key) for key in VARIANTS]
-    paths = dict(zip(variants, gold_lengths.compute_gold_paths(variants), strict=True))
+    paths = dict(zip(variants, tasks.compute_gold_paths(variants), strict=True))
     totals = {"raw": 0.0, "driver": 0.0, "stock": 0.0}
     stock = _make_stock_replay()
     print(f"{'milliseconds a step':44}{'steps':>6}{'raw':>8}{'driver':>8}{'stock':>8}")

@@ -11,7 +11,7 @@ import json
 from statistics import fmean
 
 from benchmarks.script import make_parser, print_head, print_row
-from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.records import Variant
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _replay_gold_path(environment: ScienceWorld, variant: Variant) -> dict[str, int]:
-    (path,) = gold_lengths.compute_gold_paths([variant])
+    (path,) = tasks.compute_gold_paths([variant])
     environment.reset(variant)
     accumulator = score = ticks = 0
     for action in path:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.script import make_parser, print_head, print_row
-from rsso_dspy.environments.scienceworld.grammar import name_place
+from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.loops import describe_loops
 from rsso_dspy.memory.improvements import IMPROVEMENTS
 from rsso_dspy.records import UnitRecord

@@ -27,7 +27,7 @@ from benchmarks.script import make_parser
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
-from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.experiment.run import plan_run
 from rsso_dspy.experiment.session import session

@@ -24,7 +24,7 @@ from benchmarks import fresh_manners as fresh
 from benchmarks.manners import ANSWERS, CHOICES, RESTATED, Answer, Choose, Restate, chat
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld import gold_lengths, tasks
+from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
@@ -115,7 +115,7 @@ def main() -> None:
     options.add_argument("--verbose", action="store_true", help="also print the steps that were not understood")
     asked = options.parse_args()
     variants = [tasks.TABLE.train_sample(task, 1)[0] for task in asked.tasks.split(",")]
-    paths = {variant: list(gold_lengths.compute_gold_paths([variant])[0]) for variant in variants}
+    paths = {variant: list(tasks.compute_gold_paths([variant])[0]) for variant in variants}
     chosen = [MANNERS[name] for name in asked.manners.split(",")] if asked.manners else BATCHES[asked.batch]
     interfaces = [asked.interface] if asked.interface else list(INTERFACES)
     print_head("manner", *(f"{name}: {what}" for name in interfaces for what in ("reach 100", "steps lost")))

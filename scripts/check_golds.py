@@ -9,7 +9,7 @@ plans are compared by `scripts/make_pddl.py --check`.
 import argparse
 import random
 
-from rsso_dspy.environments.scienceworld.gold_lengths import compute_gold_paths, shipped_lengths
+from rsso_dspy.environments.scienceworld.tasks import compute_gold_paths, shipped_lengths
 
 
 def find_wrong_lengths(sample: int, seed: int = 0) -> dict[str, tuple[int, int]]:

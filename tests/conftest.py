@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from tests.kept_simulators import KeptJvm, close_kept, keep_simulators
 
@@ -96,4 +96,4 @@ def simulator() -> Iterator[Jvm]:
 def gold_paths() -> dict[str, tuple[str, ...]]:
     """Solutions of four variants, by key."""
     keys = ("find-plant::229", "find-living-thing::228", "use-thermometer::412", "lifespan-longest-lived::98")
-    return dict(zip(keys, gold_lengths.compute_gold_paths(map(tasks.parse, keys)), strict=True))
+    return dict(zip(keys, tasks.compute_gold_paths(map(tasks.parse, keys)), strict=True))

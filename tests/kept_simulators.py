@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import driver, gold_lengths
+from rsso_dspy.environments.scienceworld import environment, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 
 MOST = 2
@@ -41,7 +41,7 @@ class KeptJvm(Jvm):
 
     def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
         answer = super().call(method, *arguments, limit=limit)
-        if method == "step" and driver._ERROR_STATE.match(answer):
+        if method == "step" and environment._ERROR_STATE.match(answer):
             self._sound = False
         if method == "load" and arguments[-1]:
             self._sound = type(self) is GoldJvm
@@ -84,8 +84,8 @@ class GoldJvm(KeptJvm):
 def keep_simulators(play: type[Jvm] = KeptJvm, solve: type[Jvm] = GoldJvm) -> Iterator[None]:
     """Have everything in this process take its simulators from here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "Jvm", play)
-        patch.setattr(gold_lengths, "Jvm", solve)
+        patch.setattr(environment, "Jvm", play)
+        patch.setattr(tasks, "Jvm", solve)
         yield
 
 

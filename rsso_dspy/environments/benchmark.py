@@ -56,25 +56,18 @@ GROUP = "rsso_dspy.benchmarks"
 
 
 class Settings(Protocol):
-    """Settings of an environment: section `environment` of the configuration."""
+    """Settings of an environment: section `environment` of the configuration. ``heap``: memory limit of a simulator
+    process, e.g. ``512m``; ``step_seconds``: time limit of a step in seconds, a longer one ends its trial as stalled;
+    ``data``: the user's folder of data, of a benchmark that takes one."""
 
     @property
     def simplification(self) -> str: ...
-
     @property
-    def heap(self) -> str:
-        """Memory limit of a simulator process, e.g. ``512m``."""
-        ...
-
+    def heap(self) -> str: ...
     @property
-    def step_seconds(self) -> float:
-        """Time limit of a step in seconds; a longer step ends its trial as stalled."""
-        ...
-
+    def step_seconds(self) -> float: ...
     @property
-    def data(self) -> str | None:
-        """The user's folder of data, of a benchmark that takes one."""
-        ...
+    def data(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +148,6 @@ def draw_lessons(
     return [*([mistake] if mistake else []), *tell_progress(episode)]
 
 
-def _return_no_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG001
-    return ()
-
-
 @dataclass(frozen=True, eq=False)
 class Benchmark:
     """A benchmark. The first six fields are required, the others optional.
@@ -195,7 +184,7 @@ class Benchmark:
     """Kind of goal (see `GoalProgress`) to sentences of advice if it was missed."""
     goal_phrases: Mapping[str, str] = field(default_factory=dict)
     """Kind of goal to its description, in words that hold for every variant."""
-    lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = _return_no_lessons
+    lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = lambda *_: ()
     """Lessons of the newest step of an episode, given task, states and steps; see `Environment.lessons`."""
     examples: Callable[[], tuple[str, ...]] = tuple
     """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
@@ -290,9 +279,8 @@ class Benchmark:
         """Raise `UsageError` if this benchmark has no gold paths, and `SplitError` for any variant that is not of the
         train split, whatever split its own field names."""
         if self.own_gold_path is None:
-            raise UsageError(
-                f"{self.name} has no gold paths to teach from: name a backend as the teacher, e.g. --teacher embedded"
-            )
+            why = f"{self.name} has no gold paths to teach from"
+            raise UsageError(f"{why}: name a backend as the teacher, e.g. --teacher embedded")
         splits = {variant.key: self.table.parse(variant.key).split for variant in variants}
         if wrong := [f"{key} ({split})" for key, split in splits.items() if split != "train"]:
             raise SplitError(
@@ -331,15 +319,12 @@ class Benchmark:
 
 def read_package_version(name: str, package: str) -> str:
     """Return the version of the package that a benchmark needs, which the extra called like the benchmark installs.
-
-    Raises `NotInstalled`.
-    """
+    Raises `NotInstalled`."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        raise NotInstalled(
-            f"the benchmark {name} needs the package {package}: pip install 'rsso-dspy[{name}]'"
-        ) from None
+        why = f"the benchmark {name} needs the package {package}: pip install 'rsso-dspy[{name}]'"
+        raise NotInstalled(why) from None
 
 
 ORIGIN = (DEFAULT, "benchmark")
@@ -355,10 +340,8 @@ def named_in(origin: Mapping[str, object]) -> str | None:
 
 @cache
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
-    """Load the benchmark called `name`.
-
-    Raises `UnknownName`, or `UsageError` with the package's name if loading fails.
-    """
+    """Load the benchmark called `name`. Raises `UnknownName`, or `UsageError` with the package's name if loading
+    fails."""
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
@@ -375,9 +358,7 @@ def list_benchmarks() -> tuple[str, ...]:
 
 
 def _find_entry_points() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in metadata.entry_points(group=GROUP)}
 
 
 def _load_entry_point(point: EntryPoint) -> Benchmark:
@@ -385,9 +366,8 @@ def _load_entry_point(point: EntryPoint) -> Benchmark:
     try:
         found = point.load()
     except Exception as error:
-        raise UsageError(
-            f"{where} cannot be loaded: {type(error).__name__}: {error}. Fix that package or uninstall it"
-        ) from error
+        why = f"{where} cannot be loaded: {type(error).__name__}: {error}"
+        raise UsageError(f"{why}. Fix that package or uninstall it") from error
     if not isinstance(found, Benchmark):
         raise UsageError(f"{where} is a {type(found).__name__}, not a Benchmark. Fix that package or uninstall it")
     if found.name != point.name:

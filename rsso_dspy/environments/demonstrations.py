@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rsso_dspy.environments import Interface, choose_interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
@@ -47,7 +48,7 @@ class DemonstratingEnvironment:
         self._wanted = wanted
         self._played = played
         self._data = data
-        self._interface = "sso"
+        self._interface: Interface = "sso"
         self._text = ""
 
     def __getattr__(self, name: str) -> Any:
@@ -63,11 +64,9 @@ class DemonstratingEnvironment:
             return templates
         return f"{self._text}\n\n{templates}" if HEADING in templates else f"{self._text}\n\n{HEADING}\n{templates}"
 
-    def choose_interface(self, name: str) -> None:
-        choose: Any = getattr(self._environment, "choose_interface", None)
+    def choose_interface(self, name: Interface) -> None:
         self._interface = name
-        if choose is not None:
-            choose(name)
+        choose_interface(self._environment, name)
 
     def reset(self, variant: Variant) -> State:
         """Play the demonstrations of the task type if nobody has, then start the variant."""
@@ -85,9 +84,8 @@ class DemonstratingEnvironment:
                 break
             if text := self._play(example, path):
                 shown.append(f"Example {len(shown) + 1}\n{text}")
-        if not shown:
-            return ""
-        return "Below are tasks of this kind that were solved, action by action.\n\n" + "\n\n".join(shown)
+        heading = "Below are tasks of this kind that were solved, action by action."
+        return "\n\n".join([heading, *shown]) if shown else ""
 
     def _find_solutions(self, variant: Variant) -> Iterator[tuple[Variant, tuple[str, ...]]]:
         table = self._benchmark.table
@@ -113,8 +111,7 @@ class DemonstratingEnvironment:
             raise
         except EnvironmentFailure:
             return ""
-        lines = [f"Task: {self._environment.task}"]
-        done: list[str] = []
+        task, done = self._environment.task, list[str]()
         for action in path:
             move = self._environment.step(action)
             states.append(move.state)
@@ -125,11 +122,9 @@ class DemonstratingEnvironment:
             return ""
         if move.score < 100:
             return ""
-        seen = self._environment.render(states)
-        lines.append(seen[0])
-        for action, text in zip(done, seen[1:], strict=True):
-            lines += [f"> {action}", text]
-        return "\n".join(lines)
+        first, *seen = self._environment.render(states)
+        answered = (f"> {action}\n{text}" for action, text in zip(done, seen, strict=True))
+        return "\n".join([f"Task: {task}", first, *answered])
 
 
 class PlayedDemonstrations:

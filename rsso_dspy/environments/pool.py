@@ -169,18 +169,15 @@ class EnvironmentPool(Generic[E]):
                     return environment
                 self._drop_environment(environment)
         with self._starts.take_turn():
-            return self._make_environment()
-
-    def _make_environment(self) -> E:
-        if self._closed:  # while waiting for a turn
-            raise RuntimeError(CLOSED)
-        environment = self._factory()
-        with self._lock:
-            if self._closed:  # while creating the environment
-                environment.close()
+            if self._closed:  # while waiting for a turn
                 raise RuntimeError(CLOSED)
-            self._all.add(environment)
-        return environment
+            environment = self._factory()
+            with self._lock:
+                if self._closed:  # while creating the environment
+                    environment.close()
+                    raise RuntimeError(CLOSED)
+                self._all.add(environment)
+            return environment
 
     def _return_environment(self, environment: E) -> None:
         with self._lock:

@@ -119,9 +119,8 @@ class TaskTable:
         """Parse ``task::index``. Raises ``UsageError`` for any other form."""
         task, separator, index = key.strip().partition("::")
         if not separator or not index.isdecimal() or len(index) > MOST_DIGITS:
-            raise UsageError(
-                f"{shorten_text(key)!r} does not name a variant: expected task::index, e.g. {self.example}."
-            )
+            why = f"{shorten_text(key)!r} does not name a variant"
+            raise UsageError(f"{why}: expected task::index, e.g. {self.example}.")
         return self.variant(task, int(index), split)
 
     def held_out(self, task: str, selection: str | None = None, n: int = SAMPLE_SIZE) -> tuple[Variant, ...]:
@@ -141,15 +140,12 @@ class TaskTable:
         chosen = whole if selection == FIRST else self._get_row(task)[selection]
         most = max(SAMPLE_SIZE, len(chosen))
         if selection != FIRST and n > most:
-            raise SplitError(
-                f"selection {selection!r} has at most {most} variants a task, not {n}; "
-                f"use selection {FIRST!r} for more."
-            )
+            why = f"selection {selection!r} has at most {most} variants a task, not {n}"
+            raise SplitError(f"{why}; use selection {FIRST!r} for more.")
         return tuple(self.variant(task, index, split) for index in chosen[:n] if self._held is None or index in held)
 
     def train_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
-        """Draw up to ``n`` training variants with ``seed``; up to ten variants, smaller samples are part of larger
-        ones."""
+        """Draw up to ``n`` training variants with ``seed``; up to ten, smaller samples are part of larger ones."""
         return self._draw_sample(task, "train", n, seed)
 
     def dev_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
@@ -169,7 +165,6 @@ class TaskTable:
         )
 
     def _get_row(self, task: str) -> TaskRow:
-        try:
-            return self._rows[task]
-        except KeyError:
-            raise UnknownName("task", task, self._rows) from None
+        if task not in self._rows:
+            raise UnknownName("task", task, self._rows)
+        return self._rows[task]

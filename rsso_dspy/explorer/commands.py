@@ -1,7 +1,7 @@
 """Parses commands of the text game that the player knows out of prose, with the benchmark's own grammar."""
 
 from rsso_dspy.environments.grammar import AdviceClause, Command, extract_content_words, normalize_words
-from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
+from rsso_dspy.environments.scienceworld.actions import GRAMMAR
 
 __all__ = [
     "TRAVEL", "AdviceClause", "Command", "command", "extract_content_words", "is_concrete", "is_same_verb", "lines",

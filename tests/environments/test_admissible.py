@@ -4,8 +4,7 @@ import pytest
 
 from rsso_dspy.environments import list_verbs
 from rsso_dspy.environments.scienceworld import tasks
-from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
-from rsso_dspy.environments.scienceworld.admissible import keep_in_sight, keep_templates, list_numbers
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, keep_in_sight, keep_templates, list_numbers
 
 
 def test_what_can_be_done_has_the_forms_of_the_templates_and_no_reset(env):

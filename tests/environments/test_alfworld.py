@@ -18,9 +18,8 @@ from rsso_dspy.environments import GoalProgress
 from rsso_dspy.environments.alfworld import BENCHMARK, tasks
 from rsso_dspy.environments.alfworld.engine import Engine
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.subgoals import parse_goal
 from rsso_dspy.environments.alfworld.tasks import load_made_game
-from rsso_dspy.environments.alfworld.wording import split_first, to_engine, to_published, to_recent
+from rsso_dspy.environments.alfworld.wording import parse_goal, split_first, to_engine, to_published, to_recent
 from rsso_dspy.environments.benchmark import PlainSettings
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError

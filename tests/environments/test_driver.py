@@ -4,7 +4,7 @@ import time
 import pytest
 
 from rsso_dspy.environments.scienceworld import ScienceWorld, actions, tasks
-from rsso_dspy.environments.scienceworld.driver import STALLED
+from rsso_dspy.environments.scienceworld.environment import STALLED
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import SimulatorDied, UsageError
 from tests.environments.frozen import freeze

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import java_process
+from rsso_dspy.environments.scienceworld import jvm
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import JavaMissing, SimulatorDied
 from tests.chaos.process import until
@@ -114,7 +114,7 @@ def test_a_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path:
     broken.write_text("#!/bin/sh\necho no runtime present >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
-    assert java_process.list_java_candidates()[0] == str(broken)
+    assert jvm.list_java_candidates()[0] == str(broken)
     with Jvm() as simulator:
         assert simulator.java != str(broken)
 
@@ -143,7 +143,7 @@ def test_what_java_complains_about_is_in_the_message():
 
 def test_importing_loads_neither_simulator_nor_py4j():
     program = (
-        "import sys, rsso_dspy.environments.pool, rsso_dspy.environments.scienceworld.gold_lengths; "
+        "import sys, rsso_dspy.environments.pool, rsso_dspy.environments.scienceworld.tasks; "
         "sys.exit('py4j' in sys.modules or 'scienceworld' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

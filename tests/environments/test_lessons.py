@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import actions, task_parser
+from rsso_dspy.environments.scienceworld import actions
+from rsso_dspy.environments.scienceworld.episode import is_wrong_focus
 from rsso_dspy.environments.scienceworld.lessons import FACTS, MISTAKES, draw_lessons
 from rsso_dspy.records import State, Step
 from tests.environments.lesson_lines import lines
@@ -183,4 +184,4 @@ def test_nothing_is_drawn_before_the_first_step():
     ],
 )
 def test_a_focus_counts_as_wrong_only_where_the_task_says_so(task, name, wrong):
-    assert task_parser.is_wrong_focus(task, name, frozenset({"steam"})) is wrong
+    assert is_wrong_focus(task, name, frozenset({"steam"})) is wrong

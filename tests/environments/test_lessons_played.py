@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, task_parser, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, episode, tasks
 from rsso_dspy.environments.scienceworld.lessons import draw_lessons
 from rsso_dspy.records import Step
 from tests.environments.lesson_lines import lines
@@ -157,7 +157,7 @@ def test_the_devices_of_a_room_are_the_same_in_every_task(env: ScienceWorld):
     """Why they may be a lasting lesson."""
     found = set()
     for task in tasks.tasks()[::4]:
-        rooms = [f"teleport {room}" for room in sorted(task_parser.ROOMS)]
+        rooms = [f"teleport {room}" for room in sorted(episode.ROOMS)]
         key = tasks.variant(task, tasks.indices(task, "train")[-1]).key
         found.add(tuple(line for _, line in play(env, key, *rooms)[2]))
     assert len(found) == 1

@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from rsso_dspy.environments import Environment, Goal
-from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
-from rsso_dspy.environments.scienceworld.goal_progress import parse_goal_progress
+from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
+from rsso_dspy.environments.scienceworld.environment import parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import Variant
@@ -30,7 +30,7 @@ KEYS = ("find-living-thing::28", "lifespan-longest-lived::40", "use-thermometer:
 
 @pytest.fixture(scope="module")
 def solutions() -> dict[str, tuple[str, ...]]:
-    return dict(zip(KEYS, gold_lengths.compute_gold_paths(map(tasks.parse, KEYS)), strict=True))
+    return dict(zip(KEYS, tasks.compute_gold_paths(map(tasks.parse, KEYS)), strict=True))
 
 
 def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():

@@ -1,6 +1,6 @@
 import pytest
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, actions, state_text, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, actions, environment, tasks
 from rsso_dspy.records import State
 
 
@@ -24,7 +24,7 @@ def test_a_listing_of_the_room_stands_in_the_surroundings_only(states: list[Stat
 
 
 def test_features_are_the_lines_that_are_seen_and_carried(states: list[State]):
-    features = state_text.list_features(states[3])
+    features = environment.list_features(states[3])
     assert "a flower pot 1 (containing a banana tree in the adult stage, soil)" in features
     assert "a sink, which is turned off. in the sink is: nothing" in features
     assert "a door to the hallway (that is open)" in features
@@ -42,13 +42,13 @@ def test_outside_is_read_like_a_room(env: ScienceWorld):
     env.step("teleport to outside")
     state = env.step("look around").state
     assert "see" not in state.observation
-    assert "the ground" in state_text.list_features(state)
+    assert "the ground" in environment.list_features(state)
 
 
 def test_the_first_state_is_shown_whole_and_later_ones_by_what_is_new(states: list[State]):
-    first, mistake, focus, picked, moved, looked = state_text.render_states(states)
+    first, mistake, focus, picked, moved, looked = environment.render_states(states)
     assert first.startswith("This room is called the greenhouse.\nYou also observe:\n\t")
-    assert first.count("\n\t") == len(state_text.list_features(states[0])) - 1  # the room's name is the observation
+    assert first.count("\n\t") == len(environment.list_features(states[0])) - 1  # the room's name is the observation
     assert mistake == actions.NOT_KNOWN
     assert focus.startswith("You focus on the plant.\nYou also observe:")  # pots water themselves, time has passed
     assert "(containing a substance called water)" in focus
@@ -62,9 +62,9 @@ def test_the_first_state_is_shown_whole_and_later_ones_by_what_is_new(states: li
 
 
 def test_a_window_that_begins_later_shows_its_first_state_whole(states: list[State]):
-    assert state_text.render_states(states[1:])[0].startswith(actions.NOT_KNOWN + "\nYou also observe:\n\t")
-    assert state_text.render_states(states[4:])[0].count("\n\t") == len(state_text.list_features(states[4]))
-    assert state_text.render_states([]) == []
+    assert environment.render_states(states[1:])[0].startswith(actions.NOT_KNOWN + "\nYou also observe:\n\t")
+    assert environment.render_states(states[4:])[0].count("\n\t") == len(environment.list_features(states[4]))
+    assert environment.render_states([]) == []
 
 
 def test_long_lines_come_first_and_parts_of_them_are_left_out():
@@ -72,7 +72,7 @@ def test_long_lines_come_first_and_parts_of_them_are_left_out():
         "This room is called the x. In it, you see: \n\ta cup\n\ta cup (containing a cup, milk)\n"
         "You also see:\n\ta door"
     )
-    shown = state_text.render_states([State("Hello.", look, "In your inventory, you see:\n\tmilk\n")])
+    shown = environment.render_states([State("Hello.", look, "In your inventory, you see:\n\tmilk\n")])
     assert shown == [
         "Hello.\nYou also observe:\n\ta cup (containing a cup, milk)\n\tthis room is called the x\n\ta door"
     ]

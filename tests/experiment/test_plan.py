@@ -1,7 +1,7 @@
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld.gold_lengths import get_gold_length
+from rsso_dspy.environments.scienceworld.tasks import get_gold_length
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.experiment.plan import make_plan, plan_held_out
 from rsso_dspy.experiment.protocols import PRESETS, get_protocol, resolve_protocol

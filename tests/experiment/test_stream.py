@@ -7,7 +7,7 @@ import dspy
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld import gold_lengths
+from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
@@ -246,7 +246,7 @@ def test_nothing_that_the_simulator_knows_and_the_agent_does_not_reaches_a_promp
         raise AssertionError("a gold path was computed")
 
     monkeypatch.setattr(Jvm, "call", marked)
-    monkeypatch.setattr(gold_lengths, "compute_gold_paths", refuse)
+    monkeypatch.setattr(tasks, "compute_gold_paths", refuse)
     play(live, tmp_path, [WRITERS[0], "rsso+symbolic"], tasks=TASKS[:2], lm=lm)
     assert len(prompts) > 20
     assert not [name for name in asked if "Goal" in name or "Gold" in name]

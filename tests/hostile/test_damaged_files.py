@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld.gold_lengths import find_known_length
+from rsso_dspy.environments.scienceworld.tasks import find_known_length
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.files import MOST_LEVELS, read_json, read_lines, read_toml
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
@@ -183,7 +183,7 @@ def test_wrong_types_in_the_runs_file_are_named(rsso, run, key):
 def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
     variant = Variant("boil", 22, simplification="noSuch")
-    from rsso_dspy.environments.scienceworld.gold_lengths import _get_cache_file
+    from rsso_dspy.environments.scienceworld.tasks import _get_cache_file
 
     put(_get_cache_file(variant), damage)
     assert find_known_length(variant) is None

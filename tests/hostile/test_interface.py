@@ -8,9 +8,9 @@ import pytest
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import choose_interface, list_verbs
-from rsso_dspy.environments.scienceworld import actions, listing, repairs, tasks
-from rsso_dspy.environments.scienceworld.complete import Parser, did_nothing
-from rsso_dspy.environments.scienceworld.questions import Question
+from rsso_dspy.environments.scienceworld import actions, tasks, whole
+from rsso_dspy.environments.scienceworld.environment import render_listings
+from rsso_dspy.environments.scienceworld.whole import Parser, Question, did_nothing
 from rsso_dspy.experiment.protocols import PRESETS, interface_of, resolve_protocol
 from rsso_dspy.experiment.provenance import hash_prompts, make_run_identity
 from rsso_dspy.memory.skills import Skill
@@ -113,7 +113,7 @@ SEEN = (
     ],
 )
 def test_an_action_is_tried_as_it_was_meant(said, meant):
-    assert meant in list(repairs.wordings(said, SEEN))
+    assert meant in list(whole.wordings(said, SEEN))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_action_is_tried_as_it_was_meant(said, meant):
     ],
 )
 def test_no_wording_means_anything_else(said, never):
-    assert never not in list(repairs.wordings(said, SEEN))
+    assert never not in list(whole.wordings(said, SEEN))
 
 
 class Scripted:
@@ -259,7 +259,7 @@ def _state(said, room, things, carried="an orange"):
 
 def test_a_room_is_listed_whole_when_it_is_entered_and_looked_at():
     cup, box = "a cup (containing an orange)", "a box"
-    told = listing.render_states(
+    told = render_listings(
         [
             _state("You begin.", "kitchen", [box, cup]),
             _state("You open the box.", "kitchen", ["an open box", cup]),
@@ -280,14 +280,12 @@ def test_a_room_is_listed_whole_when_it_is_entered_and_looked_at():
 def test_steps_have_the_numbers_of_the_trial(scaffold):
     states = [_state(f"This is moment {number}.", "hall", ["a cup"]) for number in range(14)]
     steps = [Step("wait", "wait", state, 0, 0, True) for state in states[1:]]
-    shown = render_history(states, steps, listing.render_states, scaffold, interface="complete")
+    shown = render_history(states, steps, render_listings, scaffold, interface="complete")
     assert shown.startswith("Only the last steps are shown, from step 5 on")
     assert "Step 5:\nThis is moment 4." in shown
     assert shown.count("Step ") == 10
     assert "Current subgoal" not in shown
-    assert "Only the last" not in render_history(
-        states[:9], steps[:8], listing.render_states, scaffold, interface="complete"
-    )
+    assert "Only the last" not in render_history(states[:9], steps[:8], render_listings, scaffold, interface="complete")
 
 
 def test_both_scaffolds_are_told_the_same_where_no_skill_is_offered():

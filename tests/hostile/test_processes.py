@@ -19,9 +19,8 @@ import pytest
 
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embed import Embedder
-from rsso_dspy.environments.scienceworld import java_process, jvm
-from rsso_dspy.environments.scienceworld.java_process import list_java_candidates
-from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.environments.scienceworld import jvm
+from rsso_dspy.environments.scienceworld.jvm import Jvm, list_java_candidates
 from rsso_dspy.errors import JavaMissing, SimulatorDied
 from tests.chaos.process import python, until
 from tests.embedding_server import embedding_server
@@ -61,8 +60,8 @@ def started(pids: Path) -> list[int]:
 @pytest.fixture
 def bare_path(monkeypatch, tmp_path, pids):
     """A path with a Java that says nothing, which is not waited for long."""
-    monkeypatch.setattr(java_process, "START_LIMIT", 0.3)
-    monkeypatch.setattr(java_process, "_silent", set())
+    monkeypatch.setattr(jvm, "START_LIMIT", 0.3)
+    monkeypatch.setattr(jvm, "_silent", set())
     silent = put_on_path(SAYS_NOTHING, tmp_path / "bin", pids)
     monkeypatch.setenv("PATH", str(silent.parent))
     return silent
@@ -86,18 +85,18 @@ def test_a_java_that_says_nothing_is_passed_over_and_waited_for_once(bare_path):
 @contextmanager
 def monkeypatched_limit(seconds: float, after: Path) -> Iterator[None]:
     """The limit stays short for the first Java and is long for the next."""
-    short = java_process.START_LIMIT
-    original = java_process._read_greeting
+    short = jvm.START_LIMIT
+    original = jvm._read_greeting
 
     def greeting(process, which, stopped):
-        java_process.START_LIMIT = short if which == str(after) else seconds
+        jvm.START_LIMIT = short if which == str(after) else seconds
         return original(process, which, stopped)
 
-    java_process._read_greeting = greeting
+    jvm._read_greeting = greeting
     try:
         yield
     finally:
-        java_process._read_greeting, java_process.START_LIMIT = original, short
+        jvm._read_greeting, jvm.START_LIMIT = original, short
 
 
 def test_a_call_without_a_limit_of_its_own_that_hangs_is_a_simulator_that_died(monkeypatch):

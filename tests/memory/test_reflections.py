@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld.grammar import name_place
+from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.experiment.protocols import make_reflection_settings, resolve_protocol
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import dspy
 import pytest
 
-from rsso_dspy.environments.scienceworld import gold_lengths
+from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.experiment.session import Session
@@ -83,7 +83,7 @@ def record(live: Session, request: CompileRequest) -> Recorded:
     observed = Keep()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Jvm, "call", marked)
-        patch.setattr(gold_lengths, "compute_gold_paths", refuse)
+        patch.setattr(tasks, "compute_gold_paths", refuse)
         within = replace(live, runtime=replace(live.runtime, lm=lm))
         compiled = compile_agent(Agent(request.method.name), within, request, events=observed)
     return Recorded(request, compiled, observed, prompts, described)

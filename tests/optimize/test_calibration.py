@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import gold_lengths, tasks
+from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
@@ -92,7 +92,7 @@ def test_k_variants_of_every_task_and_three_times_as_many_to_confirm(k: int, sho
     assert not set(calibration.spare) & {*calibration.train, *calibration.val, *calibration.confirm}
     assert {tasks.split_of(v.task, v.index) for v in calibration.variants} == {"train"}
     assert len(calibration.notes) == short
-    shipped = gold_lengths.shipped_lengths()
+    shipped = tasks.shipped_lengths()
     played = {*calibration.variants} - ({*calibration.spare} if k > 1 else set())
     assert k > 2 or not played - shipped.keys()
     spare = Counter(variant.task for variant in calibration.spare)

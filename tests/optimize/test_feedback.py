@@ -11,8 +11,8 @@ import scienceworld
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.environments import Goal
+from rsso_dspy.environments.scienceworld.actions import GRAMMAR
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
-from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, extract_feedback_lines

@@ -7,8 +7,8 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from rsso_dspy.environments.scienceworld.driver import ScienceWorld
-from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
+from rsso_dspy.environments.scienceworld.actions import GRAMMAR
+from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent

@@ -3,7 +3,7 @@
 import pytest
 
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
+from rsso_dspy.environments.scienceworld.actions import GRAMMAR
 from rsso_dspy.optimize.proposing.procedures import derive_procedures
 from rsso_dspy.optimize.proposing.request import describe_shared_lines
 from rsso_dspy.optimize.proposing.shared_lines import find_shared_lines

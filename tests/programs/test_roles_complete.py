@@ -7,9 +7,9 @@ import dspy
 import pytest
 
 from rsso_dspy.adapter import ChatAdapter
-from rsso_dspy.environments.scienceworld import listing
 from rsso_dspy.environments.scienceworld.action_help import USUAL
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.environments.scienceworld.environment import render_listings
 from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.explorer.reflector import parse_transcript
 from rsso_dspy.explorer.verbalizer import parse_excerpts
@@ -100,7 +100,7 @@ OUTCOME = (
 
 
 def test_a_transcript_shows_what_the_actor_saw():
-    assert render_transcript(FAILED, listing.render_states) == TRANSCRIPT
+    assert render_transcript(FAILED, render_listings) == TRANSCRIPT
     for text in (TRANSCRIPT, render_transcript(FAILED)):
         assert is_transcript_of(text, FAILED)
         assert not is_transcript_of(text, replace(FAILED, steps=STEPS[:-1]))
@@ -108,7 +108,7 @@ def test_a_transcript_shows_what_the_actor_saw():
 
 def test_a_room_that_looks_as_it_did_is_not_listed_again():
     again = (*STEPS[:5], step("teleport to hall", STEPS[2].state), step("teleport to studio", STEPS[3].state))
-    told = render_transcript(replace(FAILED, steps=again), listing.render_states)
+    told = render_transcript(replace(FAILED, steps=again), render_listings)
     assert told.endswith(
         "Step 7. > teleport to studio\nYou teleport to the studio.\n(All that is in sight is as it was after step 4.)"
     )
@@ -116,7 +116,7 @@ def test_a_room_that_looks_as_it_did_is_not_listed_again():
 
 def test_what_was_in_sight_longest_ago_is_left_out_first(monkeypatch):
     monkeypatch.setattr(sights, "LONGEST", 300)
-    told = render_recent_steps(FAILED.states, STEPS, listing.render_states)
+    told = render_recent_steps(FAILED.states, STEPS, render_listings)
     assert "You carry: an orange.\n(What was in sight is left out up to step 1.)\nStep 1." in told
     assert "Step 1. > teleport to studio\nYou teleport to the studio.\nStep 2." in told
     assert told.count("This room is called the studio") == 1
@@ -167,7 +167,7 @@ def test_an_outcome_is_told_in_plain_words(told, text):
     assert told == text
 
 
-@pytest.mark.parametrize("shown", [listing.render_states, None])
+@pytest.mark.parametrize("shown", [render_listings, None])
 def test_the_offline_player_reads_transcripts_of_both_kinds(shown):
     acts = parse_transcript(render_transcript(FAILED, shown), OUTCOME)
     assert [act.text for act in acts] == [each.action for each in STEPS]
@@ -186,7 +186,7 @@ def asked_of_writer(play, interface):
 
 
 def test_a_writer_is_told_the_outcome_once_there_is_one():
-    play = PartialEpisode(FAILED.variant, FAILED.task, FAILED.states, STEPS, render=listing.render_states)
+    play = PartialEpisode(FAILED.variant, FAILED.task, FAILED.states, STEPS, render=render_listings)
     within, after = (asked_of_writer(each, "complete") for each in (play, replace(play, ended=FAILED)))
     assert region(within, "outcome") is None
     assert "earned" not in within

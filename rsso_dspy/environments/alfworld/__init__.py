@@ -3,8 +3,7 @@
 benchmark    `BENCHMARK`, all that the rest of the project knows of it
 environment  `AlfWorld`
 engine       the process that plays, and `worker`, what runs in it
-wording      `put` and `move`
-subgoals     how far an episode has come
+wording      `put` and `move`, and how far an episode has come
 tasks        task types, splits, the user's games and tiny ones
 """
 

@@ -9,16 +9,13 @@ recent games say. Either understands both. The score is the share of steps towar
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
-from rsso_dspy.environments import Goal, Interface, Transition
+from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition
 from rsso_dspy.environments.alfworld import lessons, wording
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
-from rsso_dspy.environments.alfworld.subgoals import Progress, parse_goal
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
-from rsso_dspy.errors import SimulatorDied, SplitError
+from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 MOST_STEPS = 50
@@ -27,13 +24,13 @@ MOST_STEPS = 50
 STALLED = "The action took too long, and the attempt ends here."
 
 
-class AlfWorld:
+class AlfWorld(TextEnvironment):
     """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
     ``most_bytes``: of memory, see `Engine`."""
 
     rules_of_thumb = lessons.RULES_OF_THUMB
     name_place = staticmethod(wording.name_place)
-    points_at_reset = 0
+    verbs = ("put", "move")
 
     def __init__(
         self,
@@ -46,28 +43,20 @@ class AlfWorld:
         self._folder = folder
         self._variant: Variant | None = None
         self._interface: Interface = "sso"
-        self._new = True
-        """Whether the game is of the new wording."""
-        self._task = ""
-        self._answer: Answer | None = None
-        self._progress = Progress(None)
-        self._score = self._steps = 0
-
-    @property
-    def task(self) -> str:
+        self._moves = True
+        """Whether the game says `move`."""
+        self.task = ""
         """What the game asks for, in its words."""
-        return self._task
+        self._answer: Answer | None = None
+        self._progress = wording.Progress(None)
+        self._score = self._steps = 0
 
     @property
     def action_templates(self) -> str:
         return PUBLISHED if self._interface == "sso" else RECENT
 
     @property
-    def verbs(self) -> tuple[str, ...]:
-        return ("put", "move")
-
-    @property
-    def alive(self) -> bool:
+    def alive(self) -> bool:  # type: ignore[override]
         return self.engine.alive
 
     def choose_interface(self, name: Interface) -> None:
@@ -77,11 +66,12 @@ class AlfWorld:
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `find_game`, `read_game` and `Engine.load` raise."""
         self._variant = self._answer = None
-        path, game = self._find(variant)
-        self._new = wording.is_of_new_wording(game["grammar"])
+        path = find_game(variant, self._folder) if self._folder is not None else None
+        game = read_game(path) if path else load_made_game(variant.task, variant.index)
+        self._moves = "move {o} to {r}" in game["grammar"]
         answer = self.engine.load(path, None if path else game)
-        first, self._task = wording.split_first(answer.feedback)
-        self._progress = Progress(parse_goal(self._task))
+        first, self.task = wording.split_first(answer.feedback)
+        self._progress = wording.Progress(wording.parse_goal(self.task))
         self._progress.read(first)
         self._score = self._steps = 0
         self._variant, self._answer = variant, answer
@@ -96,7 +86,7 @@ class AlfWorld:
             told = f"Choose an action from these valid actions: {', '.join(self.admissible_actions())}"
             return self._describe(sent, told, before)
         try:
-            self._answer = answer = self.engine.step(wording.to_engine(sent, self._new))
+            self._answer = answer = self.engine.step(wording.to_engine(sent, self._moves))
         except TimeoutError:
             return Transition(State(STALLED, "", ""), sent, 0, before, understood=True, done=False, stalled=True)
         feedback = answer.feedback.strip()
@@ -109,30 +99,18 @@ class AlfWorld:
         """What can be done now, as the game lists it, in the wording of the interface."""
         return [wording.word_action(each, self._interface) for each in self._require_answer().commands]
 
-    def render(self, states: Sequence[State]) -> list[str]:
-        return [state.observation for state in states]
-
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         return lessons.draw_lessons(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The steps towards the goal by kind, and the goal. Raises ``SplitError`` for a test variant."""
         self._require_answer()
-        variant = self._variant
-        assert variant is not None
-        if TABLE.split_of(variant.task, variant.index) == "test":
-            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
+        TABLE.refuse_test(self._variant)
         met = zip(self._progress.kinds, self._progress.is_met, strict=True)
         return (*(Goal(kind, done, False) for kind, done in met), Goal("task", self._score == SOLVED_SCORE, True))
 
     def close(self) -> None:
         self.engine.close()
-
-    def _find(self, variant: Variant) -> tuple[Path | None, dict[str, Any]]:
-        if self._folder is None:
-            return None, load_made_game(variant.task, variant.index)
-        path = find_game(variant, self._folder)
-        return path, read_game(path)
 
     def _describe(self, sent: str, feedback: str, before: int) -> Transition:
         return Transition(

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from rsso_dspy.environments import benchmark
-from rsso_dspy.environments.alfworld.subgoals import TaskGoal, parse_goal
-from rsso_dspy.environments.alfworld.wording import NOTHING
+from rsso_dspy.environments.alfworld.wording import NOTHING, TaskGoal, parse_goal
 from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, Words
 from rsso_dspy.records import Lesson, State, Step
 
@@ -105,42 +104,24 @@ def _is_repeated(episode: _Episode) -> bool:
 
 _MISTAKES: tuple[LessonPattern[_Episode], ...] = (
     NO_ACTION,
-    LessonPattern(
-        lambda e: e.failed and bool(_TAKEN_UP.match(e.action)) and not re.search(r"\d", e.action),
-        "Named a thing or a place without its number.",
-        "Write each name with its number, as observed.",
-    ),
-    LessonPattern(
-        lambda e: e.failed and e.action.startswith("take ") and bool(e.held),
-        "Wanted to take a thing with another in hand.",
-        "Leave what is carried first.",
-    ),
+    LessonPattern(lambda e: e.failed and bool(_TAKEN_UP.match(e.action)) and not re.search(r"\d", e.action),
+        "Named a thing or a place without its number.", "Write each name with its number, as observed."),
+    LessonPattern(lambda e: e.failed and e.action.startswith("take ") and bool(e.held),
+        "Wanted to take a thing with another in hand.", "Leave what is carried first."),
     LessonPattern(_find_empty_hand, "Tried to {verb} a thing that was not in hand.", "Take it first, where it is."),
-    LessonPattern(
-        _find_wrong_station, "Tried to {verb} where that cannot be done.", "Go to the {station} first and name it."
-    ),
-    LessonPattern(
-        lambda e: e.failed and e.action.partition(" ")[0] in {"put", "move"},
+    LessonPattern(_find_wrong_station, "Tried to {verb} where that cannot be done.",
+        "Go to the {station} first and name it."),
+    LessonPattern(lambda e: e.failed and e.action.partition(" ")[0] in {"put", "move"},
         "Wanted to leave the thing somewhere that is closed, far away, or does not take it.",
-        "Go there first, open it if it is closed, or choose another place of that kind.",
-    ),
-    LessonPattern(
-        lambda e: e.failed and e.action.startswith("use "),
-        "Used a thing that is not here.",
-        "Go to where the lamp was seen, and use it there.",
-    ),
-    LessonPattern(
-        lambda e: e.failed and e.action.startswith("go to "),
-        "Went to where one is already, or to a place that is not there.",
-        "Examine it, or go to another place.",
-    ),
+        "Go there first, open it if it is closed, or choose another place of that kind."),
+    LessonPattern(lambda e: e.failed and e.action.startswith("use "), "Used a thing that is not here.",
+        "Go to where the lamp was seen, and use it there."),
+    LessonPattern(lambda e: e.failed and e.action.startswith("go to "),
+        "Went to where one is already, or to a place that is not there.", "Examine it, or go to another place."),
     LessonPattern(_is_repeated, "Did the same twice in a row.", "The answer stays the same: do something else."),
-    LessonPattern(
-        lambda e: e.failed,
-        "Nothing happened.",
-        "Use a template, at a place that one has gone to, with names as observed.",
-    ),
-)
+    LessonPattern(lambda e: e.failed, "Nothing happened.",
+        "Use a template, at a place that one has gone to, with names as observed."),
+)  # fmt: skip
 
 
 def _tell_progress(episode: _Episode) -> Iterator[Lesson]:

@@ -87,11 +87,6 @@ def find_data() -> str | None:
     return os.environ.get(VARIABLE) or None
 
 
-def digest_games(folder: str) -> str:
-    """16 hexadecimal digits over all games of a folder. Raises what `read_games` raises."""
-    return read_games(folder).digest
-
-
 def count_games(folder: str) -> dict[tuple[str, Split], int]:
     """Return the number of games of each type and split that the folder holds. Raises what `read_games` raises."""
     return {key: len(files) for key, files in read_games(folder).files.items()}
@@ -195,9 +190,9 @@ def _read_games(folder: str, absolute: str) -> Games:  # noqa: ARG001 - what a r
             raw, why = _check_file(path, kind, short)
             if why:
                 skipped[short] = why
-                continue
-            whole.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
-            files.setdefault((kind, split), []).append(path)
+            else:
+                whole.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
+                files.setdefault((kind, split), []).append(path)
     games = Games(root, {key: tuple(found) for key, found in files.items()}, skipped, whole.hexdigest()[:16])
     if not games.total:
         raise UsageError(f"no game in it can be played: {games.describe()}" if skipped else _explain_missing(root))
@@ -223,7 +218,7 @@ def _explain_unplayable(raw: bytes) -> str:
     try:
         game = json.loads(raw)
     except (ValueError, RecursionError):
-        return "damaged: no whole game"
+        game = None
     if not isinstance(game, dict) or PARTS - game.keys():
         return "damaged: no whole game"
     if empty := [part for part in sorted(PARTS) if not isinstance(game[part], str) or not game[part].strip()]:

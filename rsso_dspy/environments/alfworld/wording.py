@@ -1,13 +1,23 @@
-"""The two wordings of ALFWorld: games made before 2.1.2 say `put O in/on R`, later ones `move O to R`.
+"""The two wordings of ALFWorld, and how far an episode has come, by what was observed.
+
+Games made before 2.1.2 say `put O in/on R`, later ones `move O to R`.
 
     to_engine("put mug 1 on desk 1", moves=True)                    # "move mug 1 to desk 1"
     to_published("You move the mug 1 to the desk 1.")               # "You put the mug 1 in/on the desk 1."
 
 Everything published about ReAct, Reflexion, AgentBoard and OmniReflect says `put`. Both are understood in every game,
 whichever it is of; what is answered is chosen.
+
+    progress = Progress(parse_goal("Your task is to: clean some mug and put it in shelf."))
+    progress.read("On the desk 1, you see a mug 2.")
+    progress.is_met                                                 # (True, False, False, False)
+
+Steps towards a goal are patterns of the kind that OmniReflect and AgentBoard go by. One is met in any order, and counts
+once it was met.
 """
 
 import re
+from dataclasses import dataclass
 
 from rsso_dspy.records import State
 
@@ -24,11 +34,6 @@ _TOLD_MOVE = re.compile(r"You move the (.+?) to the (.+?)\.")
 _TOLD_PUT = re.compile(r"You put the (.+?) in/on the (.+?)\.")
 _HELP_MOVE = "move (object) to (receptacle):  place"
 _HELP_PUT = "put (object) in/on (receptacle):  place"
-
-
-def is_of_new_wording(grammar: str) -> bool:
-    """Whether a game's grammar says `move`."""
-    return "move {o} to {r}" in grammar
 
 
 def to_engine(action: str, moves: bool) -> str:
@@ -68,3 +73,67 @@ def split_first(feedback: str) -> tuple[str, str]:
     task = next((block for block in blocks if block.startswith("Your task is to:")), "")
     seen = [block for block in blocks if block != task and not block.startswith("-= Welcome")]
     return "\n".join(line for block in seen for line in block.splitlines() if line.strip()), task
+
+
+_VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
+_LOOK = re.compile(r"(?:look at|examine)(?: the| an?)? (\w+) (?:under|with) the (\w+)")
+_TWO = re.compile(r"(?:put|find) two (\w+) (?:and put them )?(?:in|on) (\w+)")
+_TREAT = re.compile(r"(clean|heat|cool) some (\w+) and put it (?:in|on) (\w+)")
+_PUT_TASK = re.compile(r"put (?:an?|some) (?:(clean|hot|cool) )?(\w+) (?:in|on) (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGoal:
+    """What a task asks for."""
+
+    thing: str
+    place: str
+    """Where to, or the lamp."""
+    verb: str = "put"
+    """``put``, ``clean``, ``heat``, ``cool`` or ``look``."""
+    count: int = 1
+
+
+def parse_goal(task: str) -> TaskGoal | None:
+    """The goal that the text of a task names; None for another wording, as of people."""
+    if match := _LOOK.search(task):
+        return TaskGoal(match[1], match[2], "look")
+    if match := _TWO.search(task):
+        return TaskGoal(match[1], match[2], "put", 2)
+    if match := _TREAT.search(task):
+        return TaskGoal(match[2], match[3], match[1])
+    match = _PUT_TASK.search(task)
+    return TaskGoal(match[2], match[3], _VERBS.get(match[1] or "", "put")) if match else None
+
+
+class Progress:
+    """Steps towards a goal. Their kinds are ``see``, ``take``, ``clean``, ``heat``, ``cool``, ``light`` and ``put``."""
+
+    def __init__(self, goal: TaskGoal | None):
+        self._steps = _list_steps(goal) if goal else []
+        self.kinds = tuple(kind for kind, _ in self._steps)
+        self.is_met = [False] * len(self._steps)
+
+    @property
+    def share(self) -> float:
+        """Of the steps, with winning as one more."""
+        return sum(self.is_met) / (len(self.is_met) + 1)
+
+    def read(self, observation: str) -> None:
+        """Take an observation into account; one step of a kind at most."""
+        kinds = set()
+        for number, (kind, pattern) in enumerate(self._steps):
+            if not self.is_met[number] and kind not in kinds and pattern.search(observation):
+                self.is_met[number] = True
+                kinds.add(kind)
+
+
+def _list_steps(goal: TaskGoal) -> list[tuple[str, re.Pattern[str]]]:
+    thing = re.escape(goal.thing)
+    see = ("see", re.compile(rf"you see .*\ba {thing} \d"))
+    take = ("take", re.compile(rf"You pick up the {thing} \d"))
+    if goal.verb == "look":
+        return [see, take, ("light", re.compile(rf"You turn on the {re.escape(goal.place)} \d"))]
+    put = ("put", re.compile(rf"You (?:put|move) the {thing} \d+ (?:in/on|to) the {re.escape(goal.place)} \d"))
+    treated = [(goal.verb, re.compile(rf"You {goal.verb} the {thing} \d"))] if goal.verb != "put" else []
+    return [see, *([take, *treated, put] * goal.count)]

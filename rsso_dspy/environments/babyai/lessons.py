@@ -77,57 +77,28 @@ def _sees_nothing_new(episode: _Episode) -> bool:
 
 _MISTAKES: tuple[LessonPattern[_Episode], ...] = (
     NO_ACTION,
-    LessonPattern(
-        lambda e: e.answer == BARRIER,
-        "Moved forward into a barrier.",
-        "Turn to one side, or go to a thing or a door in sight.",
-    ),
-    LessonPattern(
-        lambda e: "not carrying a key" in e.answer or "does not match the color" in e.answer,
+    LessonPattern(lambda e: e.answer == BARRIER, "Moved forward into a barrier.",
+        "Turn to one side, or go to a thing or a door in sight."),
+    LessonPattern(lambda e: "not carrying a key" in e.answer or "does not match the color" in e.answer,
         "Tried a locked door without the key of its colour.",
-        "Find the key of that colour first, pickup it, and come back with it in hand.",
-    ),
-    LessonPattern(
-        lambda e: "as it is closed" in e.answer,
-        "Tried to go through a closed door.",
-        "Use 'toggle and go through' with that door.",
-    ),
-    LessonPattern(
-        lambda e: "no path leading to it" in e.answer,
-        "Asked for something that no free way leads to.",
-        "Move what stands in the way, or look for it from another side.",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NOT_KNOWN and e.action.startswith("pick up"),
-        "Wrote 'pick up', which is not understood.",
-        "Write 'pickup', name and number.",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NOT_KNOWN and e.action.startswith("pickup") and bool(e.carried),
-        "Wanted to take a thing with another in hand.",
-        "Drop what is carried first.",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NOT_KNOWN,
-        "Wrote an action that is not offered.",
-        "Use a template with the full name and number of something that is in sight now.",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NO_CHANGE,
-        "Went to what was faced already.",
-        "It is right ahead: take it, toggle it, or go on with the mission.",
-    ),
-    LessonPattern(
-        _is_circling,
-        "Turned around and around in one place.",
-        "Four turns show all there is to see from here: go to a door or move on.",
-    ),
-    LessonPattern(
-        _sees_nothing_new,
-        "Went back and forth between the same views.",
-        "Open a door that was not opened yet.",
-    ),
-)
+        "Find the key of that colour first, pickup it, and come back with it in hand."),
+    LessonPattern(lambda e: "as it is closed" in e.answer, "Tried to go through a closed door.",
+        "Use 'toggle and go through' with that door."),
+    LessonPattern(lambda e: "no path leading to it" in e.answer, "Asked for something that no free way leads to.",
+        "Move what stands in the way, or look for it from another side."),
+    LessonPattern(lambda e: e.answer == NOT_KNOWN and e.action.startswith("pick up"),
+        "Wrote 'pick up', which is not understood.", "Write 'pickup', name and number."),
+    LessonPattern(lambda e: e.answer == NOT_KNOWN and e.action.startswith("pickup") and bool(e.carried),
+        "Wanted to take a thing with another in hand.", "Drop what is carried first."),
+    LessonPattern(lambda e: e.answer == NOT_KNOWN, "Wrote an action that is not offered.",
+        "Use a template with the full name and number of something that is in sight now."),
+    LessonPattern(lambda e: e.answer == NO_CHANGE, "Went to what was faced already.",
+        "It is right ahead: take it, toggle it, or go on with the mission."),
+    LessonPattern(_is_circling, "Turned around and around in one place.",
+        "Four turns show all there is to see from here: go to a door or move on."),
+    LessonPattern(_sees_nothing_new, "Went back and forth between the same views.",
+        "Open a door that was not opened yet."),
+)  # fmt: skip
 
 
 def _tell_progress(episode: _Episode) -> Iterator[Lesson]:

@@ -190,47 +190,23 @@ def _is_wrong_order(episode: _Episode) -> bool:
 
 _MISTAKES: tuple[LessonPattern[_Episode], ...] = (
     NO_ACTION,
-    LessonPattern(
-        _is_repeated_in_vain,
-        "Did again what had just taken no effect.",
-        "Bring about what it needs first, or do something else.",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NOT_AN_ACTION and _find_need(e),
-        "Asked for '{verb}' when it could not be taken with anything.",
-        "{need}",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NOT_AN_ACTION,
-        "Wrote something that names no action of this world.",
-        "Begin with the verb of a template, written as there, and name every object it takes.",
-    ),
-    LessonPattern(
-        lambda e: e.answer == NOT_POSSIBLE and _find_need(e),
-        "Took '{verb}' while its conditions were not met.",
-        "{need}",
-    ),
-    LessonPattern(
-        _is_wrong_room,
-        "Dropped a ball in a room where the goal does not want it.",
-        "Carry each ball to the room that the goal names for it, and drop it there only.",
-    ),
-    LessonPattern(
-        _is_wrong_order,
-        "Stacked a block on one that does not stand yet where the goal wants it.",
-        "Build each tower from the bottom up: a tower cannot be moved as a whole.",
-    ),
-    LessonPattern(
-        _find_undoing,
-        "Undid a condition of the goal that held already, by '{verb}'.",
-        "Leave alone what is as the goal wants it, unless something below it or before it is still wrong.",
-    ),
-    LessonPattern(
-        _is_circle,
-        "Came back to a state that had been there before.",
-        "Do not take back what was just done: choose the next condition that does not hold, and work towards it.",
-    ),
-)
+    LessonPattern(_is_repeated_in_vain, "Did again what had just taken no effect.",
+        "Bring about what it needs first, or do something else."),
+    LessonPattern(lambda e: e.answer == NOT_AN_ACTION and _find_need(e),
+        "Asked for '{verb}' when it could not be taken with anything.", "{need}"),
+    LessonPattern(lambda e: e.answer == NOT_AN_ACTION, "Wrote something that names no action of this world.",
+        "Begin with the verb of a template, written as there, and name every object it takes."),
+    LessonPattern(lambda e: e.answer == NOT_POSSIBLE and _find_need(e),
+        "Took '{verb}' while its conditions were not met.", "{need}"),
+    LessonPattern(_is_wrong_room, "Dropped a ball in a room where the goal does not want it.",
+        "Carry each ball to the room that the goal names for it, and drop it there only."),
+    LessonPattern(_is_wrong_order, "Stacked a block on one that does not stand yet where the goal wants it.",
+        "Build each tower from the bottom up: a tower cannot be moved as a whole."),
+    LessonPattern(_find_undoing, "Undid a condition of the goal that held already, by '{verb}'.",
+        "Leave alone what is as the goal wants it, unless something below it or before it is still wrong."),
+    LessonPattern(_is_circle, "Came back to a state that had been there before.",
+        "Do not take back what was just done: choose the next condition that does not hold, and work towards it."),
+)  # fmt: skip
 
 
 def _tell_progress(episode: _Episode) -> Iterator[Lesson]:

@@ -50,51 +50,34 @@ def _fill(sentences: Mapping[str, str], words: Fact) -> str:
 
 _GRIPPER = Phrases(
     facts={
-        "ball": "{} is a ball. ",
-        "gripper": "{} is a gripper. ",
-        "at-robby": "Robby is at {}. ",
-        "at": "{} is at {}. ",
-        "free": "{} is free. ",
-        "carry": "{} is carrying {}. ",
-    },
-    actions={"move": "Move from {} to {}. ", "pick": "Pick up {} at {} with arm {}. "},
-)
-_BLOCKWORLD = Phrases(
-    facts={
-        "on": "{} is on {}.",
-        "clear": "The {} is clear.",
-        "arm-empty": "Your arm is empty.",
-        "holding": "You are holding {}. ",
-        "on-table": "{} is on the table.",
+        "ball": "{} is a ball. ", "gripper": "{} is a gripper. ", "at-robby": "Robby is at {}. ", "at": "{} is at {}. ",
+        "free": "{} is free. ", "carry": "{} is carrying {}. ",
     },
     actions={
-        "pickup": "Pickup {}.",
-        "putdown": "Putdown {}.",
-        "stack": "Stack {} on {}.",
-        "unstack": "Unstack {} from {}.",
+        "move": "Move from {} to {}. ", "pick": "Pick up {} at {} with arm {}. ",
     },
-)
+)  # fmt: skip
+_BLOCKWORLD = Phrases(
+    facts={
+        "on": "{} is on {}.", "clear": "The {} is clear.", "arm-empty": "Your arm is empty.",
+        "holding": "You are holding {}. ", "on-table": "{} is on the table.",
+    },
+    actions={
+        "pickup": "Pickup {}.", "putdown": "Putdown {}.", "stack": "Stack {} on {}.", "unstack": "Unstack {} from {}.",
+    },
+)  # fmt: skip
 _POUR = "from a shot glass {} with {} to a %s shaker {} with hand {} from level {} to level {}"
 _BARMAN = Phrases(
     facts={
-        "ontable": "{} is on the table. ",
-        "holding": "You are holding {}. ",
-        "empty": "{} is empty. ",
-        "contains": "{} contains {}. ",
-        "clean": "{} is clean. ",
-        "used": "Pour {} from a shot glass to a used shaker {}",
-        "dispenses": "{} dispenses {}. ",
-        "shaker-empty-level": "{} is at empty level {}. ",
-        "shaker-level": "{} is at level {}. ",
-        "next": "level {} is next to level {}. ",
-        "unshaked": "{} is unshaked. ",
-        "shaked": "{} is shaked. ",
-        "cocktail-part1": "{} part1 ingredient is {}. ",
-        "cocktail-part2": "{} part2 ingredient is {}. ",
+        "ontable": "{} is on the table. ", "holding": "You are holding {}. ", "empty": "{} is empty. ",
+        "contains": "{} contains {}. ", "clean": "{} is clean. ",
+        "used": "Pour {} from a shot glass to a used shaker {}", "dispenses": "{} dispenses {}. ",
+        "shaker-empty-level": "{} is at empty level {}. ", "shaker-level": "{} is at level {}. ",
+        "next": "level {} is next to level {}. ", "unshaked": "{} is unshaked. ", "shaked": "{} is shaked. ",
+        "cocktail-part1": "{} part1 ingredient is {}. ", "cocktail-part2": "{} part2 ingredient is {}. ",
     },
     actions={
-        "grasp": "{} grasp {}. ",
-        "leave": "{} leave {}. ",
+        "grasp": "{} grasp {}. ", "leave": "{} leave {}. ",
         "fill-shot": "fill-shot glass {} with {} with {} and {} holding {}. ",
         "refill-shot": "refill-shot {} with {} with {} and {} holding {}. ",
         "empty-shot": "use hand {} to empty-shot glass {} with beverage {}. ",
@@ -103,48 +86,32 @@ _BARMAN = Phrases(
         "pour-shot-to-used-shaker": f"pour-shot-to-used-shaker {_POUR % 'used'}",
         "shake": "shake a cocktail {} with ingredient {} and ingredient {} in a shaker {} with hand {} and hand {}",
         "pour-shaker-to-shot": "pour-shaker-to-shot to a shot glass {} the ingredient {} with hand {} from shaker {} "
-        "from level {} to level {}",
+            "from level {} to level {}",
         "empty-shaker": "use hand {} to empty-shaker {} with ingredient {} from level {} to level {}.",
         "clean-shaker": "use hand {} and hand {} to clean-shaker {}",
     },
     differences=True,
-)
+)  # fmt: skip
 _TYREWORLD = Phrases(
     facts={
-        "isopen": "{} is open.",
-        "closed": "{} is closed.",
-        "have": "You have {}.",
-        "in": "{} is in {}.",
-        "loose": "The nut {} on the hub {} is loose.",
-        "tight": "The nut {} on the hub {} is tight.",
-        "unlocked": "{} is unlocked.",
-        "on-ground": "Hub {} is on the ground.",
-        "not-on-ground": "Hub {} is not on the ground.",
-        "inflated": "Wheel {} is inflated.",
-        "not-inflated": "Wheel {} is not inflated.",
-        "fastened": "Hub {} is fastened.",
-        "unfastened": "Hub {} is unfastened.",
-        "free": "{} is free. ",
-        "on": "{} is on {}.",
+        "isopen": "{} is open.", "closed": "{} is closed.", "have": "You have {}.", "in": "{} is in {}.",
+        "loose": "The nut {} on the hub {} is loose.", "tight": "The nut {} on the hub {} is tight.",
+        "unlocked": "{} is unlocked.", "on-ground": "Hub {} is on the ground.",
+        "not-on-ground": "Hub {} is not on the ground.", "inflated": "Wheel {} is inflated.",
+        "not-inflated": "Wheel {} is not inflated.", "fastened": "Hub {} is fastened.",
+        "unfastened": "Hub {} is unfastened.", "free": "{} is free. ", "on": "{} is on {}.",
         "intact": "Wheel {} is intact.",
     },
     actions={
-        "open": "Open {}.",
-        "close": "Close {}.",
-        "fetch": "Fetch {} from {}.",
-        "put-away": "Put-away {} in {}.",
-        "loosen": "Loosen the nut {} on the hub {}.",
-        "tighten": "Tighten the nut {} on the hub {}.",
-        "jack-up": "jack-up the hub {}.",
-        "jack-down": "Jack-down the hub {}.",
-        "undo": "Undo the fastening of the nut {} on the hub {}.",
-        "do-up": "Do-up the nut {} on the hub {}.",
-        "remove-wheel": "Remove-wheel {} from the hub {}.",
-        "put-on-wheel": "put-on-wheel {} on the hub {}.",
+        "open": "Open {}.", "close": "Close {}.", "fetch": "Fetch {} from {}.", "put-away": "Put-away {} in {}.",
+        "loosen": "Loosen the nut {} on the hub {}.", "tighten": "Tighten the nut {} on the hub {}.",
+        "jack-up": "jack-up the hub {}.", "jack-down": "Jack-down the hub {}.",
+        "undo": "Undo the fastening of the nut {} on the hub {}.", "do-up": "Do-up the nut {} on the hub {}.",
+        "remove-wheel": "Remove-wheel {} from the hub {}.", "put-on-wheel": "put-on-wheel {} on the hub {}.",
         "inflate": "Inflate the wheel {}.",
     },
     differences=True,
-)
+)  # fmt: skip
 
 PHRASES = {"gripper": _GRIPPER, "blockworld": _BLOCKWORLD, "barman": _BARMAN, "tyreworld": _TYREWORLD}
 """By domain."""

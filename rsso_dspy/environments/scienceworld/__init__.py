@@ -2,16 +2,15 @@
 
 benchmark      `BENCHMARK`, all that the rest of the project knows about it
 jvm            one simulator process
-driver         `ScienceWorld`, the environment over it
-actions        action templates, repair of an action's wording
-state_text     the display of a state in a history window
-tasks          the 18 tasks, their splits and selections
-grammar        the wording of actions in prose
+environment    `ScienceWorld` over it, and the display of states in a history window
+actions        action templates, repair of an action's wording, the wording of actions in prose
+whole          how actions in any wording are carried out, for the interface `complete`
+lessons        patterns over an episode; `episode` reads it
+tasks          the 18 tasks, their splits, selections and gold lengths
 goal_advice    feedback about kinds of goals
-gold_lengths   lengths of the gold paths, the basis of step budgets
 """
 
 from rsso_dspy.environments.scienceworld.benchmark import BENCHMARK
-from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 
 __all__ = ["BENCHMARK", "ScienceWorld"]

@@ -1,4 +1,4 @@
-"""The 18 tasks of the adaptation protocol, their splits, and the selection of variants.
+"""The 18 tasks of the adaptation protocol, their splits, the selection of variants, and gold lengths.
 
     >>> parse("boil::22")
     Variant(task='boil', index=22, split='test', simplification='easy')
@@ -7,23 +7,126 @@
 
 Splits are contiguous ranges of variant indices, as in ScienceWorld itself; they are stored in a data file, so planning
 a run needs no simulator. The selection ``sso`` is the sample that the SSO reference draws (seed 42, training variants
-first, then test variants). With seed 42, training samples equal those of the SSO reference; gold lengths of these ten
-are shipped.
+first, then test variants). With seed 42, training samples equal those of the SSO reference.
+
+A gold length is the number of actions in the simulator's own solution of a variant, whether or not it succeeded; a
+trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so the package
+ships lengths of the held-out variants and of ten training and ten development variants a task; others are computed on
+demand and kept in the user's cache. `scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two,
+freeze 11 (train) and 19 (dev), at 87 and 82 points.
+
+The paths themselves solve the tasks. They leave this module only through `compute_gold_paths`, for tests, benchmarks
+and the gold teacher of a compile, which is given those of training variants (`Benchmark.find_gold_path`). No agent,
+prompt or record may contain them but for the demonstrations of a program that was taught so.
 """
 
 import json
-from importlib import resources
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
 from typing import Any
 
+from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.splits import TaskTable
+from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
+from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
+from rsso_dspy.records import Variant
+
+MOST_ACTIONS = 100_000
+"""Maximum plausible length of a gold path."""
+
+TIME_LIMIT = 1800.0
+"""Time limit for computing one path, in seconds."""
 
 
-def _read_splits() -> Any:
-    text = resources.files(__package__).joinpath("data/splits.json").read_text(encoding="utf-8")
-    return json.loads(text)["tasks"]
+def _read_data(name: str) -> Any:
+    return json.loads(resources.files(__package__).joinpath(f"data/{name}.json").read_text(encoding="utf-8"))
 
 
-TABLE = TaskTable(_read_splits, samples=("sso",), example="find-plant::228", simplification="easy")
+TABLE = TaskTable(lambda: _read_data("splits")["tasks"], ("sso",), example="find-plant::228", simplification="easy")
 
 tasks, indices, split_of, variant, parse = TABLE.tasks, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample, dev_sample = TABLE.held_out, TABLE.train_sample, TABLE.dev_sample
+
+
+def find_known_length(variant: Variant) -> int | None:
+    """Return the gold length from the shipped table or the user's cache, or None."""
+    by_task = _read_shipped_table().get(_get_version(), {}).get(variant.simplification, {})
+    shipped = by_task.get(variant.task, {}).get(str(variant.index))
+    if shipped is not None:
+        return shipped
+    try:
+        kept = read_json(_get_cache_file(variant))["gold_length"]
+    except (OSError, DamagedFile, KeyError, TypeError):
+        kept = None
+    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # compute again and overwrite
+
+
+def get_gold_length(variant: Variant) -> int:
+    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes).
+
+    Raises ``GoldUnknown`` if the simulator finds no path.
+    """
+    known = find_known_length(variant)
+    if known is not None:
+        return known
+    (path,) = compute_gold_paths([variant])
+    atomic_write_text(_get_cache_file(variant), json.dumps({"variant": variant.key, "gold_length": len(path)}))
+    return len(path)
+
+
+def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
+    """Compute the gold path of each variant in one separate simulator, with the result of fresh ones.
+
+    Gold paths are solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none.
+    """
+    paths = []
+    with Jvm() as simulator:
+        for variant in variants:
+            paths.append(_compute_gold_path(simulator, variant))
+    return paths
+
+
+def shipped_lengths() -> dict[Variant, int]:
+    """Load the shipped table for the installed version of ScienceWorld; empty if there is none."""
+    return {
+        TABLE.variant(task, int(index), simplification=simplification): length
+        for simplification, by_task in _read_shipped_table().get(_get_version(), {}).items()
+        for task, lengths in by_task.items()
+        for index, length in lengths.items()
+    }
+
+
+def _compute_gold_path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:
+    try:
+        simulator.clear_path_cache()
+        error = simulator.call("load", variant.task, variant.index, variant.simplification, True, limit=TIME_LIMIT)
+        path = simulator.call("getGoldActionSequence")
+    except (SimulatorDied, TimeoutError) as failure:
+        raise GoldUnknown(f"no gold path of {variant.key} ({variant.simplification}): {failure}") from failure
+    # The simulator reports a failure as a one-line path that begins with ERROR.
+    error = error or next((line for line in path if line.startswith("ERROR")), "")
+    if error or not path:
+        raise GoldUnknown(
+            f"no gold path of {variant.key} ({variant.simplification}), so no step budget: "
+            f"{error or 'the simulator returned an empty one'}. Skip this variant or choose another simplification."
+        )
+    return tuple(path)
+
+
+def _get_cache_file(variant: Variant) -> Path:
+    """Return the cache file of a variant; one small file each, so that processes do not collide."""
+    folder = get_cache_folder() / "gold_lengths" / _get_version() / (variant.simplification or "none")
+    return folder / f"{variant.task}-{variant.index}.json"
+
+
+@cache
+def _get_version() -> str:
+    return metadata.version("scienceworld")
+
+
+@cache
+def _read_shipped_table() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
+    """Read the shipped table: ScienceWorld version, simplification, task, index, length."""
+    return dict(_read_data("gold_lengths"))

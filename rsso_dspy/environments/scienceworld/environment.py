@@ -6,25 +6,34 @@
 
 The package's own wrapper lists all valid actions at every step, which makes it four times as slow. This driver
 talks to the simulator itself and requests that list only after a misunderstood action.
+
+A history window shows its first state in full, later ones only with what is new, under `sso` as features (lines of
+surroundings and inventory; the SSO reference also splits lines at commas, which never shows, but hides an object that
+is taken out of its container), under `complete` as the simulator lists them, with the inventory last.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from rsso_dspy.environments import Goal, Interface, Transition
-from rsso_dspy.environments.scienceworld import actions, admissible, lessons, listing, state_text, tasks
+from rsso_dspy.environments.scienceworld import actions, lessons, tasks
 from rsso_dspy.environments.scienceworld.action_help import describe_actions
-from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing
-from rsso_dspy.environments.scienceworld.goal_progress import parse_goal_progress
-from rsso_dspy.environments.scienceworld.grammar import name_place
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.environments.scienceworld.questions import Question, is_question
+from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, did_nothing, is_question
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 STALLED = "The action took too long, and the attempt ends here."
 
 _NOTHING_PLAYED = "no variant is being played: reset the environment first."
+LISTING = re.compile(r"(In it, you|Here you) see:")
+"""Headers before the objects of a room or of the outside."""
+CARRIED = " in your inventory"
+_EDGES = " \n\t.,"
+_ROW = re.compile(r"\d+\t(true|false)\t *(\w+)\t")
+_REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": False}
 _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
@@ -38,7 +47,7 @@ class ScienceWorld:
     """
 
     rules_of_thumb = lessons.RULES_OF_THUMB
-    name_place = staticmethod(name_place)
+    name_place = staticmethod(actions.name_place)
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         self._step_limit = step_limit
@@ -47,8 +56,10 @@ class ScienceWorld:
         self._jvm: Jvm | None = None
         self._closed = False
         self._variant: Variant | None = None
-        self._task = ""
-        self._points_at_reset = 0
+        self.task = ""
+        """Task description of the current variant."""
+        self.points_at_reset = 0
+        """Score before the first action, 0 to 100: some variants grant points for their initial state."""
         # What the last action left behind.
         self._score = 0
         self._completed = False
@@ -59,31 +70,17 @@ class ScienceWorld:
         self._asked: Question | None = None
         self._focus = ""
         self._interface: Interface = "sso"
-        self._templates = actions.ACTION_TEMPLATES
+        self.action_templates = actions.ACTION_TEMPLATES
+        """The templates of the interface and, under `complete`, of the current variant."""
 
     @property
     def verbs(self) -> frozenset[str]:
         """First words of actions; the numbers of the options too while a question is open."""
-        return frozenset({*actions.VERBS, *admissible.list_numbers(self._question)})
-
-    @property
-    def action_templates(self) -> str:
-        """The templates of the interface and, under `complete`, of the current variant."""
-        return self._templates
+        return frozenset({*actions.VERBS, *actions.list_numbers(self._question)})
 
     def choose_interface(self, name: Interface) -> None:
         """Select the interface from the next reset on."""
         self._interface = name
-
-    @property
-    def task(self) -> str:
-        """Task description of the current variant."""
-        return self._task
-
-    @property
-    def points_at_reset(self) -> int:
-        """Score before the first action, 0 to 100: some variants grant points for their initial state."""
-        return self._points_at_reset
 
     @property
     def alive(self) -> bool:
@@ -91,53 +88,55 @@ class ScienceWorld:
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
     def start(self) -> "ScienceWorld":
-        """Start the process if necessary and return this environment.
-
-        Raises ``SimulatorDied``, or ``JavaMissing`` if the process cannot be started.
-        """
-        self._start_jvm()
+        """Start the process if necessary and return this environment. Raises ``SimulatorDied``, or ``JavaMissing`` if
+        the process cannot be started."""
+        if self._closed:
+            raise SimulatorDied("this environment was closed. Take a new one.")
+        if self._jvm is None:
+            self._jvm = Jvm(self._heap, self._stopped)
         return self
 
     def reset(self, variant: Variant) -> State:
         """Start the variant and return its first state. Raises what ``start`` raises."""
         self._variant = None
-        jvm = self._start_jvm()
+        jvm = self.start()._require_jvm()
         # No gold path: once requested, the simulator would compute it at every later load. No `reset` of the
         # simulator's own either: it is a second load.
         error = jvm.call("load", variant.task, variant.index, variant.simplification, False)
         if error:
             raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
-        self._question = ""
+        self._question = self._focus = ""
         self._asked = None
-        self._focus = ""
         # A load keeps score and flags of the previous episode; the first action sets them.
         try:
             answer = self._send_action("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
-        self._task, self._points_at_reset = jvm.call("getTaskDescription"), self._score
-        complete = self._interface == "complete"
-        self._templates = describe_actions(jvm.call("getPossibleActions")) if complete else actions.ACTION_TEMPLATES
+        self.task, self.points_at_reset = jvm.call("getTaskDescription"), self._score
+        if self._interface == "complete":
+            self.action_templates = describe_actions(jvm.call("getPossibleActions"))
+        else:
+            self.action_templates = actions.ACTION_TEMPLATES
         self._variant = variant
         return self._build_state(answer)
 
     def step(self, action: str) -> Transition:
         """Carry out one action of the actor. A meaningless action is a step too. Raises ``SimulatorDied``."""
-        before = self._score
-        seen = (self._look, self._inventory, before)
+        before = self._look, self._inventory, self._score
         sent = actions.clean_action(action)
         try:
             done = self._take_complete(sent) if self._interface == "complete" else self._take(sent)
         except TimeoutError:
-            return self._end_stalled(sent)
+            self._jvm = None
+            seen = State(STALLED, self._look.strip(), self._inventory.strip())
+            return Transition(seen, sent, 0, self._score, understood=True, done=False, stalled=True, ticks=self._ticks)
         if done.answer.startswith("You focus on"):
             self._focus = done.answer
-        look, inventory, score = seen
-        same = (self._look, self._inventory, self._score) == (look, inventory, score)
+        same = (self._look, self._inventory, self._score) == before
         return Transition(
             state=self._build_state(done.answer),
             action=done.sent,
-            reward=self._score - before,
+            reward=self._score - before[2],
             score=self._score,
             understood=actions.is_understood(done.answer),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
@@ -153,17 +152,17 @@ class ScienceWorld:
         Raises ``SimulatorDied``.
         """
         if self._question:
-            return admissible.list_numbers(self._question)
+            return actions.list_numbers(self._question)
         try:
-            kept = admissible.keep_templates(self._list_valid_actions(), self.action_templates)
+            kept = actions.keep_templates(self._list_valid_actions(), self.action_templates)
             names = self._require_jvm().call("getPossibleObjects", limit=self._step_limit)
-            return admissible.keep_in_sight(kept, self.action_templates, names, self._look)
+            return actions.keep_in_sight(kept, self.action_templates, names, self._look)
         except TimeoutError:
             raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
 
     def render(self, states: Sequence[State]) -> list[str]:
-        """Return one text per state of a history window that ends now; see `state_text` and `listing`."""
-        return (listing if self._interface == "complete" else state_text).render_states(states, self._focus)
+        """Return one text per state of a history window that ends now."""
+        return (render_listings if self._interface == "complete" else render_states)(states, self._focus)
 
     def follow(self, states: Sequence[State]) -> None:
         """Take over what the states of a trial so far say for `render`, without playing them."""
@@ -172,7 +171,7 @@ class ScienceWorld:
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """Return the lessons of the newest step and the progress of the episode; see `lessons.py`."""
-        return lessons.draw_lessons(self._task, states, steps)
+        return lessons.draw_lessons(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Return the goals of the current variant with their status after the last action; empty after a stalled step.
@@ -214,10 +213,9 @@ class ScienceWorld:
         return Done(sent, answer)
 
     def _take_complete(self, sent: str) -> Done:
-        """Carry out an action in any wording; see `complete.py`."""
-        done = Parser(self._send_action, lambda: (self._look, self._inventory), self._list_valid_actions).take(
-            sent, self._asked
-        )
+        """Carry out an action in any wording; see `Parser`."""
+        parser = Parser(self._send_action, lambda: (self._look, self._inventory), self._list_valid_actions)
+        done = parser.take(sent, self._asked)
         self._asked = done.asks
         return done
 
@@ -237,13 +235,6 @@ class ScienceWorld:
             raise SimulatorDied(f"the simulator failed inside the action {sent!r}: {answer}")
         return answer
 
-    def _start_jvm(self) -> Jvm:
-        if self._closed:
-            raise SimulatorDied("this environment was closed. Take a new one.")
-        if self._jvm is None:
-            self._jvm = Jvm(self._heap, self._stopped)
-        return self._jvm
-
     def _require_jvm(self) -> Jvm:
         if self._jvm is None:
             raise SimulatorDied(_NOTHING_PLAYED)
@@ -254,17 +245,106 @@ class ScienceWorld:
 
     def _build_state(self, answer: str) -> State:
         """Remove the room's listing from the answer, because the surroundings contain it."""
-        return State(state_text.LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
+        return State(LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
 
-    def _end_stalled(self, sent: str) -> Transition:
-        self._jvm = None
-        return Transition(
-            state=State(STALLED, self._look.strip(), self._inventory.strip()),
-            action=sent,
-            reward=0,
-            score=self._score,
-            understood=True,
-            done=False,
-            stalled=True,
-            ticks=self._ticks,
-        )
+
+@lru_cache(maxsize=8192)
+def list_features(state: State) -> tuple[str, ...]:
+    """Return the lines of surroundings and inventory in lower case, without headers; the latter end in ``CARRIED``."""
+    seen = (_normalize_feature(LISTING.sub("", line)) for line in state.look.splitlines())
+    carried = (_normalize_feature(line) for line in state.inventory.splitlines()[1:])
+    listed = [line for line in seen if line and line != "you also see:"]
+    return tuple(dict.fromkeys(listed + [line + CARRIED for line in carried if line]))
+
+
+def render_states(states: Sequence[State], focus: str = "") -> list[str]:
+    """Render each state of a window under `sso`.
+
+    ``focus`` is the simulator's answer to the last focus action. The first state repeats it if that action is no longer
+    in the window, because the chosen object matters until the task ends.
+    """
+    texts = []
+    shown: tuple[str, ...] = ()
+    for number, state in enumerate(states):
+        repeat = number == 0 and focus and all(focus != other.observation for other in states)
+        extra = (_normalize_feature(focus),) if repeat else ()
+        texts.append(_render_state(state.observation, extra + list_features(state), shown))
+        shown = list_features(state)
+    return texts
+
+
+@lru_cache(maxsize=8192)
+def _render_state(observation: str, now: tuple[str, ...], shown: tuple[str, ...]) -> str:
+    """Render the observation, then new features that are not part of a longer one, longest first."""
+    known = {*shown, _normalize_feature(observation)}
+    listed: list[str] = []
+    for feature in sorted((one for one in now if one not in known), key=len, reverse=True):
+        if not any(feature.removesuffix(CARRIED) in other for other in listed):
+            listed.append(feature)
+    if not listed:
+        return observation
+    return "\n\t".join([f"{observation}\nYou also observe:", *listed])
+
+
+def _normalize_feature(line: str) -> str:
+    return line.strip(_EDGES).lower()
+
+
+def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
+    """Render each state of a window under `complete`; ``focus`` as in `render_states`. States after entering a room or
+    looking around show the whole listing too."""
+    texts = []
+    before: State | None = None
+    for state in states:
+        if before is None or _room(before) != _room(state) or state.look.startswith(state.observation):
+            look = "\n".join(line.rstrip() for line in state.look.splitlines())
+            shown = look if state.look.startswith(state.observation) else f"{state.observation}\n{look}"
+        else:
+            shown = _list_news(state, before)
+        if before is None and focus and all(focus != other.observation for other in states):
+            shown = f"Earlier: {focus}\n{shown}"
+        things = [line.strip().rstrip(".") for line in state.inventory.splitlines()[1:] if line.strip()]
+        carried = f"You carry: {'; '.join(things)}." if things else "You carry nothing."
+        texts.append(f"{shown}\n{carried}")
+        before = state
+    return texts
+
+
+def _list_news(state: State, before: State) -> str:
+    """Render the observation and the lines of the surroundings that are new since the previous state."""
+    known = Counter(_list_things(before))
+    new = []
+    for line in _list_things(state):
+        if known[line]:
+            known[line] -= 1
+        else:
+            new.append(line)
+    return "\n\t".join([f"{state.observation}\nYou also observe:", *new]) if new else state.observation
+
+
+def _list_things(state: State) -> list[str]:
+    """Return the things of the surroundings, one per line."""
+    return [line.strip() for line in state.look.splitlines() if line.startswith(("\t", " ")) and line.strip()]
+
+
+def _room(state: State) -> str:
+    return state.look.split("\n", 1)[0].strip()
+
+
+def parse_goal_progress(text: str) -> tuple[Goal, ...]:
+    """Parse the simulator's ``getGoalProgressStr`` into goals, in its order: required ones first.
+
+        "Sequential Subgoals:\\n0\\ttrue\\t   GoalFind\\tfocus on the axe"    # Goal("GoalFind", True, True)
+
+    A row also describes its goal, often by the name of the answer ("focus on result chemical (sodium acetate)"). The
+    description never leaves this function, so no goal, feedback or prompt derived from the result can name an answer.
+    Other lines are skipped.
+    """
+    goals = []
+    required = None
+    for line in text.split("\n"):
+        required = _REQUIRED.get(line.strip(), required)
+        row = _ROW.match(line)
+        if row and required is not None:
+            goals.append(Goal(row[2], row[1] == "true", required))
+    return tuple(goals)

@@ -1,6 +1,8 @@
-"""Conditions of the progress lessons: how far an episode has come, judged by observations.
+"""What an episode of ScienceWorld says of itself: the targets and things of its task, its events, how far it has come.
 
-Each returns its words or None. All are recomputed after every step, so parsed texts are cached."""
+The conditions of progress lessons return their words or None. All are recomputed after every step, so parsed texts are
+cached.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from rsso_dspy.environments import benchmark
-from rsso_dspy.environments.scienceworld import actions, task_parser
+from rsso_dspy.environments.scienceworld import actions
 
 LessonWords = dict[str, str] | None
 EpisodeEvent = tuple[int, tuple[str, ...]]
@@ -71,7 +73,7 @@ def parse_room_view(task: str, look: str) -> RoomView:
 def find_task_things(task: str, text: str) -> tuple[str, ...]:
     """Return the things of a listing that the task names."""
     found = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
-    return tuple(dict.fromkeys(name for name in found if task_parser.is_mentioned(task, name.lower())))
+    return tuple(dict.fromkeys(name for name in found if is_mentioned(task, name.lower())))
 
 
 @lru_cache(maxsize=16384)
@@ -119,18 +121,29 @@ class Episode(benchmark.Episode):
             action = next((text for choice, text in OPTION.findall(asked) if choice == action), action)
         return WHERE.sub("", action)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the parser did not know the newest action."""
+        return self.answer == actions.NOT_KNOWN
+
     def get_room(self, number: int) -> str:
         return parse_room_view(self.task, self.states[number + 1].look).room
 
 
+def join_names(names: Iterable[str], most: int = MOST) -> LessonWords:
+    """Return the newest names, without duplicates."""
+    listed = list(dict.fromkeys(names))[-most:]
+    return {"names": ", ".join(listed)} if listed else None
+
+
 def list_event_names(kind: str) -> Callable[[Episode], LessonWords]:
     """Build the condition that events of a kind happened; the first words of each are its name."""
-    return lambda episode: _join_names(words[0] for _, words in episode.list_events(kind))
+    return lambda episode: join_names(words[0] for _, words in episode.list_events(kind))
 
 
 def list_by_room(list_names: Callable[[RoomView], Sequence[str]]) -> Callable[[Episode], LessonWords]:
     """Build the condition that such things were last seen in some room."""
-    return lambda episode: _join_names(
+    return lambda episode: join_names(
         f"{name} ({room})" for room, view in episode.latest_views.items() for name in list_names(view)
     )
 
@@ -138,16 +151,16 @@ def list_by_room(list_names: Callable[[RoomView], Sequence[str]]) -> Callable[[E
 def list_unfocused_targets(episode: Episode) -> LessonWords:
     """Return the task's targets without a focus; a collective target is dropped after any focus."""
     done = {words[0].lower() for _, words in episode.list_events("focus")}
-    given = task_parser.parse_focus_targets(episode.task).given
+    given = parse_focus_targets(episode.task).given
     left = [target for target in given if not _is_focus_done(target, done)]
-    return _join_names(f"the {target}" if target in task_parser.CLASSES else target for target in left)
+    return join_names(f"the {target}" if target in CLASSES else target for target in left)
 
 
 def list_verdict_targets(episode: Episode) -> LessonWords:
     """Return the alternative targets, until one of them has been focused on."""
     done = {words[0].lower() for _, words in episode.list_events("focus")}
-    verdicts = task_parser.parse_focus_targets(episode.task).verdicts
-    return None if done & set(verdicts) else _join_names(verdicts)
+    verdicts = parse_focus_targets(episode.task).verdicts
+    return None if done & set(verdicts) else join_names(verdicts)
 
 
 def list_seen_things(episode: Episode) -> LessonWords:
@@ -157,11 +170,7 @@ def list_seen_things(episode: Episode) -> LessonWords:
         for name in view.named:
             places[name] = view.room
     carried_now = find_task_things(episode.task, episode.states[-1].inventory)
-    return _join_names(f"{name} ({room})" for name, room in places.items() if room and name not in carried_now)
-
-
-def list_carried_things(episode: Episode) -> LessonWords:
-    return _join_names(find_task_things(episode.task, episode.states[-1].inventory))
+    return join_names(f"{name} ({room})" for name, room in places.items() if room and name not in carried_now)
 
 
 def list_moved_things(episode: Episode) -> LessonWords:
@@ -169,9 +178,9 @@ def list_moved_things(episode: Episode) -> LessonWords:
     places: dict[str, str] = {}
     for _, (what, where) in episode.list_events("to", "into"):
         places.pop(what, None)
-        if where != "inventory" and any(task_parser.is_mentioned(episode.task, one.lower()) for one in (what, where)):
+        if where != "inventory" and any(is_mentioned(episode.task, one.lower()) for one in (what, where)):
             places[what] = where
-    return _join_names(f"{what} to the {where}" for what, where in places.items())
+    return join_names(f"{what} to the {where}" for what, where in places.items())
 
 
 def list_measurements(episode: Episode) -> LessonWords:
@@ -181,15 +190,7 @@ def list_measurements(episode: Episode) -> LessonWords:
         if match := MEASURED.match(episode.get_action(number)):
             values.pop(match.group(1), None)
             values[match.group(1)] = degrees
-    return _join_names(f"{name} {degrees} degrees celsius" for name, degrees in values.items())
-
-
-def list_read_texts(episode: Episode) -> LessonWords:
-    return _join_names(" ".join(words[0].split()) for _, words in episode.list_events("text"))
-
-
-def list_broken_devices(episode: Episode) -> LessonWords:
-    return _join_names(f"{words[0]} ({episode.get_room(number)})" for number, words in episode.list_events("broken"))
+    return join_names(f"{name} {degrees} degrees celsius" for name, degrees in values.items())
 
 
 def list_unsearched_containers(episode: Episode) -> LessonWords:
@@ -197,39 +198,105 @@ def list_unsearched_containers(episode: Episode) -> LessonWords:
     places: dict[str, str] = {}
     looked_into = {words[0]: number for number, words in episode.list_events("inside")}
     for number, (name,) in episode.list_events("opened"):
-        shown = (
-            name == "door"
-            or _is_content_shown(name, episode.states[number + 1].look)
-            or looked_into.get(name, -1) > number
-        )
-        places[name] = "" if shown else episode.get_room(number)
-    return _join_names(f"{name} ({room})" for name, room in places.items() if room)
-
-
-def list_seen_rooms(episode: Episode) -> LessonWords:
-    return _join_names(episode.latest_views, 2 * MOST)
+        look = episode.states[number + 1].look
+        shown = f"In the {name} is:" in look or f"On the {name} is:" in look or f"{name} (containing" in look
+        searched = name == "door" or shown or looked_into.get(name, -1) > number
+        places[name] = "" if searched else episode.get_room(number)
+    return join_names(f"{name} ({room})" for name, room in places.items() if room)
 
 
 def list_unseen_rooms(episode: Episode) -> LessonWords:
     """Return rooms behind doors that were never entered."""
     ways = dict.fromkeys(door for view in episode.latest_views.values() for door in view.doors)
-    return _join_names((room for room in ways if room not in episode.latest_views), 2 * MOST)
-
-
-def _join_names(names: Iterable[str], most: int = MOST) -> LessonWords:
-    """Return the newest names, without duplicates."""
-    listed = list(dict.fromkeys(names))[-most:]
-    return {"names": ", ".join(listed)} if listed else None
+    return join_names((room for room in ways if room not in episode.latest_views), 2 * MOST)
 
 
 def _is_focus_done(target: str, focused_on: set[str]) -> bool:
-    if not task_parser.is_open_ended(target):
-        return any(task_parser.is_name_match(name, target) for name in focused_on) or (
-            target == "substance" and bool(focused_on)
-        )
+    if not is_open_ended(target):
+        return any(is_name_match(name, target) for name in focused_on) or (target == "substance" and bool(focused_on))
     count = re.match(r"\d+", target)
     return len(focused_on) >= (int(count.group()) if count else 1)
 
 
-def _is_content_shown(container: str, look: str) -> bool:
-    return f"In the {container} is:" in look or f"On the {container} is:" in look or f"{container} (containing" in look
+TARGET = re.compile(r"focus on (?:the |an? |a\(n\) )?(.+?)(?=[.,]| with | from |$)", re.I)
+GOAL = re.compile(
+    r"(?:boil|freeze|melt|grow|find|state of matter of|point of|temperature of|life stages of|create(?: the substance)?"
+    r"|trait in) (?:the |an? |a\(n\) )?'?([^'.,]+?)'?(?=[.,]| with | from | which |$)",
+    re.I,
+)
+CLASSES = frozenset({"thing", "substance", "animal"})
+"""Targets that refer to something else."""
+NEVER = frozenset({"air", "agent", "door", "outside", "ground", "inventory", "nothing", "soil"})
+"""Names that fit things in every room, or none."""
+ROOMS = frozenset(
+    {"hallway", "kitchen", "bathroom", "living room", "bedroom", "workshop", "art studio", "greenhouse", "foundry"}
+)
+
+
+class FocusTargets(NamedTuple):
+    """The focus targets of a task."""
+
+    given: tuple[str, ...]
+    """Required targets, in the task's order."""
+    verdicts: tuple[str, ...]
+    """Alternatives, of which the agent must find the right one."""
+
+
+@lru_cache(maxsize=64)
+def parse_focus_targets(task: str) -> FocusTargets:
+    given: dict[str, None] = {}
+    verdicts: dict[str, None] = {}
+    for sentence in re.split(r"(?<=[.!?])\s+", task):
+        for match in TARGET.finditer(sentence):
+            (verdicts if re.match(r"if\b", sentence, re.I) else given)[match.group(1).strip().lower()] = None
+    return FocusTargets(tuple(given), tuple(verdicts))
+
+
+@lru_cache(maxsize=64)
+def parse_goal_things(task: str) -> tuple[str, ...]:
+    """Return the things that the task is about."""
+    found = (match.group(1).strip().lower() for match in GOAL.finditer(task))
+    return tuple(dict.fromkeys(name for name in found if name not in CLASSES and len(name.split()) <= 4))
+
+
+def is_open_ended(target: str) -> bool:
+    """Return whether a target refers to things that it does not name."""
+    return target in CLASSES or "life stage" in target or "living" in target
+
+
+def is_name_match(name: str, target: str) -> bool:
+    """Return whether an object may be a target: the words of one name are among those of the other."""
+    ours, theirs = set(name.split()), set(target.split())
+    return ours <= theirs or theirs <= ours
+
+
+def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
+    """Return whether the task certainly does not ask for a focus on an object of this name.
+
+    A referring target may be anything; `the substance` may be any visible one, because a substance changes its name
+    with its state.
+    """
+    given, verdicts = parse_focus_targets(task)
+    asked = [target for target in (*given, *verdicts) if target != "substance"]
+    if not (given or verdicts) or any(map(is_open_ended, asked)):
+        return False
+    if "substance" in given:
+        asked += parse_goal_things(task)
+        if name in substances:
+            return False
+    return not any(is_name_match(name, target) for target in asked)
+
+
+@lru_cache(maxsize=4096)
+def is_mentioned(task: str, name: str) -> bool:
+    """Return whether the task mentions a thing: it contains the thing's name, or the name contains its subject."""
+    if name in NEVER or name in ROOMS or not name:
+        return False
+    about = [
+        target for target in (*parse_focus_targets(task).given, *parse_goal_things(task)) if not is_open_ended(target)
+    ]
+    return _has_words(name, task.lower()) or any(_has_words(one, name) for one in about)
+
+
+def _has_words(words: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None

@@ -1,0 +1,547 @@
+"""Carries out actions under the interface `complete`: tries several wordings and resolves questions.
+
+    list(wordings("**Next action:** focus on substance called tin.", seen))
+    # ["focus on substance called tin", "focus on tin"]
+
+An action is first tried as written. The parser wants short names and no punctuation; models write names as observed. An
+unknown input costs no time and changes nothing, so other wordings are tried one by one until one is known; the list of
+all valid actions, which is expensive, comes last. No wording may change the meaning: words in parentheses are dropped
+only if they carry no information or agree with what is visible.
+
+A question about an ambiguous action is answered with the number of the chosen option. Any other action cancels it,
+which takes a moment, and is carried out. Options with equal words are distinguished by the content or appearance of the
+things in the listing: the simulator asks in the order in which it lists. If no two differ, the first is chosen without
+asking.
+
+    0:	pour wood cup (in art studio) in bowl (in table, in art studio)
+    1:	pour wood cup (in art studio) in bowl (in table, in art studio)
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+from rsso_dspy.environments.scienceworld import actions
+from rsso_dspy.environments.scienceworld.actions import GRAMMAR, VERBS
+
+MOST = 32
+"""Maximum number of wordings, and as many again of the action without what is said around it."""
+
+MOST_PARENTHESES = 4
+"""Maximum pairs of parentheses considered, to limit the number of wordings."""
+
+_LABEL = re.compile(
+    r"^[*_`\"']*(?:(?:my|the|your)\s+)?(?:next\s+)?(?:action|command|answer|move|step)\s*\d*[*_`\"']*\s*[:=]\s*"
+    r"|^[^\x00-\x7f]+\s*[:：]\s*"  # in another script: the game has English names only
+)
+_MARK = re.compile(r"^(?:[-*•>+]|\(?(?:\d{1,2}|[a-z])[.)])\s+")
+_EDGES = " \t*_`\"'“”‘’.,;:!?。，；！"
+_INSIDE = re.compile(r"\s*\(([^()]*)\)")
+_SUBSTANCE = re.compile(r"\b(?:(?:an?|the|some)\s+)?(?:unknown\s+)?substance\s+(?:called|named)\s+")
+_TITLE = re.compile(
+    r",?\s+(?:titled|called|named|entitled)\s+(.+?)(?=\s+(?:in|to|on|from)\s+(?:the\s+)?(?:inventory|[a-z]+)$|$)"
+)
+_STATE = re.compile(r",\s*(?:which|that|currently|now|in the|with)\b.*?(?=\s+(?:to|into|onto|on|in)\s+(?:the|an?)\s|$)")
+_STAGE = re.compile(r"(\S+) in the [a-z]+ stage(?: with an? [a-z]+ height)?\b")
+_SENTENCES = re.compile(r"(?<=[a-z0-9)\"'*`])[.!;]\s+")
+_DESCRIBES = re.compile(
+    r"(?:containing|contains|in|on|at|from|inside|with|that is|which is|called|titled|named|reading)\b"
+)
+_QUOTED = re.compile(r"[\"'“”‘’`*_]+(?=\s|$)|(?<=\s)[\"'“”‘’`*_]+")
+_SPELLINGS = (
+    (re.compile(r"\b(?:into|inside of|inside)\b"), "in"),
+    (re.compile(r"\b(?:onto|on top of)\b"), "on"),
+    (re.compile(r"\bfrom (?:the )?inventory\b"), "in inventory"),
+    (re.compile(r"^switch\b"), "turn"),
+    (re.compile(r"^enter(?: the)?\b"), "go to"),
+    (re.compile(r"^inspect\b"), "look at"),
+    (re.compile(r"^look around (?:the )?(?:room|area|location)$"), "look around"),
+    (re.compile(r"^place\b"), "put"),
+)
+_WRAPPED = (
+    re.compile(r"\\(?:boxed|text|textbf|mathbf)\{([^{}]*)\}"),
+    re.compile(r"<\|\w+\|>()|</?(?:[a-z]|strong|em|code|kbd|mark|span|div|answer|action|command|br)\s*/?>()"),
+    re.compile(
+        r"^<[a-z_]+>\s*([^<>]+?)\s*</[a-z_]+>$|^<([^<>]+)>$|^\[([^\[\]]+)\]$|^«([^«»]+)»$|^‹([^‹›]+)›$|^「([^「」]+)」$|^\{([^{}]+)\}$|^\(([^()]+)\)$"
+    ),
+)
+_SIGNS = re.compile(r"^[^\w(<\[«‹「{]+|[^\w)>\]»›」}]+$")
+_SPEAKER = re.compile(
+    r"^(?:(?:so|my|the|your)\s+)*(?:(?:final|best|chosen|next|current)\s+)*"
+    r"(?:action|command|answer|move|step|agent|assistant|player|output|response|decision|choice)"
+    r"\s*(?:[:=]|\bis(?: to)?\b)\s*"
+)
+_INTENT = re.compile(
+    r"^(?:(?:so|ok|okay|alright|please|now|first|firstly|next|then|finally|therefore|thus)\b,?\s+"
+    r"|(?:i|we|you|the (?:agent|player))(?:\s+(?:will|shall|should|must|need to|have to|want to|would like to"
+    r"|am going to|are going to|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))?\s+"
+    r"|let(?:['’]s| us| me)\s+)"
+)
+_CLAUSE = re.compile(
+    r"^(?P<lead>(?:since|because|as|given|now that)\b[^,]+,\s+|[^,]+,\s+(?=(?:so|therefore|thus)\b))(?=\S)"
+)
+_CLOSING = re.compile(r",?\s+(?:(?:right )?now|first|next|please)$")
+_PURPOSES = (
+    "see|check|find|learn|verify|observe|determine|make sure|get|reach|look|start|begin|continue|explore|search"
+    "|identify|collect|obtain|examine|avoid|let|allow|gather|complete|access|prepare"
+)
+_REASON = re.compile(
+    r",?\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
+    rf"|to (?:{_PURPOSES})\b).*)$"
+)
+_REMARK = re.compile(
+    r"(?:\s+[-–—]+|:|\s*[—])\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
+    rf"|to (?:{_PURPOSES})\b|i\b|we\b"
+    r"|(?:this|that|it)(?:['’]ll|\s+(?:is|will|would|should|may|might|can|could|must|helps|gets|gives|shows|lets|brings|makes"
+    r"|moves|takes|allows|tells))\b).*)$"
+)
+_COMMENT = re.compile(r"\s+#\s+(?P<tail>[a-z].*)$")
+_TAKES_BACK = re.compile(r"\b(?:then|instead|actually|rather|but|or|ones?)\b|(?:^|\W\s+)(?:no|not|wait)\b|;")
+_JOINED = re.compile(r"^(look|pick|put|focus|go|teleport|turn|walk)[-_]?(at|in|into|up|down|on|off|to|around)\b")
+_COLON = re.compile(r"^([a-z]+(?: (?:at|in|up|down|on|to))?):\s+")
+_PLACEHOLDER = re.compile(r"\b(?:obj|location|container)\s+(?=\w)")
+_CALL = re.compile(r"^([a-z]+(?:[ _][a-z]+)?)\((.+)\)$")
+_ARGUMENT = re.compile(r"(?:^|,)\s*(?:\w+\s*[=:]\s*)?([\"']?)(.+?)\1\s*(?=,|$)")
+_PARTED = re.compile(r"^(pick|put|turn) (.+) (up|down|on|off)$")
+_BETWEEN = {"use": " on ", "pour": " in ", "dunk": " in "}
+"""Verb to the word between its two things, where that is not "to"."""
+_AIMLESS = re.compile(r"(?:wait1?|look around|look|inventory|task)$")
+
+
+def strip(action: str) -> str:
+    """Strip what surrounds an action: a label, a list mark, quotes, bold, a final period."""
+    before = None
+    while before != action:
+        before = action
+        action = _LABEL.sub("", _MARK.sub("", action.strip(_EDGES + "-•>+" if not action[:1].isdigit() else _EDGES)))
+    return action
+
+
+def wordings(action: str, seen: str) -> Iterator[str]:
+    """Yield other wordings of an action, the nearest first, without duplicates, at most `MOST`.
+
+    `seen` is the text of surroundings and inventory, which dropped parts must agree with.
+    """
+    told = {action}
+    shown = " ".join(seen.lower().split())
+    sources = (_all(action, shown), _without_talk(action, shown), _all(_COLON.sub(r"\1 ", action), shown))
+    for most, source in zip((MOST, 2 * MOST, 2 * MOST), sources, strict=True):
+        for wording in source:
+            wording = " ".join(wording.split())
+            if wording and wording not in told:
+                told.add(wording)
+                yield wording
+            if len(told) > most:
+                break
+
+
+def _without_talk(action: str, seen: str) -> Iterator[str]:
+    """Yield wordings of the action without what is said around it: intent, label, wrapper, reason."""
+    sentences = _SENTENCES.split(action)
+    whole = action if len(sentences) == 1 or _first_sentence(action) == action else ""
+    for text in filter(None, (whole, *(sentences if not whole else ()))):
+        found = list(_strip_talk(text, seen))
+        for said in found:
+            yield from _all(said, seen)
+        if found and _acts(found[-1]):
+            return
+
+
+def _strip_talk(text: str, seen: str) -> Iterator[str]:
+    """Yield the text with one thing less around it each time."""
+    before = None
+    while before != text:
+        before = text
+        for peel in (_unwrap, _drop_lead, _drop_tail, _join_verb):
+            less = strip(peel(text, seen))
+            if less and less != text:
+                text = less
+                yield text
+
+
+def _unwrap(text: str, _seen: str) -> str:
+    before = None
+    while before != text:
+        before = text
+        for pattern in _WRAPPED:
+            text = pattern.sub(lambda match: next(filter(None, match.groups()), " "), text.strip("$ ")).strip()
+    return _SIGNS.sub("", text)
+
+
+def _drop_lead(text: str, _seen: str) -> str:
+    """Drop a label, an intent, and a reason that stands first, unless that is an action or takes it back."""
+    clause = _CLAUSE.match(text)
+    if clause and not _TAKES_BACK.search(clause["lead"]) and not _acts(_INTENT.sub("", clause["lead"])):
+        text = text[clause.end() :]
+    return _INTENT.sub("", _SPEAKER.sub("", text))
+
+
+def _drop_tail(text: str, seen: str) -> str:
+    """Drop a reason or a comment, unless it takes the action back, adds another, or may belong to a name."""
+    for pattern in (_REMARK, _REASON, _COMMENT):
+        if (match := pattern.search(text)) and not _TAKES_BACK.search(match["tail"]):
+            named = pattern is _COMMENT and set(re.findall(r"[a-z0-9]+", match["tail"])) & set(
+                re.findall(r"[a-z0-9]+", seen)
+            )
+            return text if named else text[: match.start()]
+    return _CLOSING.sub("", text)
+
+
+def _join_verb(text: str, _seen: str) -> str:
+    """Put the words of a verb and its things side by side with spaces: `look-at`, `look_around()`, `pick cup up`,
+    `use("thermometer", "metal_pot")`, `open OBJ door`."""
+    if call := _CALL.match(text):
+        verb, things = call.group(1), [match.group(2) for match in _ARGUMENT.finditer(call.group(2))]
+        text = f"{verb} {_BETWEEN.get(verb, ' to ').join(things)}"
+    text = re.sub(r"\(\s*\)$", "", _JOINED.sub(r"\1 \2", text)).replace("_", " ")
+    text = _PLACEHOLDER.sub("", text)
+    return re.sub(r"\bmy (?=inventory\b)", "", _PARTED.sub(r"\1 \3 \2", text))
+
+
+def _all(action: str, seen: str) -> Iterator[str]:
+    bare = _QUOTED.sub("", strip(action))
+    yield bare
+    for text in dict.fromkeys((bare, strip(_first_sentence(bare)))):
+        for said in _without_parentheses(text, seen):
+            yield said
+            yield from _shorter(said, seen)
+
+
+def _without_parentheses(text: str, seen: str) -> Iterator[str]:
+    """Yield the text without parentheses: first with all their words, then with fewer and fewer."""
+    found = list(_INSIDE.finditer(text))[:MOST_PARENTHESES]
+    free = [number for number, match in enumerate(found) if _may_go(match, text, seen)]
+    for count in range(len(free) + 1):
+        for gone in combinations(free, count):
+            said, end = "", 0
+            for number, match in enumerate(found):
+                kept = " " if number in gone else f" {match.group(1)} "
+                said, end = said + text[end : match.start()] + kept, match.end()
+            yield " ".join((said + text[end:]).split())
+
+
+def _shorter(said: str, seen: str) -> Iterator[str]:
+    """Yield wordings with short names (no "substance called", state or title), then other spellings and parsed
+    prose."""
+    short = _SUBSTANCE.sub("", said)
+    yield short
+    short = _STAGE.sub(lambda match: match.group(1) if match.group() in seen else match.group(), short)
+    yield short
+    yield strip(_STATE.sub("", short))
+    plain = strip(_STATE.sub("", strip(_without_title(short, seen))))
+    yield plain
+    for pattern, spelling in _SPELLINGS:
+        plain = pattern.sub(spelling, plain)
+    yield plain
+    understood = GRAMMAR.parse_command(plain)
+    if understood is not None and understood.verb != "choose":
+        yield understood.text
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence that is an action, unless a later one takes it back."""
+    first, *more = _SENTENCES.split(text)
+    if any(re.match(r"(?:no|wait(?! *$)|actually|instead|rather|or)\b", sentence) for sentence in more):
+        return text
+    acts = [sentence for sentence in (first, *more) if _acts(sentence)]
+    return acts[0] if acts else first
+
+
+def _acts(sentence: str) -> bool:
+    bare = strip(sentence)
+    return GRAMMAR.parse_command(bare) is not None or _AIMLESS.match(bare) is not None or bare.split(" ")[0] in VERBS
+
+
+def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
+    """Return whether the parentheses can be dropped.
+
+    That is so if the action has no object, if they are a remark, or if their statement about the preceding thing is
+    visible. For a focus action, only visible statements are dropped.
+    """
+    inside, ahead = match.group(1).strip(), text[: match.start()].strip()
+    if _AIMLESS.match(ahead):
+        return True
+    about = ahead.split()[-1] if ahead else ""
+    if f"{about} ({inside})" in seen:
+        return True
+    if not _DESCRIBES.match(inside):
+        return not text.startswith("focus")
+    return set(re.findall(r"[a-z0-9]+", inside)) - {"that", "which", "is", "in", "on", "the", "a"} <= set(
+        re.findall(r"[a-z0-9]+", seen)
+    )
+
+
+def _without_title(text: str, seen: str) -> str:
+    """Drop the title of a thing if that title is visible."""
+    match = _TITLE.search(text)
+    if match is None or strip(match.group(1)) not in seen:
+        return text
+    return text[: match.start()] + text[match.end() :]
+
+
+_OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
+_PLACED = re.compile(r"([a-z0-9][a-z0-9 '%-]*?) \((in [^()]*)\)")
+_NUMBER = re.compile(
+    r"[\W_]*(?:(?:the|my|i|choose|choice|pick|take|select|option|number|answer|action|next|no|is|enter|type|go|with|nr)"
+    r"[\W_]+)*(\d+)(?:[\W_]*|\s*[:.)\-–]\s*\D.*|\s+\(.*\))"
+)
+_RETRACTS = re.compile(r"\d+\W+(?:no|or|wait|actually|rather|instead|not(?!\W+(?:\w+\W+)?\d))\b")
+_CLAUSES = re.compile(r"[,;!?]|\.(?=\s|$)|\b(?:but|because|since|while|whereas|although|though)\b")
+_DENIES = re.compile(
+    r"n['’]t\b|\b(?:not|cannot|never|neither|nor|without|except|than|instead of|avoid|reject|wrong|incorrect)\b"
+)
+_CUED = re.compile(
+    r"\b(?:choos(?:e|ing)|choice|answer|option|pick(?:ing)?|select(?:ing)?)\b"
+    r"(?:[\s:=#*_`\"'(]+(?:is|be|would|will|the|option|number|nr|no))*[\s:=#*_`\"'(.]*(?<![a-z])(\d+)(?![\w%])"
+)
+_BARE = re.compile(r"(?<![\w.-])\d+(?![\w%])(?!\.\d)")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = rf"\b(?:(?P<count>\d+)(?:st|nd|rd|th)|(?P<word>{'|'.join(_ORDINALS)}|last))\b"
+_ORDINAL_ALONE = re.compile(
+    rf"[\W_]*(?:(?:i|choose|pick|take|select|answer|with|go|my|choice|is|the)[\W_]+)*{_ORDINAL}[\W_]*"
+)
+_ORDINAL_OPTION = re.compile(rf"{_ORDINAL}\s+(?:option|one|choice|answer|reading|possibility)\b")
+_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_COUNT_ALONE = re.compile(rf"[\W_]*(?:option[\W_]+|number[\W_]+)?({'|'.join(_COUNTS)})[\W_]*")
+_TAGGED = re.compile(r"(.+?)\s*[(\[](\d+)[)\]]\W*")
+_WORD = re.compile(r"[a-z0-9]+")
+_SMALL = frozenset({"to", "the", "for", "on", "in", "a", "an", "into", "of", "is", "that", "which", "and"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, with the state in which it was asked."""
+
+    answer: str
+    look: str
+    inventory: str
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """Option number to text, in lower case."""
+        return {number: text.lower() for number, text in _OPTION.findall(self.answer)}
+
+    @cached_property
+    def marks(self) -> dict[str, str]:
+        """Option number to its distinguishing mark among options with equal words, where there is one."""
+        found: dict[str, str] = {}
+        for text in dict.fromkeys(self.options.values()):
+            alike = [number for number, other in self.options.items() if other == text]
+            if len(alike) > 1:
+                found.update(zip(alike, self._differences(text, len(alike)), strict=False))
+        return found
+
+    @property
+    def idle(self) -> bool:
+        """Whether no visible difference exists between the options."""
+        return len(set(self.options.values())) == 1 and not self.marks
+
+    def tell(self) -> str:
+        """Render the question with the marks of its options and how to answer it."""
+        lines = [
+            f"{line.rstrip()}: the {mark}"
+            if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1]))
+            else line
+            for line in self.answer.rstrip().splitlines()
+        ]
+        return "\n".join(lines)
+
+    def choose(self, action: str) -> str | None:
+        """Return the option number that an answer means; None if it is another action or matches no option."""
+        said = " ".join(action.lower().split())
+        if match := _COUNT_ALONE.fullmatch(said):
+            said = str(_COUNTS.index(match.group(1)))
+        if (match := _TAGGED.fullmatch(said)) and match.group(2) in self._list_described(match.group(1)):
+            return match.group(2)
+        if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options and not _RETRACTS.search(said):
+            return match.group(1)
+        described = self._list_described(said)
+        if described:
+            return described[0] if len(described) == 1 or self._same(described) else None
+        if GRAMMAR.parse_command(strip(said)) is not None:
+            return None
+        number = self._read_number(said)
+        return number if number in self.options else None
+
+    def find_described(self, action: str) -> str | None:
+        """Return the number of the only option whose words an action has; its numbers are parts of names."""
+        described = self._list_described(" ".join(action.lower().split()))
+        return described[0] if described and (len(described) == 1 or self._same(described)) else None
+
+    def _list_described(self, said: str) -> list[str]:
+        """List the options that fit the words best: all words, all but the places, or at least those said."""
+        wanted = _words(strip(said))
+        for fits in (
+            lambda number: _words(self.options[number]) == wanted,
+            lambda number: _words(_PLACED.sub(r"\1", self.options[number])) == wanted,
+            lambda number: wanted <= _words(f"{self.options[number]} {self.marks.get(number, '')}"),
+        ):
+            chosen = [number for number in self.options if wanted and fits(number)]
+            if chosen:
+                return chosen
+        return []
+
+    def _read_number(self, said: str) -> str | None:
+        """Read the only number that a sentence chooses: after "choose", "option" and the like, or as an ordinal, which
+        is a position; otherwise the only number in it. None where it denies that one or leaves it open."""
+        ordinals = [match] if (match := _ORDINAL_ALONE.fullmatch(said)) else []
+        meant: set[str] = set()
+        for clause in _CLAUSES.split(said):
+            if _DENIES.search(clause):
+                continue
+            ordinals += _ORDINAL_OPTION.finditer(clause)
+            if cued := _CUED.search(clause):
+                meant.update(_BARE.findall(clause[cued.start(1) :]))  # of "option 0 or 1" both
+        meant.update(map(self._number_at, ordinals))
+        if not meant and not _DENIES.search(said):
+            meant = set(_BARE.findall(said))
+        return meant.pop() if len(meant) == 1 else None
+
+    def _number_at(self, ordinal: re.Match[str]) -> str:
+        """Return the number of the option at a position such as "2nd" or "last"; empty if there is none."""
+        count, word = ordinal["count"], ordinal["word"]
+        place = int(count) if count else len(self.options) if word == "last" else _ORDINALS.index(word) + 1
+        return dict(enumerate(self.options, start=1)).get(place, "")
+
+    def _same(self, numbers: Sequence[str]) -> bool:
+        return len({(self.options[number], self.marks.get(number, "")) for number in numbers}) == 1
+
+    def _differences(self, text: str, count: int) -> list[str]:
+        """Return the listed things of that name at the option's place, if their number matches and they differ."""
+        for name, place in _PLACED.findall(text):
+            listed = self._listed_in(place)
+            for start in range(len(name.split())):
+                shown = _mentions(" ".join(name.split()[start:]), listed)
+                if len(shown) == count and len(set(shown)) > 1:
+                    return shown
+        return []
+
+    def _listed_in(self, place: str) -> str:
+        """Return the part of the listing about a place such as ``in inventory, in agent, in kitchen``."""
+        inner, *outer = [each.removeprefix("in ").strip() for each in place.split(", in ")]
+        lines = [line.strip().lower() for line in self.look.splitlines() if line.startswith(("\t", " "))]
+        if inner == "inventory":
+            return self.inventory.lower()
+        if not outer:  # in the room itself: the subject of each line with its parentheses, without its content
+            return "\n".join(re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0] for line in lines)
+        holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
+        held = (match for line in lines if (match := holder.search(line)))
+        return "\n".join(match.group(1) or match.group(2) for match in held)
+
+
+def _mentions(thing: str, listed: str) -> list[str]:
+    """Return how a listing shows each thing of that name: with the parentheses after it, or to the end of the line."""
+    name = rf"(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({re.escape(thing)})(?=[\s,.(]|$)([^\n]*)"
+    return [(match.group(1) + _details(match.group(2))).strip(" .,") for match in _each(name, listed)]
+
+
+def _each(name: str, listed: str) -> Iterator[re.Match[str]]:
+    """Find matches of a pattern that consumes the rest of the line, each search starting after the previous name."""
+    place = 0
+    pattern = re.compile(name, re.M)
+    while match := pattern.search(listed, place):
+        yield match
+        place = match.end(1)
+
+
+def _details(rest: str) -> str:
+    """Return the text after a name: balanced parentheses, or a clause up to the next sentence."""
+    rest = rest.strip()
+    if not rest.startswith("("):
+        return "" if not rest.startswith(",") else rest.split(".")[0]
+    depth = 0
+    for place, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return f" {rest[: place + 1]}"
+    return f" {rest}"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower())) - _SMALL
+
+
+_NOTHING = re.compile(
+    r"It'?s not clear|I'?m not sure how|Nothing happens|You (?:are|must|need)\b|There(?:'s| is| are) (?:no|nothing)\b"
+    r"|.{0,80}\b(?:can'?t|cannot|isn'?t|doesn'?t|must be|appears to be (?:no|in))\b"
+    r"|.{0,80}\b(?:is|are) (?:already|not|no longer)\b",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of an action: the text sent and the answer."""
+
+    sent: str
+    answer: str
+    asks: Question | None = None
+    """The question in the answer, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """The simulator's interface for  ``act`` sends a text and returns the answer; ``sights`` returns the
+    current surroundings and inventory; ``valid`` lists all valid"""
+
+    act: Callable[[str], str]
+    sights: Callable[[], tuple[str, str]]
+    valid: Callable[[], Sequence[str]]
+
+    def take(self, said: str, asked: Question | None) -> Done:
+        """Carry out an actor's answer, given the open question."""
+        if asked is not None:
+            number = asked.choose(said)
+            if number is not None:
+                return self._answered(number, self.act(number))
+            back = self.act(actions.CANCEL)
+            if _says_no_action(said):
+                return Done(actions.CANCEL, back)
+        return self._try(said)
+
+    def _try(self, said: str) -> Done:
+        if actions.is_task_reset(said):
+            return Done(said, actions.NOT_KNOWN)
+        answer = self.act(said)
+        if answer != actions.NOT_KNOWN:
+            return self._answered(said, answer)
+        look, inventory = self.sights()
+        tried = {said}
+        for wording in wordings(said, f"{look} {inventory}"):
+            if actions.is_task_reset(wording):
+                continue
+            tried.add(wording)
+            answer = self.act(wording)
+            if answer != actions.NOT_KNOWN:
+                return self._answered(wording, answer, said)
+        valid = self.valid()
+        equal = next(
+            (found for wording in (said, *tried) if (found := actions.find_equal_action(wording, valid))), None
+        )
+        return Done(said, answer) if equal is None else self._answered(equal, self.act(equal), said)
+
+    def _answered(self, sent: str, answer: str, said: str = "") -> Done:
+        """Return the result of an answer; a question with a known answer is answered at once."""
+        if not is_question(answer):
+            return Done(sent, answer)
+        question = Question(answer, *self.sights())
+        number = "0" if question.idle else (question.find_described(said) if said and not said.isdigit() else None)
+        if number is None:
+            return Done(sent, question.tell(), question)
+        return replace(self._answered("", self.act(number)), sent=sent)
+
+
+def _says_no_action(said: str) -> bool:
+    """Return whether an answer is empty, cancels the question, or is a number without an option."""
+    return re.fullmatch(r"[\W_]*(?:cancel|none|blank|neither|nothing)?[\W_]*|\D{0,12}\d+\W*", said) is not None
+
+
+def is_question(answer: str) -> bool:
+    return answer.startswith(actions.AMBIGUOUS)
+
+
+def did_nothing(answer: str) -> bool:
+    """Return whether an answer says that an understood action had no effect."""
+    return "\n" not in answer.strip() and _NOTHING.match(answer) is not None
