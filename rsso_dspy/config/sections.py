@@ -141,9 +141,9 @@ class ConstitutionConfig(Section):
 
 
 def _digest_units(name: str) -> str:
-    """The first 12 hexadecimal digits over the finished units of a run. Raises `ConfigError` if there is none."""
+    """The first 12 hexadecimal digits over the logs of a run's units. Raises `ConfigError` if there is none."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
-    units = sorted(run.glob("units/*/*/*.json"))
+    units = sorted(run.glob("units/*/*/*.jsonl"))
     if not units:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
     for unit in units:

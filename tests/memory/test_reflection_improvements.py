@@ -216,7 +216,7 @@ def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_var
     assert unit.stream is None
     again = ("run", *play[1:], *fast, *read, "--per-task", "1", "--out", "two", "--dry-run")
     assert rsso(*again)[0] == 0, "a run is bound to what the index holds"
-    next(Path("one").glob("units/*/*/*.json")).unlink()
+    next(Path("one").glob("units/*/*/*.jsonl")).unlink()
     code, _, err = rsso(*again)
     assert (code, "memory.reflections.index: there " in err) == (1, True) or code == 2, err
     code, _, err = rsso(*play, *fast, *read[:3], "memory.reflections.index=three", "--out", "four")
