@@ -35,7 +35,7 @@ SkillArm = Annotated[str | None, typer.Option(help="Arm (default: the first with
 
 @app.command()
 def build(
-    file: Annotated[Path, typer.Argument(metavar="TRAJECTORIES.json", help="File of trajectories; see below.")],
+    file: Annotated[Path, typer.Argument(metavar="TRAJECTORIES", help="File of trajectories; see below.")],
     case: Annotated[int | None, typer.Option(min=1, help="Which case of a file with `cases`.")] = None,
     preset: Annotated[str, typer.Option(help="sso-adapt/1 (the paper) or release (the published code).")] = (
         "sso-adapt/1"
@@ -73,7 +73,7 @@ def build(
     No model is used: skills are described by the words of their examples.
 
     The file is a list of trajectories, {"trajectories": [...]}, {"cases": [{"trajectories": [...]}]}, or a
-    unit of a run (RUN/units/ARM/TASK/VARIANT-sSEED.json). A trajectory is a list of states
+    unit of a run (RUN/units/ARM/TASK/VARIANT-sSEED.jsonl). A trajectory is a list of states
     {"description", "action", "reward"}: the whole state as one text, the action that led to it, and its reward as a
     share of 1.
     """

@@ -1,7 +1,7 @@
 """Skill libraries built from trajectories, without a language model or a simulator.
 
 settings = make_offline_settings("release", max_window=5)
-given = read_trajectories(Path("runs/first/units/sso/boil/22-s0.json"))
+given = read_trajectories(Path("runs/first/units/sso/boil/22-s0.jsonl"))
 build_library(given, embed, settings)["library"]
 """
 
@@ -16,10 +16,9 @@ from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.experiment.guards import check_benchmark
 from rsso_dspy.experiment.protocols import get_protocol
 from rsso_dspy.files import read_json
-from rsso_dspy.memory import Embed
-from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import create_offline_memory, parse_trajectories, serialize_update
-from rsso_dspy.memory.skills.skill import Extraction, Pairs
+from rsso_dspy.memory.skills import Embed, SkillSettings
+from rsso_dspy.memory.skills.library import create_offline_memory, parse_trajectories, serialize_inspection
+from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.records import Trajectory
 from rsso_dspy.store.run_folder import find_unit
 
@@ -34,7 +33,7 @@ def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSett
     after_each = []
     for trajectory in given:
         memory.learn(trajectory)
-        after_each.append(serialize_update(memory.held))
+        after_each.append(serialize_inspection(memory.inspect_update()))
     skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
     return {"after_each": after_each, "library": skills}
 
@@ -79,12 +78,11 @@ def read_trajectories(file: Path, case: int | None = None, benchmark: str | None
     """Read the trajectories of a file.
 
     The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
-    one), or the log of a run's unit, which must belong to the ``benchmark`` if named. Raises `UsageError` naming fault
-    and place.
+    one), or the log of a run's unit (``.jsonl``), which must belong to the ``benchmark`` if named. Raises `UsageError`
+    naming fault and place.
     """
-    is_log = file.suffix == ".jsonl"
     try:
-        data = {} if is_log else read_json(file)
+        data = None if file.suffix == ".jsonl" and file.exists() else read_json(file)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     except DamagedFile as error:
@@ -94,10 +92,10 @@ def read_trajectories(file: Path, case: int | None = None, benchmark: str | None
             data = _select_case(data["cases"], case)
         elif case is not None:
             raise UsageError("it holds no cases; drop --case")
-        if is_log:
+        if data is None:
             return _read_unit_trajectories(file, benchmark)
         if isinstance(data, dict) and "trajectories" not in data:
-            raise UsageError("it holds no `trajectories` or `cases`; see `rsso-dspy skills build --help`")
+            raise UsageError("it holds no `trajectories` and no `cases`; see `rsso-dspy skills build --help`")
         return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
@@ -118,7 +116,7 @@ def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajector
     """Return the trajectories of played trials; an errored trial has none."""
     record = find_unit(file)
     if record is None:
-        raise UsageError("it is no log of a unit, or damaged")
+        raise UsageError("it is no log of a unit with a finished trial, or damaged")
     if not record.trajectories:
         raise UsageError("it has no finished trial")
     if benchmark and (made_on := named_in(record.provenance)):

@@ -90,7 +90,8 @@ START = {"description": "a hall", "action": None, "reward": 0}
         ({"cases": []}, (), "must be a list of cases"),
         ([[START, STATE]], ("--case", "1"), "drop --case"),
         ([], (), "no trajectories"),
-        ({"states": []}, (), "it holds no `trajectories` or `cases`"),
+        ({"states": []}, (), "it holds no `trajectories` and no `cases`"),
+        ('{"unit": {}}\n{"trial": 1}\n', (), "given.jsonl: it is no log of a unit with a finished trial, or damaged"),
         ([[START, STATE], []], (), "trajectory 2 is not a list of states"),
         ([[START, {"action": "look"}]], (), "trajectory 1, state 1: expected an object"),
         ([[STATE, STATE]], (), "trajectory 1, state 0 is the start of the trial"),
@@ -108,12 +109,13 @@ START = {"description": "a hall", "action": None, "reward": 0}
     ],
 )
 def test_a_wrong_build_exits_2_and_says_where(rsso, tmp_path, content, words, said):
-    (tmp_path / "given.json").write_text(content if isinstance(content, str) else json.dumps(content))
-    code, out, err = rsso("skills", "build", "given.json", "--embedder", "hash", *words)
+    name = said.partition(":")[0] if said.startswith("given.jsonl") else "given.json"
+    (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    code, out, err = rsso("skills", "build", name, "--embedder", "hash", *words)
     assert (code, out) == (2, "")
     assert said in err
     assert "Traceback" not in err
-    assert [path.name for path in tmp_path.iterdir()] == ["given.json"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_rewards_are_points_of_100_without_a_loss(rsso, tmp_path):
