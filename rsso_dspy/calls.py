@@ -175,8 +175,10 @@ class CallLines:
                 raise TypeError(f"call {line['call']} has no answer and no error")
 
     def answer_from_own(self, trial: int) -> None:
-        """Answer this and later trials from the calls that there are of them: they were cut off."""
+        """Answer this and later trials from the calls that there are of them: they were cut off. Vectors are known,
+        whatever their trial."""
         self._own = RecordedCalls("", self, first=trial)
+        self._vectors |= self._own.vectors.keys()
 
     def decode(self, lines: Lines) -> Call:
         head, last = lines[0], lines[-1]
@@ -219,10 +221,15 @@ class CallLines:
         return total
 
     def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
-        """Return vectors by text from the log that answers; empty if none does, or if it holds no vectors. Raises
+        """Return the known vectors by text: those of this log, and of the log that answers, if that holds any. Raises
         `NotRecorded` for a text that it lacks."""
-        source = self.source
-        return {} if source is None or not source.vectors else {text: source.find_vector(model, text) for text in texts}
+        found = {}
+        for text in texts:
+            if self._own is not None and (own := self._own.get_vector(model, text)):
+                found[text] = own
+            elif self.source is not None and self.source.vectors:
+                found[text] = self.source.find_vector(model, text)
+        return found
 
     # Writing.
 
@@ -267,8 +274,8 @@ class CallLines:
     def keep_vectors(self, trial: int, model: str, vectors: Mapping[str, bytes]) -> None:
         """Write vectors by text, each once a file."""
         for text, vector in vectors.items():
-            if (model, text) not in self._vectors:
-                self._vectors.add((model, text))
+            if (key := (model, self.texts.encode(text) or "")) not in self._vectors:
+                self._vectors.add(key)
                 self.end(self.begin(Place(trial, 0, 0, EMBEDDER), ask_vector(model, text)), answer=[vector.hex()])
 
     def _put(self, number: int, outcome: dict[str, Any]) -> None:
@@ -354,10 +361,13 @@ class RecordedCalls:
             "--replay`), or leave --replay out to call the model."
         )
 
+    def get_vector(self, model: str, text: str) -> bytes:
+        """Return the vector of a text; empty if there is none."""
+        return bytes.fromhex(self.vectors.get((model, self._calls.texts.encode(text, add=False) or ""), ""))
+
     def find_vector(self, model: str, text: str) -> bytes:
-        number = self._calls.texts.encode(text, add=False)
-        if found := self.vectors.get((model, number or "")):
-            return bytes.fromhex(found)
+        if found := self.get_vector(model, text):
+            return found
         raise NotRecorded(
             f"not recorded: the vector of a text in {self.name}, from {model}: {redact(text)[:LETTERS]!r}\nRepeat the "
             "recorded command, or leave --replay out."

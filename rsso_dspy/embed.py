@@ -35,7 +35,7 @@ from rsso_dspy.config import MINILM, EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey, find_shortage, list_causes
 from rsso_dspy.files import explain_unreadable, get_cache_folder, read_json
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
-from rsso_dspy.lm.recording import is_taped, keep_vectors, recall_vectors
+from rsso_dspy.lm.recording import is_logged, keep_vectors, recall_vectors
 from rsso_dspy.lm.request_limits import call_with_timeout, import_litellm
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
 from rsso_dspy.redact import redact
@@ -95,8 +95,8 @@ class Embedder:
         # Lone surrogates, as in broken emoji, are accepted by no tokenizer and by no request.
         texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         distinct = list(dict.fromkeys(texts))
-        taped = self._route.remote and is_taped()
-        if taped:
+        logged = self._route.remote and is_logged()
+        if logged:
             recorded = recall_vectors(self.model, [text for text in distinct if text not in self._known])
             self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in recorded.items()})
         while missing := [text for text in distinct if text not in self._known]:
@@ -114,7 +114,7 @@ class Embedder:
                 done.set()
             for other in others:  # if its owner failed, the text is still missing and claimed in the next round
                 other.wait()
-        if taped:
+        if logged:
             keep_vectors(self.model, {text: self._known[text].tobytes() for text in distinct})
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 

@@ -99,7 +99,7 @@ def keep_vectors(model: str, vectors: Mapping[str, bytes]) -> None:
         at.calls.keep_vectors(at.ledger.trial if at.ledger else 0, model, vectors)
 
 
-def is_taped() -> bool:
+def is_logged() -> bool:
     return get_playing().calls is not None
 
 

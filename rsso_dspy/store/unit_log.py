@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.calls import CallLines, RecordedCalls, Write, add_usage
+from rsso_dspy.calls import EMBEDDER, CallLines, RecordedCalls, Write, add_usage
 from rsso_dspy.errors import DamagedFile, RssoError, Stopped
 from rsso_dspy.files import MOST_LEVELS, parse_entry
 from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, sum_usage
@@ -109,7 +109,11 @@ class UnitLog(CallLines):
         self.memories = self._lines[-1]["memories"] if self._lines else {}
         self.seconds = {number: seconds for number, seconds in self.seconds.items() if number < first}
         self._tail = []
-        self.by_number = {each: lines for each, lines in self.by_number.items() if lines[0]["trial"] < first}
+        self.by_number = {
+            each: lines
+            for each, lines in self.by_number.items()
+            if lines[0]["trial"] < first or lines[0]["role"] == EMBEDDER
+        }
 
     def _read_result(self, line: Mapping[str, Any]) -> TrialResult:
         number = line["trial"]

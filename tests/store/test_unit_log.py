@@ -183,7 +183,12 @@ def test_vectors_of_a_server_are_kept_once_and_answer_in_its_place(monkeypatch):
         with playing(calls=file.log):
             first = embed(["a door", "a lamp"])
             embed(["a lamp"])
-    assert server.texts == ["a door", "a lamp"]
+        again = UnitLog(file.text.encode(), file.append, whole=True)
+        again.void(1, "played again")
+        again.answer_from_own(1)
+        with playing(calls=again):
+            assert Embedder(embed.config)(["a lamp"]).tobytes() == first[1:].tobytes()
+    assert server.texts == ["a door", "a lamp"], "a unit that goes on has its vectors"
     assert sum('"embedder"' in line for line in file.text.splitlines()) == 2
     monkeypatch.delenv(VARIABLE)
     other, replay = Embedder(embed.config), CallLines()
