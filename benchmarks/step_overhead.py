@@ -3,7 +3,7 @@
     python benchmarks/step_overhead.py
 
 A run of two units (`rsso`, three trials of 60 steps at most, embedded model) is planned, played and written as
-`rsso-dspy run` does it, records, journals and all, after another that warms up. Functions at the seams of the parts are
+`rsso-dspy run` does it, log and all, after another that warms up. Functions at the seams of the parts are
 timed; what one of them calls of another part counts for that other part. CPU time of the thread, so that a busy machine
 changes little; seconds that passed stand beside it, as waits for the disk are no CPU time. The simulator is the call
 that waits for Java, the model is the rule-based player; neither counts, nor does the embedding model, whose vectors are
@@ -24,6 +24,7 @@ from typing import Any
 import dspy
 
 from benchmarks.script import make_parser
+from rsso_dspy.calls import CallLines
 from rsso_dspy.config import load_config
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
@@ -38,6 +39,7 @@ from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.unit_log import UnitLog
 
 TARGET = 5.0
 """Milliseconds of CPU time a step."""
@@ -63,8 +65,9 @@ SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("parsing", ChatAdapter, ("_call_postprocess",)),
     ("request", dspy.LM, ("__call__",)),
     ("model", Explorer, ("complete",)),
-    ("journals", Store, ("note_under_way", "forget_under_way", "recover_under_way", "note_seconds", "note_event")),
-    ("records", Store, ("save", "save_started", "load")),
+    ("log", CallLines, ("find", "_put", "note_read")),
+    ("log", UnitLog, ("add_head", "add_trial")),
+    ("log", Store, ("open_log", "load")),
 )
 """Part, where its functions are, and their names."""
 

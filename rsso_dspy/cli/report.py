@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rsso_dspy.store.run_folder import Store
 
 MOST_STEPS = 20_000
-"""Maximum number of steps whose requests a page rebuilds, at about a millisecond each."""
+"""Maximum number of steps whose requests a page holds."""
 
 
 class FigureSizeName(StrEnum):
