@@ -122,7 +122,7 @@ class Embedder:
         """Raise errors that would stop every unit, without loading anything.
 
         `BackendUnreachable` for missing files or packages, `MissingKey`, and `ConfigError` for a model that the route
-        cannot run. With `replayed`, recordings answer and a remote route is not checked.
+        cannot run. With `replayed`, a log answers and a remote route is not checked.
         """
         if not (replayed and self._route.remote):
             self._route.check()
@@ -174,7 +174,7 @@ class EmbedderRoute:
     batch = 64
     """Maximum texts per `encode`."""
     remote = False
-    """Whether a server answers, so that recordings must keep its vectors."""
+    """Whether a server answers, so that logs must keep its vectors."""
     tokens = 0
     """Tokens paid for so far; 0 for local models."""
 

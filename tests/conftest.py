@@ -23,7 +23,7 @@ LONGEST_FIRST = (
     "optimize/test_compile.py",
     "docs/test_tutorial.py",
     "docs/test_examples.py",
-    "hostile/test_recordings.py",
+    "hostile/test_replays.py",
     "environments/test_driver.py",
     "environments/test_golds.py",
     "environments/test_alfworld.py",

@@ -124,7 +124,7 @@ class Run:
     ) -> RunOutcome:
         """Play the pending work, reporting to `events`. Every finished trial is kept, whatever happens.
 
-        `engine` opens the place of execution, named `engine_name` in the run log. Raises `LimitReached` at a spend
+        `engine` opens the place of execution, named `engine_name` in events. Raises `LimitReached` at a spend
         limit, and what `Session.check_models` and `Executor.run` raise.
         """
         live.check_models(self.programs.values())

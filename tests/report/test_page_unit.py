@@ -1,56 +1,12 @@
-"""A unit in the browser: where the page opens, its request and system message, its neighbors, another arm beside it."""
+"""A unit in the browser: where the page opens, its neighbors, another arm beside it."""
 
 from dataclasses import replace
 
 import pytest
-from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
 
-from rsso_dspy.lm import make_adapter
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.report.page import Exchanges, PageSection, PromptChange, write_page
+from rsso_dspy.report.page import PageCalls, PageSection, PromptChange, write_page
 from tests.records import record
-from tests.report.page_reading import NARROW, STEPS, at_step, open_unit, unit_address
-
-
-@pytest.fixture(scope="module")
-def rebuilder(live) -> RequestRebuilder:
-    """What rebuilds requests of the live session's protocol, with an environment that never starts."""
-    environment = live.config.active_benchmark.environment(live.config.environment, lambda: False)
-    agent = Agent("rsso")
-    return RequestRebuilder(
-        "", live.protocol.rules, make_adapter("chat"), environment, fingerprints={"rsso": fingerprint_program(agent)}
-    )
-
-
-def test_rebuilt_requests_are_those_that_were_sent(played, rebuilder):
-    unit, prompts = played
-    made = rebuilder.rebuild(unit)
-    for trial, sent in enumerate(prompts, start=1):
-        texts = []
-        for exchange in made[trial]:
-            system, *turns = exchange.request["messages"]
-            said = (f"<{turn['role']}>\n{turn['content']}" for turn in turns)
-            texts.append("\n\n".join([system["content"], *said]))
-        assert texts == sent[: len(texts)]
-        assert len(texts) == STEPS
-    assert rebuilder.rebuild(replace(unit, arm="other")) == {}, "a program of another fingerprint"
-    assert RequestRebuilder("why not").rebuild(unit) == {}
-
-
-def test_the_page_shows_the_system_message_and_the_rebuilt_request(visit, played, rebuilder, tmp_path):
-    unit, prompts = played
-    sent = Exchanges(rebuilder.rebuild(unit), rebuilt=True)
-    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: sent)
-    page = visit(unit_address(2, 3), file=tmp_path / "sent.html", viewport=NARROW)
-    at_step(page, 3)
-    system, _, user = prompts[1][2].partition("\n\n<user>\n")
-    assert page.locator(".region.system pre").text_content() == system
-    part = page.get_by_label("Request, rebuilt")
-    assert "was not recorded" in part.inner_text()
-    part.locator("summary").click()
-    assert part.locator("pre.sent").all_text_contents() == [system, user]
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+from tests.report.page_reading import NARROW, at_step, open_unit
 
 
 @pytest.fixture
@@ -74,8 +30,8 @@ def two_arms(tmp_path):
         "mine, actor", ((("same", "Play."), ("removed", "Well."), ("added", "Better.")),), whole="Play."
     )
     sections = [PageSection("programs", "Compiled programs", "", changes=(change,))]
-    why = Exchanges(why_not="it is a test")
-    write_page(tmp_path / "two.html", "Two", sections, units, exchanges=lambda _: why, headline="rsso beats sso.")
+    why = PageCalls(why_not="it is a test")
+    write_page(tmp_path / "two.html", "Two", sections, units, calls=lambda _: why, headline="rsso beats sso.")
     return tmp_path / "two.html"
 
 
@@ -86,7 +42,7 @@ def test_it_opens_on_a_telling_trial_below_the_verdict(visit, two_arms):
     assert page.locator(".strip [aria-current=true]").inner_text().startswith("2")
     assert page.get_by_text("rsso beats sso.").is_visible()
     assert page.locator(".story").inner_text().startswith("Trial 1: out of steps at 20 points; trial 2: solved")
-    assert "Not rebuilt: it is a test." in page.locator("#step").inner_text()
+    assert "The request is not in the page: it is a test." in page.locator("#step").inner_text()
     page.get_by_role("link", name="Compiled programs").click()
     assert page.locator("ins").inner_text() == "Better."
     assert page.locator("del").inner_text() == "Well."

@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from rsso_dspy.recordings import Exchange
-
+from rsso_dspy.calls import Call
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.report.page import Exchanges, write_page
+from rsso_dspy.report.page import PageCalls, write_page
+from rsso_dspy.report.terminal import replace_controls
 from tests.live import region
 from tests.records import record
 from tests.report.page_reading import (
@@ -182,19 +182,20 @@ def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
     unit = record("sso", "boil", 22, [[10, 20]])
     asked = {"model": "openai/m", "parameters": {"temperature": 0.5}}
 
-    def exchange(role: str, step: int, **more: Any) -> Exchange:
+    def call(role: str, step: int, **more: Any) -> Call:
         said = [{"role": "system", "content": MARKUP}, {"role": "user", "content": f"One.\n\n{role} {step}.\n\n\nEnd."}]
-        return Exchange(role, {**asked, "messages": said}, step, **more)
+        return Call(1, 0, step, role, {**asked, "messages": said}, **more)
 
-    tape = [
-        exchange("advisor", 2, error={"kind": "LMServerError", "message": "busy"}),
-        exchange("actor", 1, answer=["look"], model="m-2", seconds=1.5, failed=[["LMServerError", []]]),
-        exchange("actor", 2, answer=["Hm.\n\n look"]),
+    calls = [
+        call("advisor", 2, error={"kind": "LMServerError", "message": "busy"}),
+        call("actor", 1, answer=["look"], served="m-2", seconds=1.5, failed=[("LMServerError", [])]),
+        call("actor", 2, answer=["Hm.\n\n look"]),
     ]
-    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: Exchanges({1: tape}, seconds={1: 3.25}))
+    write_page(tmp_path / "sent.html", "Sent", [], [unit], calls=lambda _: PageCalls({1: calls}, seconds={1: 3.25}))
     page = visit("#/trials/sso/boil::22/s0/t1", file=tmp_path / "sent.html")
     at_step(page, 1, of=2)
     assert "3.25 s in all" in page.locator(".spent").text_content()
+    assert page.locator(".region.system pre").text_content() == replace_controls(MARKUP)
     part = page.get_by_label("As sent and answered")
     assert "m-2" in part.locator("summary").inner_text()
     assert "1.5 s, 1 request failed before" in part.locator("summary").inner_text()
