@@ -24,11 +24,7 @@ from typing import Any
 import dspy
 
 from benchmarks.script import make_parser
-<<<<<<< HEAD
 from rsso_dspy.adapter import ChatAdapter
-=======
-from rsso_dspy.calls import CallLines
->>>>>>> w-logcli
 from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
@@ -68,14 +64,8 @@ SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("parsing", ChatAdapter, ("_call_postprocess",)),
     ("request", dspy.LM, ("__call__",)),
     ("model", Explorer, ("complete",)),
-<<<<<<< HEAD
     ("log", UnitLog, ("begin", "fail", "end", "note_read", "add_head", "add_trial")),
     ("records", Store, ("open_log", "load")),
-=======
-    ("log", CallLines, ("find", "_put", "note_read")),
-    ("log", UnitLog, ("add_head", "add_trial")),
-    ("log", Store, ("open_log", "load")),
->>>>>>> w-logcli
 )
 """Part, where its functions are, and their names."""
 

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from rsso_dspy.store.run_folder import Store
 
 MOST_STEPS = 20_000
-<<<<<<< HEAD
 """Maximum number of steps whose requests and answers a page holds."""
-=======
-"""Maximum number of steps whose requests a page holds."""
->>>>>>> w-logcli
 
 
 class FigureSizeName(StrEnum):
