@@ -7,7 +7,7 @@ Units of a run are repeated under other seeds until there are so many trials (3,
 Chunks are compressed one by one, so that a repeated unit costs as much as a new one. Memory is what the process grew by
 at most while it built the page. The browser opens the file from disk: first contentful paint; from there to the last
 unit of the file shown by its address; from a click in the list to the unit shown; medians of `--rounds`. The last line
-is one JSON object; its ratio is the size of the page to the size of the run's JSON files (target: first paint below 2 s
+is one JSON object; its ratio is the size of the page to the size of the run's logs (target: first paint below 2 s
 for 1,000 trials).
 """
 
@@ -23,13 +23,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.script import make_parser, print_head, print_row
+from rsso_dspy.cli.calls import load_calls
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.experiment.session import session
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report import cells
-from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.page import PageCalls, PageSection, write_page
 from rsso_dspy.report.table_data import Sheet
 from rsso_dspy.store.run_folder import Store
 
@@ -89,12 +91,14 @@ def play_small_run(folder: Path) -> Path:
     with session(load_config(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60"])) as live:
         for key in KEYS:
             variant = live.runtime.variant(key)
-            with live.activate_for_run(), live.runtime.activate():
-                result = Agent("rsso")(variant=variant, trials=3)
             about = {"protocol": "sso-adapt/1-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
             about |= {"arm": "rsso", "method": "rsso", "model": "embedded/explorer", "seed": 0, "budget": 60}
-            played = {"trials": result.trials, "memories": result.memories, "variant": variant, "trials_allowed": 3}
-            store.save(UnitRecord(**about, **played))
+            record = UnitRecord(**about, trials=(), variant=variant, trials_allowed=3)
+            log = store.open_log(record)
+            log.add_head(record, stops=True)
+            with live.activate_for_run(), live.runtime.activate(), playing(calls=log):
+                Agent("rsso")(variant=variant, trials=3, on_trial=lambda result, get_memories, log=log: log.add_trial(
+                    result, get_memories(), 1.0))  # fmt: skip
     return folder
 
 
@@ -105,7 +109,8 @@ def measure_page(source: Path, target: Path, trials: int, rounds: int) -> PageMe
     before = reset_peak_memory()
     started = time.perf_counter()
     write_page(target, source.name, build_sections(chosen), (record for record, _ in chosen), [RULE_BASED_NOTE],
-               [("Trials", f"{trials:,}")], ACTION_TEMPLATES)  # fmt: skip
+               [("Trials", f"{trials:,}")], ACTION_TEMPLATES,
+               lambda record: PageCalls(load_calls(store, replace(record, seed=0))))  # fmt: skip
     build, memory = time.perf_counter() - started, read_peak_memory() - before
     times = [time_browser(target, chosen[-1][0]) for _ in range(rounds)]
     paint, by_address, by_click = (statistics.median(column) for column in zip(*times, strict=True))
