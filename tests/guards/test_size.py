@@ -10,17 +10,17 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 57090,
-    "files of the package": 481,
-    "lines of tests": 37971,
-    "functions over 60 lines": 12,
+    "lines of the package": 52569,
+    "files of the package": 400,
+    "lines of tests": 37335,
+    "functions over 60 lines": 10,
     "functions with over 8 parameters": 11,
-    "options of all commands": 218,
-    "options of run": 31,
-    "words of the documentation": 65_100,
-    "lines of the page's assets": 1855,
-    "modules that the loop imports": 78,
-    "lines that the loop imports": 8_000,
+    "options of all commands": 210,
+    "options of run": 30,
+    "words of the documentation": 63784,
+    "lines of the page's assets": 1852,
+    "modules that the loop imports": 26,
+    "lines that the loop imports": 3023,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
