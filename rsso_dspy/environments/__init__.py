@@ -6,7 +6,7 @@ The Protocols below are the whole contract. To add a benchmark, see docs/ADD_ENV
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
@@ -16,9 +16,7 @@ __all__ = [
     "Environment",
     "Environments",
     "Goal",
-    "GoalProgress",
     "Interface",
-    "ListsActions",
     "TextEnvironment",
     "Transition",
     "choose_interface",
@@ -76,7 +74,11 @@ class Environment(Protocol):
     Optional members: ``choose_interface(name)`` selects one of several interfaces; it is called before ``reset`` and
     holds until the next call. ``verbs`` lists first words of actions beyond those of the templates.
     ``name_place(state)`` returns the place that a state's texts name, in lower case, or an empty text; without it they
-    are read as plain English.
+    are read as plain English. ``admissible_actions()`` lists what ``step`` will understand in the current state, in the
+    forms of ``action_templates``, or the numbers of an open question, by what is in sight alone; see
+    `Benchmark.admissible`. ``goal_progress()`` returns the goals of the current variant with their status after the
+    last action, in a fixed order, empty if unknown; it is read for the feedback of a compile alone, and raises
+    ``SplitError`` for a variant of the test split.
     """
 
     @property
@@ -122,18 +124,6 @@ ActionChoice = Literal["free", "listed"]
 """What the actor learns about possible actions; see `programs/choosing.py`."""
 
 
-@runtime_checkable
-class ListsActions(Protocol):
-    """An environment that can list the possible actions. Optional; see `Benchmark.admissible`.
-
-    - ``admissible_actions()`` lists the actions that ``step`` will understand in the current state, in the forms of
-      ``action_templates``, or the numbers of an open question. It changes neither observations nor scores, and uses
-      only what is in sight: no gold path, no goal.
-    """
-
-    def admissible_actions(self) -> Sequence[str]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Goal:
     """One goal of a variant: its kind and status, without its content."""
@@ -143,19 +133,6 @@ class Goal:
     done: bool
     required: bool
     """Whether the goal is required, in order, to solve the variant; False for an optional one."""
-
-
-@runtime_checkable
-class GoalProgress(Protocol):
-    """Optional member of an `Environment`, for the feedback of a compile: only calibration reads it. A goal has a kind
-    and a status but no content, so no goal, feedback or prompt derived from it can reveal an answer."""
-
-    def goal_progress(self) -> tuple[Goal, ...]:
-        """Return the goals of the current variant with their status after the last action, in a fixed order.
-
-        Empty if unknown. Raises ``SplitError`` for a variant of the test split.
-        """
-        ...
 
 
 class Environments(Protocol):

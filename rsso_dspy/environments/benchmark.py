@@ -181,7 +181,7 @@ class Benchmark:
     own_grammar: Grammar | None = None
     """How advice words actions (default: as in the templates)."""
     goal_advice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Kind of goal (see `GoalProgress`) to sentences of advice if it was missed."""
+    """Kind of goal (see `Goal`) to sentences of advice if it was missed."""
     goal_phrases: Mapping[str, str] = field(default_factory=dict)
     """Kind of goal to its description, in words that hold for every variant."""
     lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = lambda *_: ()
@@ -198,8 +198,8 @@ class Benchmark:
     """An action of a solution and the name of an interface to the action as that interface words it. If None, all
     interfaces word solutions alike."""
     admissible: Literal["none", "short", "long"] = "none"
-    """Whether environments list possible actions (`ListsActions`), and whether the list is short enough for a prompt:
-    some dozen actions."""
+    """Whether environments list possible actions (``admissible_actions``), and whether the list is short enough for a
+    prompt: some dozen actions."""
     own_check: Callable[[Settings], str] | None = None
     """For `rsso-dspy doctor`: plays briefly and returns one line on what works. If None, a training variant is
     reset."""

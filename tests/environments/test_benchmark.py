@@ -3,15 +3,14 @@
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments import Goal, GoalProgress
+from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, list_benchmarks
 from rsso_dspy.environments.grammar import Grammar
-from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.feedback import build_feedback
 from tests.optimize.test_feedback import trial
-from tests.toy_benchmark import BENCHMARK, Counting
+from tests.toy_benchmark import BENCHMARK
 from tests.toy_package import installed
 
 PLAN = "Do not push the red button.\nFirst, add 2."
@@ -89,9 +88,3 @@ def test_feedback_is_judged_in_the_grammar_of_the_benchmark():
     assert "Always stop at the number." in told
     assert "focus" not in told
     assert "focus" in build_feedback("actor", {}, {"action": "x"}, went, (), get_benchmark())
-
-
-def test_goal_progress_is_what_an_environment_may_offer():
-    assert isinstance(Counting(), GoalProgress)
-    assert isinstance(ScienceWorld(), GoalProgress)
-    assert not isinstance(object(), GoalProgress)

@@ -20,7 +20,7 @@ BOUNDS = {
     "words of the documentation": 63784,
     "lines of the page's assets": 1852,
     "modules that the loop imports": 26,
-    "lines that the loop imports": 3023,
+    "lines that the loop imports": 3000,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
