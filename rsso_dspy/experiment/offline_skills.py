@@ -16,9 +16,10 @@ from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.experiment.guards import check_benchmark
 from rsso_dspy.experiment.protocols import get_protocol
 from rsso_dspy.files import read_json
-from rsso_dspy.memory.skills import Embed, SkillSettings
-from rsso_dspy.memory.skills.library import create_offline_memory, parse_trajectories, serialize_inspection
-from rsso_dspy.memory.skills.settings import Extraction, Pairs
+from rsso_dspy.memory import Embed
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skills.library import create_offline_memory, parse_trajectories, serialize_update
+from rsso_dspy.memory.skills.skill import Extraction, Pairs
 from rsso_dspy.records import Trajectory
 from rsso_dspy.store.run_folder import find_unit
 
@@ -33,7 +34,7 @@ def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSett
     after_each = []
     for trajectory in given:
         memory.learn(trajectory)
-        after_each.append(serialize_inspection(memory.inspect_update()))
+        after_each.append(serialize_update(memory.held))
     skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
     return {"after_each": after_each, "library": skills}
 

@@ -28,7 +28,10 @@ METHODS = ("react-sso", "reflexion-sso")
 
 def planned_run(out: Path, *settings: str, methods: tuple[str, ...] = METHODS) -> Run:
     order = RunSpec(methods=methods, variants=VARIANTS, out=out)
-    return plan_run(load_config(overrides=[*FAST, *settings]), order)
+    planned = plan_run(load_config(overrides=[*FAST, *settings]), order)
+    if not planned.store.exists:
+        planned.store.open(planned.identity)
+    return planned
 
 
 def unit(work: Unit, *scores: int) -> UnitRecord:
@@ -94,7 +97,6 @@ def test_a_narrow_or_low_terminal_has_the_bar_alone(monkeypatch, tmp_path):
 def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
     on_terminal(monkeypatch, 100)
     planned = planned_run(tmp_path)
-    planned.store.open(planned.identity)
     first, second, third, *_ = planned.plan.units
     here = {"protocol": planned.plan.protocol}
     save(planned.store, replace(unit(first, 30), **here))
