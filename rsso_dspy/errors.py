@@ -62,7 +62,7 @@ class UnknownName(UsageError):
     """An unknown name; the message offers the nearest known ones, or all if they are few or none is near."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = ""):
-        from difflib import get_close_matches  # no hook of coding/ waits for it
+        from difflib import get_close_matches
 
         names = sorted(known)
         near = get_close_matches(name, names, n=3, cutoff=0.5)

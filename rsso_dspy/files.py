@@ -222,7 +222,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse a TOML table. Raises `ValueError`."""
-    import tomllib  # where it is needed: hooks wait for what is imported
+    import tomllib
 
     try:
         table = tomllib.loads(text)

@@ -29,7 +29,6 @@ ALLOWED = {
     "regions": set(),
     "signatures": {"regions"},
     "adapter": {"signatures", "playing"},
-    "coding": GROUND,
     "memory": GROUND,
     "environments": GROUND,
     "config": GROUND | {"pricing", "environments", "addresses"},
@@ -61,7 +60,7 @@ ALLOWED = {
     },
     "cli": GROUND
     | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
-    | {"environments", "lm", "embed", "coding", "regions", "memory"},
+    | {"environments", "lm", "embed", "regions", "memory"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 

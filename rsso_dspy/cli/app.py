@@ -5,14 +5,12 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli import (
-    coding,
     compile,
     config,
     constitution,
     doctor,
     evaluate,
     export,
-    hooks,
     memory,
     merge,
     paper,
@@ -48,10 +46,8 @@ app.command("paper")(paper.print_paper)
 app.command("show")(show.show_unit)
 app.command("tasks")(tasks.print_tasks)
 app.command("doctor")(doctor.check_setup)
-app.add_typer(coding.app, name="coding")
 app.add_typer(config.app, name="config")
 app.add_typer(constitution.app, name="constitution")
-app.add_typer(hooks.app, name="hooks")
 app.add_typer(memory.app, name="memory")
 app.add_typer(program.app, name="program")
 app.add_typer(skills.app, name="skills")

@@ -1,0 +1,284 @@
+"""Files: atomic writes, reads that end with data or with a sentence, and the user's cache folder.
+
+atomic_write_text(path, text)           a file is complete or absent, whatever happens during the write
+with atomic_path(path) as temporary:    for code that writes a file itself
+data = read_json(path); table = read_toml(path); lines = read_lines(path); entry = parse_entry(lines[0])
+
+`DamagedFile` is raised for anything but a regular file, for files that are too large, not UTF-8, not JSON or TOML, or
+nested too deeply. Failures of the system (missing file, no permission, disk error) stay `OSError`. The content of the
+cache folder can be deleted and is recreated on demand: gold_lengths/ (of gold paths that are not shipped) and
+embeddings/ (vectors of texts).
+"""
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflexion.errors import DamagedFile, UsageError
+
+CACHE_VARIABLE = "RSSO_DSPY_CACHE"
+"""Environment variable that moves the user's cache folder."""
+
+MOST_BYTES = 1 << 28
+"""Maximum size in bytes of a file read as a whole: larger than any that is written."""
+
+MOST_LEVELS = 100
+"""Maximum nesting of lists and objects: more than any written file has, and safe to traverse."""
+
+HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+"""Paths under which a shell passes pipes to a command; naming one is intentional."""
+
+HEAD = 4096
+"""Number of bytes at the beginning of a file to search for a mark."""
+
+OWN_FOLDERS = ("units", "trainings")
+OWN_FILES = ("run.json", ".lock")
+"""Files and folders that a run keeps in its folder."""
+
+
+def get_cache_folder() -> Path:
+    """Return ``RSSO_DSPY_CACHE``, else the platform's cache folder. It may not exist yet."""
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("rsso-dspy", appauthor=False, opinion=False)
+
+
+@contextmanager
+def atomic_path(path: Path, folders: bool = True) -> Iterator[Path]:
+    """Yield a temporary file beside `path`, which replaces it at the end of the block, or is removed after an error.
+
+    Creates parent folders if `folders` is true. Raises `OSError` that names `path` if it cannot be written, or is a
+    device or a folder.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "that is no file", str(path))
+    try:
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotADirectoryError(errno.ENOTDIR, find_obstacle(path) or "no folder", str(path)) from None
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, temporary, str(temporary)):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def atomic_write_text(path: Path, text: str, folders: bool = True) -> None:
+    """Write a text atomically with secrets redacted; in JSON files (by suffix) only strings change."""
+    from reflexion.redact import redact, redact_json
+
+    text = redact_json(text) if path.suffix in (".json", ".jsonl") else redact(text)
+    with atomic_path(path, folders) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+class FileKind(NamedTuple):
+    """A kind of file that a command writes and may overwrite."""
+
+    name: str
+    """Name of the kind, e.g. ``skill library``."""
+    holds: Callable[[Path], bool]
+    """Returns whether a file is of this kind."""
+
+
+def make_json_kind(name: str, kind: str) -> FileKind:
+    """Return the kind of JSON objects with this ``kind`` field."""
+
+    def has_json_kind(path: Path) -> bool:
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(data, dict) and data.get("kind") == kind
+
+    return FileKind(name, has_json_kind)
+
+
+def make_marked_kind(name: str, *marks: bytes) -> FileKind:
+    """Return the kind of files with one of these marks near the beginning."""
+
+    def has_mark(path: Path) -> bool:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        return any(mark in head for mark in marks)
+
+    return FileKind(name, has_mark)
+
+
+def check_output_path(path: Path, option: str = "-o", kind: FileKind | None = None) -> None:
+    """Raise `UsageError`, before any work, if `path` cannot or must not be written; `option` names it.
+
+    It must not be written if a run keeps its own files there, or if it is a non-empty file of another `kind`.
+    """
+    if why := find_obstacle(path):
+        raise UsageError(f"{path} cannot be written: {why}; name another {option}")
+    if run := find_owning_run(path):
+        raise UsageError(f"the run in {run} keeps its own files at {path}; name another {option}")
+    if kind is None or not path.exists():
+        return
+    if not path.is_file():
+        raise UsageError(f"{path} is not a file; name another {option}")
+    if path.stat().st_size and not kind.holds(path):
+        raise UsageError(
+            f"{path} exists and is not a {kind.name} of rsso-dspy, so it is not overwritten; name another {option}, "
+            "or move it away"
+        )
+
+
+def find_owning_run(path: Path) -> Path | None:
+    """Return the folder of the run that keeps its own files at `path`, or None."""
+    whole = path.resolve()
+    for folder in whole.parents:
+        first, *rest = whole.relative_to(folder).parts
+        own = first in OWN_FOLDERS or (not rest and first in OWN_FILES)
+        if own and (folder / "run.json").is_file():
+            return folder
+    return None
+
+
+def find_obstacle(path: Path) -> str:
+    """Return why `path` cannot be created, or an empty string if no obstacle is known."""
+    nearest = next(filter(os.path.lexists, path.parents), Path("/"))
+    if os.path.isdir(path) or (os.path.islink(path) and not os.path.exists(path)):
+        nearest = path
+    if not os.path.exists(nearest):
+        return f"{nearest} is a broken link"
+    if not os.path.isdir(nearest):
+        return f"{nearest} is a file"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"
+
+
+def explain_unreadable(path: Path) -> str:
+    """Return why a path is not a readable file, or an empty string if it is one or missing. Opens nothing."""
+    if path.is_dir():
+        return "it is a folder"
+    if str(path) == os.devnull or str(path).startswith(HANDED_OVER):
+        return ""
+    return "" if path.is_file() or not os.path.lexists(path) else "it is no regular file"
+
+
+def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
+    """Return a free name beside `path`, to move a useless file away."""
+    return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read the content as bytes. Raises `DamagedFile` and `OSError`, see the module's docstring."""
+    if why := explain_unreadable(path):
+        raise DamagedFile(path, why)
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1) if os.fstat(file.fileno()).st_size <= MOST_BYTES else None
+    if content is None or len(content) > MOST_BYTES:
+        raise DamagedFile(path, f"it is larger than {MOST_BYTES >> 20} MiB")
+    return content
+
+
+def read_text(path: Path) -> str:
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DamagedFile(path, f"it is not UTF-8 text ({error})") from None
+
+
+def read_json(path: Path) -> Any:
+    """Read the content as JSON data.
+
+    Refuses NaN and duplicate keys, which readers treat differently. Infinity is allowed: it stands for no limit.
+    """
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str, path: Path) -> Any:
+    try:
+        return _check_depth(_parse_strict_json(text))
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(path, _describe_error(error)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read the content as a TOML table."""
+    text = read_text(path)
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        raise DamagedFile(path, f"it is not valid TOML: {error}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a TOML table. Raises `ValueError`."""
+    import tomllib  # where it is needed: hooks wait for what is imported
+
+    try:
+        table = tomllib.loads(text)
+        return dict(_check_depth(table))
+    except RecursionError as error:
+        raise ValueError(_describe_error(error)) from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read the lines of a journal; empty if it is missing. Invalid characters are replaced."""
+    try:
+        return read_bytes(path).decode("utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+
+
+def parse_entry(line: str | bytes) -> Any:
+    """Parse the JSON data of a line; None for a broken one, e.g. cut off by a kill."""
+    try:
+        return _check_depth(_parse_strict_json(line.decode() if isinstance(line, bytes) else line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parse_strict_json(text: str) -> Any:
+    return json.loads(text, parse_constant=_parse_constant, object_pairs_hook=_build_object)
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
+    return found
+
+
+def _parse_constant(name: str) -> float:
+    if name == "NaN":
+        raise ValueError("NaN is not a number")
+    return float(name)
+
+
+def _check_depth(data: Any) -> Any:
+    """Return the data. Raises `RecursionError` if it is nested too deeply."""
+    level = [data] if _is_container(data) else []
+    for _ in range(MOST_LEVELS):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [each for part in parts for each in part if _is_container(each)]
+        if not level:
+            return data
+    raise RecursionError
+
+
+def _is_container(data: Any) -> bool:
+    return isinstance(data, dict | list)
+
+
+def _describe_error(error: Exception) -> str:
+    return f"it is nested more than {MOST_LEVELS} levels deep" if isinstance(error, RecursionError) else str(error)

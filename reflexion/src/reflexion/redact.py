@@ -1,0 +1,174 @@
+"""Redaction of keys and passwords in all text that leaves the process: files, logs, terminal, pages, data for servers.
+
+    watch_variable("MY_KEY")                # its value at the time of output is a secret
+    redact("invalid key sk-abc123...")      # "invalid key ***"
+    redact_json('{"error": "..."}')         # changes only strings: names, numbers and structure stay
+
+Secrets are the values of variables with telling names (`*_API_KEY`, `*_TOKEN`, `*_PASSWORD`, ...) and of every
+`key_variable` of a configuration, everything sent as a key, and user and password in any address. The filter removes
+the value itself, quoted, escaped, percent-encoded and in base64 (alone or after a user's name), and every part of it or
+its base64 longer than 12 characters. Values shorter than 8 characters (placeholders like EMPTY) or that look like a
+word (letters of one case, fewer than 20) are not secrets, because ordinary text would be full of holes.
+"""
+
+import base64
+import html
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from urllib.parse import parse_qsl, quote, quote_plus, unquote
+
+STRUCK = "***"
+SHORTEST, LONGEST_WORD = 8, 19
+"""Minimum length of a secret, and maximum length of letters of one case that count as a word."""
+STRETCH, BLOCK = 13, 7
+"""Minimum length of a part that is removed, since providers quote keys in part; it contains a whole block."""
+
+_SECRET_NAME = re.compile(
+    r".*(API_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE).*|.*(KEY|KEY_ID|TOKEN|_PAT)(_\d+)?", re.IGNORECASE
+)
+_SECRET_FIELD = re.compile(r".*(key|token|secret|passw|sig).*|code|auth", re.IGNORECASE)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+_FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\d?")
+"""Field names of JSON objects as this program writes them."""
+_RUN = re.compile(rf"[^\x00-\x20\x7f-\U0010ffff\"'\\<>&,;(){{}}\[\]`]{{{STRETCH},}}")
+"""Characters of parts of keys: none that structure JSON, HTML or sentences."""
+
+Redactor = Callable[[str], str]
+
+_registered: set[str] = set()
+_watched: set[str] = set()
+_addresses: set[str] = set()
+
+
+def register_secret(value: str | None) -> None:
+    """Redact this value from now on."""
+    _registered.update([value] if value else ())
+
+
+def watch_variable(name: str | None) -> None:
+    """Redact the value of this environment variable."""
+    _watched.update([name] if name else ())
+
+
+def register_address(address: str | None) -> None:
+    """Redact user, password and keys in this address."""
+    _addresses.update([address] if address else ())
+
+
+def redact(text: str) -> str:
+    """Return the text without secrets."""
+    return make_redactor()(text)
+
+
+def redact_json(text: str) -> str:
+    """Return JSON or JSON lines without secrets in strings; field names stay."""
+    strike = make_redactor()
+
+    def strike_string(match: re.Match[str]) -> str:
+        token, colon = match[0], match[1] or ""
+        try:
+            said = json.loads(token.removesuffix(colon), strict=False)
+        except ValueError:
+            return strike(token)
+        is_kept = (colon and _FIELD.fullmatch(said)) or strike(said) == said
+        return token if is_kept else json.dumps(strike(said)) + colon
+
+    return text if strike(text) == text else _STRING.sub(strike_string, text)
+
+
+def make_redactor() -> Redactor:
+    """Return `redact` for many texts in a row, reading the environment once."""
+    values, addresses = set(_registered), set(_addresses)
+    for name in os.environ:
+        value = os.environ.get(name, "")
+        if name in _watched or (_SECRET_NAME.fullmatch(name) and not _is_location(value)):
+            values.add(value)
+        if "@" in value and ("//" in value or name.lower().endswith("_proxy")):
+            addresses.add(value if "//" in value else f"//{value}")
+    return _build_redactor(frozenset(values), frozenset(addresses))
+
+
+@lru_cache(maxsize=4096)
+def _is_location(value: str) -> bool:
+    """Return whether the value is an address or a path, which messages often contain."""
+    top = re.match(r"/[^/]+|~|\.\.?(?=/)", value)
+    return bool(re.match(r"\w+://", value)) or (top is not None and os.path.exists(os.path.expanduser(top[0])))
+
+
+def _is_secret(value: str) -> bool:
+    one_case = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
+    return len(value) >= SHORTEST and len(set(value)) > 3 and not (one_case and len(value) <= LONGEST_WORD)
+
+
+@lru_cache(maxsize=16)
+def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redactor:
+    secrets, literals = set(values), dict[str, str]()
+    for address in addresses:
+        for secret, form, place in _list_address_secrets(address):
+            secrets.add(secret)
+            literals[form] = place
+    secrets = {part for secret in secrets for part in (secret.strip(), secret.strip(" \t\r\n\"'")) if _is_secret(part)}
+    literals |= dict.fromkeys((form for secret in secrets for form in _list_written_forms(secret)), STRUCK)
+    ordered = sorted(literals.items(), key=lambda each: -len(each[0]))
+    runs = {run for secret in secrets for form in (secret, *_list_base64_forms(secret)) for run in _RUN.findall(form)}
+    stretches = {run[at : at + STRETCH] for run in runs for at in range(len(run) - STRETCH + 1)}
+    stretches = {each for each in stretches if len(set(each)) > 4}  # a ruled line is not a secret
+    blocks = {each[at : at + BLOCK] for each in stretches for at in range(STRETCH - BLOCK + 1)}
+
+    def strike_run(match: re.Match[str]) -> str:
+        """Return the run without parts of secrets, each as long as possible."""
+        run, kept, at = match[0], [], 0
+        if not any(run[at : at + BLOCK] in blocks for at in range(0, len(run), BLOCK)):
+            return run
+        while at < len(run):
+            end = at
+            while run[end : end + STRETCH] in stretches:
+                end += 1
+            kept.append(STRUCK if end > at else run[at])
+            at = end + STRETCH - 1 if end > at else at + 1
+        return "".join(kept)
+
+    def strike(text: str) -> str:
+        for literal, place in ordered:
+            text = text.replace(literal, place)
+        return _RUN.sub(strike_run, text) if blocks else text
+
+    return strike
+
+
+def _list_address_secrets(address: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the secrets of an address, each with a further text and its replacement: short passwords are removed
+    together with their user."""
+    if found := re.search(r"//([^/?#\s]*)@", address):
+        user, colon, password = found[1].partition(":")
+        for decode in (str, unquote):
+            secret, form = decode(password if colon else user), decode(found[1])
+            yield (secret, f"{form}@", f"{STRUCK}@") if password else (secret, secret, secret)
+            for encoded in _list_base64_forms(form) if password and len(form) >= SHORTEST else ():
+                yield secret, encoded, STRUCK
+    for name, value in parse_qsl(address.partition("?")[2]):
+        if _SECRET_FIELD.fullmatch(name) and len(value) > 3:
+            for form in (value, quote(value, safe="")):
+                yield value, f"{name}={form}", f"{name}={STRUCK}"
+
+
+def _list_written_forms(secret: str) -> Iterator[str]:
+    """Yield the encodings in which a whole secret may appear."""
+    yield from (secret, html.escape(secret), html.escape(secret).replace("&#x27;", "&#39;"))
+    for form in (repr(secret), ascii(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        yield form[1:-1]
+    for form in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield from (form, re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), form))
+    yield from _list_base64_forms(secret)
+
+
+def _list_base64_forms(secret: str) -> Iterator[str]:
+    """Yield the base64 forms of a secret for any text around it, such as `user:`."""
+    data = secret.encode("utf-8", "surrogatepass")
+    for ahead in range(3):
+        whole = base64.b64encode(bytes(ahead) + data).decode().rstrip("=")
+        form = whole[-(-8 * ahead // 6) : 8 * (ahead + len(data)) // 6]
+        yield from (form, form.replace("+", "-").replace("/", "_"))

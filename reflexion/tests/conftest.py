@@ -1,0 +1,75 @@
+"""A project and a user's folder of its own for every test of the loop."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reflexion.hook import answer_payload
+
+NOW = 1_774_958_400.0
+"""2026-03-31T12:00:00Z."""
+
+Tell = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path) -> Path:
+    """The user's folder; nothing in it yet."""
+    monkeypatch.setenv("REFLEXION_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("REFLEXION_LIMIT", "50")  # machines that run tests may be busy
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CODEX_PROJECT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A repository in which the loop has not begun."""
+    (tmp_path / "project/.git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def tell(project) -> Tell:
+    """Call a hook in this process; gives what the agent is told."""
+
+    def told(agent: str, payload: dict[str, Any], now: float = NOW) -> str:
+        here = json.loads(json.dumps(payload).replace('"/project"', json.dumps(str(project))))
+        text = answer_payload(agent, json.dumps(here).encode(), now)
+        if not text:
+            return ""
+        said = json.loads(text)
+        said = said.get("hookSpecificOutput", said)
+        return str(said.get("additionalContext") or said.get("additional_context") or said.get("block") or "")
+
+    return told
+
+
+def read_entries(project: Path) -> list[dict[str, Any]]:
+    """All entries, as their files have them."""
+    files = sorted((project / ".reflexion/entries").glob("*.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys, project) -> Callable[..., tuple[int, str]]:
+    """Type a command of `reflexion` in the project; gives exit code and what it printed."""
+    from reflexion.script import main
+
+    monkeypatch.chdir(project)
+
+    def run(*words: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["reflexion", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return run

@@ -1,0 +1,109 @@
+"""What each host's payloads mean: which commands failed, by what the host says and never by words."""
+
+import json
+from pathlib import Path
+
+import payloads
+import pytest
+from reflexion.commands import answers_no
+from reflexion.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED
+from reflexion.hosts import NAMES, get_host
+from reflexion.triggers import pick_trigger
+
+OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
+
+
+def is_captured(agent: str, payload: dict) -> bool:
+    event = get_host(agent).read(payload)
+    return event.kind == FAILED and not answers_no(event.command, event.code, event.output)
+
+
+def test_the_corpus_is_what_it_should_be():
+    assert len(OUTPUTS) >= 150
+    assert 100 < sum(mistake for *_, mistake in OUTPUTS) < len(OUTPUTS) - 80
+    words = ("error", "fatal", "failed", "traceback")
+    assert (
+        sum(
+            any(word in text.lower() for word in words)
+            for _, code, text, mistake in OUTPUTS
+            if not mistake and not code
+        )
+        > 15
+    )
+    assert sum(not text.strip() for _, code, text, mistake in OUTPUTS if mistake) > 1
+    assert not [
+        text for *_, text, _ in OUTPUTS if str(Path.home()) in text or str(Path(__file__).resolve().parents[1]) in text
+    ]
+
+
+@pytest.mark.parametrize("version", payloads.VERSIONS)
+def test_capture_is_precise_and_misses_little(version):
+    agent, build = version.split()[0], payloads.VERSIONS[version]
+    captured = [mistake for command, code, text, mistake in OUTPUTS if is_captured(agent, build(command, code, text))]
+    precision = sum(captured) / len(captured)
+    recall = sum(captured) / sum(mistake for *_, mistake in OUTPUTS)
+    print(f"\n{version}: precision {precision:.3f}, recall {recall:.3f} of {len(OUTPUTS)} outputs")
+    assert precision >= 0.98
+    assert recall >= 0.95
+
+
+@pytest.mark.parametrize("version", payloads.VERSIONS)
+def test_words_alone_flag_nothing(version):
+    """The worst outputs of all, of a command that succeeded."""
+    agent, build = version.split()[0], payloads.VERSIONS[version]
+    for command, _, text, mistake in OUTPUTS:
+        if mistake:
+            assert get_host(agent).read(build(command, 0, text)).kind == SUCCEEDED, (command, text)
+
+
+@pytest.mark.parametrize("name", payloads.SILENT)
+def test_where_a_host_says_nothing_nothing_follows(name):
+    assert get_host(name.split()[0]).read(payloads.SILENT[name]).kind == NOTHING
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_prompts_and_commands_to_come_are_read(agent):
+    host = get_host(agent)
+    event = host.read(payloads.PROMPTS[agent]("build it"))
+    assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
+    event = host.read(payloads.BEFORE[agent]("npm run build"))
+    assert (event.kind, event.command) == (BEFORE, "npm run build")
+    starts = {"claude-code": "SessionStart", "codex": "SessionStart", "gemini": "SessionStart"}
+    started = {"hook_event_name": starts.get(agent, "sessionStart" if agent == "cursor" else "session.created")}
+    assert host.read(started).kind == START
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ('npm error Missing script: "build"\nnpm error\nnpm error A complete log of this run', 'npm error Missing script: "build"'),
+        ("Traceback (most recent call last):\n  File \"a.py\", line 1\nModuleNotFoundError: No module named 'x'\n",
+         "ModuleNotFoundError: No module named 'x'"),
+        ("a.c: In function 'main':\na.c:1:9: error: expected ';'\n    1 | x\n      | ^\n", "a.c:1:9: error: expected ';'"),
+        ("collected 1 item\n\nE       assert 2 == 3\n\n=== short test summary info ===\nFAILED a.py::t - assert", "E       assert 2 == 3"),
+        ("\x1b[31merror\x1b[0m: unknown option\n", "error: unknown option"),
+        ("building\nlinking\nstopped\n", "stopped"),
+        ("", "exit code 3, no output"),
+    ],
+)  # fmt: skip
+def test_the_line_that_says_what_went_wrong(output, line):
+    assert pick_trigger(output, 3) == line
+
+
+def test_a_trigger_is_found_in_every_output_that_has_one():
+    said = {pick_trigger(text, code) for _, code, text, mistake in OUTPUTS if mistake and code and text.strip()}
+    assert not [line for line in said if not line.strip() or "no output" in line]
+
+
+HOSTILE = [b"", b"[]", b"null", b"1", b'"text"', b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000]
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_fields_of_other_kinds_make_no_error(agent):
+    """Every field of every payload, missing, and as something else."""
+    built = [build("make", 1, "boom") for version, build in payloads.VERSIONS.items() if version.startswith(agent)]
+    for payload in [*built, payloads.PROMPTS[agent]("x"), payloads.BEFORE[agent]("make")]:
+        for name in payload:
+            for other in (None, 7, "text", [], [1, "a"], {}, {"command": 3}, True, "\udcff", {"a": {"b": []}}):
+                get_host(agent).read({**payload, name: other})
+            get_host(agent).read({key: value for key, value in payload.items() if key != name})

@@ -1,0 +1,148 @@
+"""A fresh folder, the four lines of docs/CODING.md, and a host that calls the hooks that were installed: from a failed
+command to its rule, by processes alone."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import payloads
+import pytest
+from conftest import read_entries
+
+ROOT = Path(__file__).parents[1]
+MISSING = 'npm error Missing script: "build"'
+
+
+def type_line(line: str, folder: Path) -> str:
+    """A command of docs/CODING.md, as a person types it."""
+    assert line.startswith("reflexion ")
+    done = subprocess.run(
+        [sys.executable, "-m", "reflexion.script", *shlex.split(line)[1:]],
+        cwd=folder, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def call_hook(settings: dict, payload: dict, folder: Path) -> str:
+    """What a host does at an event: every command that its settings list for it, through a shell."""
+    said = ""
+    for group in settings["hooks"].get(payload["hook_event_name"], []):
+        if re.fullmatch(group.get("matcher", ".*") or ".*", payload.get("tool_name", "")):
+            for hook in group["hooks"]:
+                done = subprocess.run(
+                    hook["command"], shell=True, cwd=folder, input=json.dumps(payload), capture_output=True, text=True,
+                    timeout=60, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+                )  # fmt: skip
+                assert (done.returncode, done.stderr) == (0, "")
+                said += done.stdout
+    return said
+
+
+def read_context(said: str, event: str) -> str:
+    out = json.loads(said)["hookSpecificOutput"]
+    assert out["hookEventName"] == event
+    return str(out["additionalContext"])
+
+
+def test_from_the_first_failure_to_the_rule(project, tmp_path):
+    lines = [line.partition("#")[0].strip() for line in (ROOT.parent / "docs/CODING.md").read_text().splitlines()]
+    init, install, status, promote = [
+        line for line in lines if re.match(r"reflexion (init|install|status|promote)", line)
+    ]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert "private" in type_line(init, project)
+    assert "+" in type_line(install, project)
+    settings = json.loads((project / ".claude/settings.local.json").read_text())
+    here = {"cwd": str(project)}
+
+    def after(command, code, output="", **more):
+        return call_hook(settings, {**payloads.after_claude(command, code, output), **here, **more}, elsewhere)
+
+    def before(command):
+        return call_hook(settings, {**payloads.BEFORE["claude-code"](command), **here}, elsewhere)
+
+    assert after("npm run build", 1, MISSING) == ""
+    assert after("pnpm run build", 0) == ""
+    asked = {**payloads.PROMPTS["claude-code"]("Now build it with npm"), **here}
+    block = read_context(call_hook(settings, asked, elsewhere), "UserPromptSubmit")
+    assert MISSING.replace('"', "'") in block
+    assert "pnpm run build" in block
+    assert "pnpm run build" in read_context(before("npm run build"), "PreToolUse")
+    assert after("pnpm run build", 0, session_id="s2") == ""  # it worked after the recall
+    after("npm run build", 1, MISSING, session_id="s3")
+    said = type_line(status, project)
+    assert "1 worked" in said
+    assert "No entry is ready" in type_line(promote, project)
+    (file,) = (project / ".reflexion/entries").glob("*.json")
+    entry = json.loads(file.read_text())
+    assert entry["occurrences"] == 3
+    file.write_text(json.dumps({**entry, "first_seen": "2026-01-01"}))  # as a person edits it
+    (project / "CLAUDE.md").write_text("# Mine\n")
+    diff = type_line(promote, project)
+    assert [line for line in diff.splitlines() if line.startswith("-")] == ["--- a/CLAUDE.md"]
+    assert "+- When `npm run build` fails" in diff
+    assert (project / "CLAUDE.md").read_text() == "# Mine\n"
+    type_line(promote.removesuffix(" --dry-run"), project)
+    assert "Use `pnpm run build`" in (project / "CLAUDE.md").read_text()
+    assert before("npm run build") == ""  # it is a rule now
+
+
+def test_many_hooks_at_once(project):
+    """Twelve of them, and nothing is lost."""
+    command = [sys.executable, "-m", "reflexion.script", "hook", "--agent", "codex"]
+
+    def hook(number):
+        payload = payloads.after_codex(
+            "make", payloads.write_codex_head(2, f"make: *** No rule to make target 't{number % 3}'.")
+        )
+        payload |= {"cwd": str(project), "session_id": f"s{number}"}
+        done = subprocess.run(command, input=json.dumps(payload).encode(), capture_output=True, cwd=project,
+                              env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, timeout=60)  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    with ThreadPoolExecutor(12) as pool:
+        assert set(pool.map(hook, range(12))) == {(0, b"", b"")}
+    assert sorted(entry["occurrences"] for entry in read_entries(project)) == [4, 4, 4]
+    assert not list(project.rglob(".*-*"))
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], [], ["nonsense"], ["hook"], ["hook", "--agent"], ["hook", "--agent", "x"]]
+)
+def test_the_script_answers_whatever_it_is_called_with(words, home):
+    done = subprocess.run([sys.executable, "-m", "reflexion.script", *words], input=b"{}", capture_output=True,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, timeout=60)  # fmt: skip
+    assert done.returncode == (2 if words in (["nonsense"], []) else 0)
+    assert (done.stdout == b"") is (words[:1] in (["hook"], ["nonsense"]))
+    assert b"Traceback" not in done.stderr
+    if words[:1] == ["hook"]:
+        assert len((home / "hook.log").read_text().splitlines()) == 1
+
+
+HEAVY = ("dspy", "torch", "numpy", "pydantic", "rich", "litellm", "scipy")
+SLOW = (*HEAVY, "tomllib", "difflib", "dataclasses", "inspect", "subprocess", "asyncio", "logging", "hashlib")
+
+
+@pytest.mark.parametrize(
+    ("code", "without"),
+    [
+        ("import reflexion.script", (*SLOW, "re", "json", "sqlite3", "pathlib")),
+        ("from reflexion.hook import answer_payload\nanswer_payload('claude-code', PAYLOAD, 0)", (*SLOW, "pathlib")),
+        ("import pkgutil, importlib, reflexion as c\n"
+         "for m in pkgutil.walk_packages(c.__path__, c.__name__ + '.'): importlib.import_module(m.name)", HEAVY),
+    ],
+)  # fmt: skip
+def test_a_hook_imports_next_to_nothing(project, code, without):
+    (project / ".reflexion").mkdir()
+    payload = json.dumps({**payloads.BEFORE["claude-code"]("make"), "cwd": str(project)}).encode()
+    code = f"PAYLOAD = {payload!r}\n{code}\nimport sys\nprint([name for name in {without!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{code}"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.strip() == "[]"
