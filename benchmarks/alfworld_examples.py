@@ -22,10 +22,10 @@ import dspy
 from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.alfworld import BENCHMARK
-from rsso_dspy.experiment.session import session
+from rsso_dspy.optimize.constitution import select_examples
 from rsso_dspy.optimize.gold_player import GoldPlayer
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.workflows.build_constitution import select_examples
+from rsso_dspy.sessions import session
 
 GAMES = 2
 """Training games of each task type."""

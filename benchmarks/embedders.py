@@ -110,8 +110,8 @@ def print_row(label: str, row: dict[str, Any], agrees: str) -> None:
 def collect_descriptions(count: int) -> list[str]:
     """Distinct state descriptions of trials that the embedded model plays."""
     from rsso_dspy.config import load_config
-    from rsso_dspy.experiment.session import session
     from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.sessions import session
 
     found: dict[str, None] = {}
     with session(load_config(overrides=["embedder.model=hash"])):

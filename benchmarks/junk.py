@@ -21,8 +21,6 @@ from typing import Any
 
 from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.acceptance import Confirmation, choose_candidate, judge_candidate, race_on_val
 from rsso_dspy.optimize.calibration import Calibration, draw_calibration
 from rsso_dspy.optimize.compile import compile_agent
@@ -35,7 +33,9 @@ from rsso_dspy.optimize.rollouts import Job, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import RULE_BASED_NOTE
+from rsso_dspy.sessions import session
 
 METHOD = "rsso"
 SPREAD = 0.05

@@ -27,9 +27,9 @@ from typing import Any
 
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
-from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrialResult
+from rsso_dspy.sessions import session
 
 VARIANT = "find-plant::228"
 NAME = "smollm2-135m"

@@ -26,13 +26,13 @@ from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.cli.calls import load_calls
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
-from rsso_dspy.experiment.session import session
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report import cells
 from rsso_dspy.report.page import PageCalls, PageSection, write_page
 from rsso_dspy.report.table_data import Sheet
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 
 TARGET = 2000.0

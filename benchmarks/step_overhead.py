@@ -29,15 +29,15 @@ from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.experiment.run import plan_run
-from rsso_dspy.experiment.session import session
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.executor import UnitRunner
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
+from rsso_dspy.runs import plan_run
+from rsso_dspy.sessions import session
+from rsso_dspy.store.commands import RunSpec
 from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.unit_log import UnitLog
 
 TARGET = 5.0

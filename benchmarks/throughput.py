@@ -31,9 +31,9 @@ from benchmarks.script import make_parser
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import Stopped
-from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.sessions import Session, session
 
 METHOD = "rsso"
 SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", "protocol.stop_on_success=false"]

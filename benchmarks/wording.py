@@ -25,10 +25,10 @@ from benchmarks.manners import ANSWERS, CHOICES, RESTATED, Answer, Choose, Resta
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import tasks
-from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Trajectory, Variant
+from rsso_dspy.sessions import Session, session
 
 WHY = "This is the next thing to do."
 PLAIN = "as the gold path has it"

@@ -8,27 +8,26 @@ from rsso_dspy.version import __version__
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of a hook
 if TYPE_CHECKING:  # the same names for type checkers and editors
-    from rsso_dspy.experiment.session import session
+    from rsso_dspy.api import RunResult, open_run, run
     from rsso_dspy.optimize.compile import compile
     from rsso_dspy.optimize.metric import metric
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.programs.methods import METHODS
     from rsso_dspy.records import Variant
-    from rsso_dspy.workflows.python_run import run
-    from rsso_dspy.workflows.run_result import RunResult, open_run
+    from rsso_dspy.sessions import session
 
 _PUBLIC = {
     "Agent": "rsso_dspy.programs.agent",
     "METHODS": "rsso_dspy.programs.methods",
-    "RunResult": "rsso_dspy.workflows.run_result",
+    "RunResult": "rsso_dspy.api",
     "Variant": "rsso_dspy.records",
     "compile": "rsso_dspy.optimize.compile",
     "load": "rsso_dspy.optimize.program_file",
     "metric": "rsso_dspy.optimize.metric",
-    "open_run": "rsso_dspy.workflows.run_result",
-    "run": "rsso_dspy.workflows.python_run",
-    "session": "rsso_dspy.experiment.session",
+    "open_run": "rsso_dspy.api",
+    "run": "rsso_dspy.api",
+    "session": "rsso_dspy.sessions",
 }
 __all__ = [
     "METHODS",

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import BackendConfig, load_config
-from rsso_dspy.experiment.executor import Executor, RunOutcome, make_zero_shot_programs
-from rsso_dspy.experiment.plan import Plan, plan_held_out
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.session import session
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.executor import Executor, RunOutcome, UnitRunner, make_zero_shot_programs
 from rsso_dspy.lm import Backend
+from rsso_dspy.plan import Plan, plan_held_out
+from rsso_dspy.protocol import make_provenance, make_run_identity
 from rsso_dspy.records import UnitRecord
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.live import FAST, says
 from tests.provider_formats import WIRES, Said

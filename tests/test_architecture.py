@@ -14,6 +14,10 @@ PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
     "records", "errors", "files", "redact", "bounds", "version", "calls", "playing", "loops",
 }  # fmt: skip
+RUNS = GROUND | {
+    "config", "embed", "environments", "executor", "lm", "memory", "memory_files", "plan", "programs", "protocol",
+    "sessions", "store",
+}  # fmt: skip
 ALLOWED = {
     "records": set(),
     "errors": set(),
@@ -25,42 +29,31 @@ ALLOWED = {
     "files": {"errors", "redact"},
     "calls": {"errors", "files", "records", "redact"},
     "playing": set(),
-    "pricing": {"records"},
+    "pricing": {"config", "errors", "files", "records"},
     "regions": set(),
     "signatures": {"regions"},
     "adapter": {"signatures", "playing"},
     "memory": GROUND,
     "environments": GROUND,
-    "config": GROUND | {"pricing", "environments", "addresses"},
+    "config": GROUND | {"environments", "addresses"},
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "explorer": {"environments"},
     "lm": GROUND | {"config", "addresses", "adapter", "explorer"},
     "embed": GROUND | {"config", "addresses", "lm"},
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
-    "experiment": GROUND
-    | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embed", "memory"},
-    "optimize": GROUND
-    | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "adapter"}
-    | {"signatures"},
-    "integrations": GROUND | {"experiment", "store", "config", "programs", "environments"},
-    "workflows": GROUND
-    | {
-        "optimize",
-        "experiment",
-        "store",
-        "report",
-        "config",
-        "pricing",
-        "programs",
-        "environments",
-        "memory",
-        "lm",
-        "regions",
-    },
-    "cli": GROUND
-    | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
-    | {"environments", "lm", "embed", "regions", "memory"},
+    "protocol": GROUND | {"config", "environments", "lm", "memory", "programs", "signatures"},
+    "plan": GROUND | {"config", "environments", "lm", "memory", "programs", "protocol", "store"},
+    "memory_files": GROUND | {"config", "environments", "memory", "plan", "programs", "protocol", "store"},
+    "sessions": GROUND | {"config", "embed", "environments", "lm", "memory", "programs", "protocol", "store"},
+    "executor": GROUND | {"environments", "lm", "memory", "memory_files", "plan", "programs", "sessions", "store"},
+    "forecast": GROUND | {"executor", "plan", "pricing", "programs", "store"},
+    "ray": RUNS,
+    "runs": RUNS | {"forecast", "pricing", "ray"},
+    "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},
+    "reproduce": GROUND | {"config", "environments", "programs", "protocol", "store"},
+    "api": RUNS | {"forecast", "optimize", "pricing", "report", "runs"},
+    "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "reproduce", "runs"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 
@@ -141,12 +134,12 @@ def test_no_files_import_each_other_in_a_circle():
 
 
 def test_the_executor_is_handed_its_engine():
-    graph, known, left = import_graph(PACKAGE), set(), ["rsso_dspy.experiment.executor"]
+    graph, known, left = import_graph(PACKAGE), set(), ["rsso_dspy.executor"]
     while left:
         new = graph[left.pop()] - known
         known |= new
         left += new
-    assert not [name for name in known if name.startswith(("rsso_dspy.integrations.ray", "rsso_dspy.optimize"))]
+    assert not [name for name in known if name.startswith(("rsso_dspy.ray", "rsso_dspy.optimize"))]
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from rsso_dspy import embed as module
 from rsso_dspy.config import MINILM, Config, EmbedderConfig, load_config
 from rsso_dspy.embed import Embedder, LocalRoute, NumpyEncoder, VectorCache, find_weights, read_tensors, verify_weights
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey
-from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.lm.retry import RequestRetrier
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.protocol import resolve_protocol
 from tests.embedding_server import MALFORMED, EmbeddingServer, embedding_server, fault, reply, vector, vectors
 from tests.live import REWARDED, acting, walks
 
@@ -276,7 +276,7 @@ def test_damaged_weights_are_named(tmp_path, content):
 
 @pytest.mark.parametrize(("missing", "model"), [((), MINILM), (("torch",), f"numpy/{MINILM}")])
 def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing, model):
-    monkeypatch.setattr("rsso_dspy.config.models.find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr("rsso_dspy.config.sections.find_spec", lambda name: None if name in missing else object())
     assert EmbedderConfig().model == model
     protocol = resolve_protocol(Config(embedder=EmbedderConfig())).id  # so no result changes its embedder unsaid
     assert protocol == "adapt/2" + (f" embedder={model}" if missing else "")

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import load_config, make_price_lookup
+from rsso_dspy.config import load_config
 from rsso_dspy.errors import ConfigError, UnknownName, UsageError
-from rsso_dspy.experiment.events import EventStream, RunLimited, UsageSpent
-from rsso_dspy.experiment.spend_limit import SpendLimit
+from rsso_dspy.executor import EventStream, RunLimited, UsageSpent
+from rsso_dspy.forecast import SpendLimit
 from rsso_dspy.pricing import (
     FREE,
     Price,
@@ -13,6 +13,7 @@ from rsso_dspy.pricing import (
     compute_uncached_cost,
     format_dollars,
     itemize_costs,
+    make_price_lookup,
     sum_amounts,
 )
 from rsso_dspy.programs.methods import get_method
@@ -21,7 +22,7 @@ from rsso_dspy.report.cost_report import (
     build_cost_report,
     build_cost_table,
 )
-from rsso_dspy.store.units import Arm, Unit
+from rsso_dspy.store.run_folder import Arm, Unit
 from tests.records import record
 
 PRICE = Price(input=3.0, output=15.0, cached=0.5, cache_write=4.0)

@@ -38,7 +38,7 @@ from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
-    from rsso_dspy.experiment.forecast import Forecast
+    from rsso_dspy.forecast import Forecast
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.request import CompileRequest
 
@@ -132,8 +132,6 @@ def compile_program(
     settings = build_config(
         config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
     )
-    from rsso_dspy.experiment.plan import check_writers
-    from rsso_dspy.experiment.protocols import resolve_protocol
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
     from rsso_dspy.optimize.confirmable import describe_limits, describe_power
@@ -141,7 +139,9 @@ def compile_program(
     from rsso_dspy.optimize.request import build_request, choose_optimizer
     from rsso_dspy.optimize.rollout_logs import RolloutLogs
     from rsso_dspy.optimize.teacher import choose_teacher
+    from rsso_dspy.plan import check_writers
     from rsso_dspy.programs.methods import get_method
+    from rsso_dspy.protocol import resolve_protocol
 
     check_writers([get_method(method_name)], settings)
     preset = resolve_protocol(settings)
@@ -201,10 +201,9 @@ def compile_program(
 
 def _price_forecast(forecast: "Forecast", wanted: "CompileRequest", settings: "Config") -> float | None:
     """Return the dollars of a forecast; None if a price is unknown."""
-    from rsso_dspy.config import make_price_lookup
     from rsso_dspy.lm import Backend
     from rsso_dspy.pricing import compute_cost as price
-    from rsso_dspy.pricing import sum_amounts
+    from rsso_dspy.pricing import make_price_lookup, sum_amounts
 
     price_of = make_price_lookup(settings.prices)
     taught = wanted.teacher.models if wanted.teacher else {}
@@ -226,10 +225,10 @@ def _run_compile(
     wanted: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config"
 ) -> "Compiled":
     from rsso_dspy.cli.progress import CompileProgress
-    from rsso_dspy.experiment.events import EventStream
-    from rsso_dspy.experiment.session import session
+    from rsso_dspy.executor import EventStream
     from rsso_dspy.optimize.compile import compile_agent
     from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.sessions import session
 
     with catch_interruptions() as ending, session(settings, jobs=jobs) as live:
         live.backend.check_connections()

@@ -30,7 +30,7 @@ def show(
     json_: Json = False,
 ) -> None:
     """Print the rules and their source; with --edits also their history."""
-    from rsso_dspy.experiment.constitutions import open_constitution
+    from rsso_dspy.memory_files import open_constitution
 
     book = open_constitution(source, arm)
     if json_:
@@ -56,8 +56,7 @@ def export(
     source: ConstitutionSource, out: MarkdownOut, arm: ConstitutionArm = None, format_: ExportFormat = "agents-md"
 ) -> None:
     """Write the rules into a marked block of AGENTS.md, CLAUDE.md or the like; the rest of the file stays as it is."""
-    from rsso_dspy.experiment.constitutions import open_constitution
-    from rsso_dspy.experiment.portable_formats import write_constitution_block
+    from rsso_dspy.memory_files import open_constitution, write_constitution_block
 
     if format_ != "agents-md":
         raise UnknownName("format", format_, ("agents-md",))

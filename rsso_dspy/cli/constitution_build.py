@@ -17,7 +17,7 @@ from rsso_dspy.errors import LimitReached, UnknownName, UsageError
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.memory.constitution.file import ConstitutionFile
-    from rsso_dspy.workflows.build_constitution import ConstitutionBuild
+    from rsso_dspy.optimize.constitution import ConstitutionBuild
 
 ConstitutionOut = Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")]
 
@@ -63,8 +63,8 @@ def build(
     from typing import get_args
 
     from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.constitution import plan_constitution_build
     from rsso_dspy.programs.methods import Writing
-    from rsso_dspy.workflows.build_constitution import plan_constitution_build
 
     if writer not in get_args(Writing):
         raise UnknownName("writer", writer, get_args(Writing))
@@ -92,15 +92,15 @@ def build(
 def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
     """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
     from rsso_dspy.cli.run_plan import describe_forecast, describe_models
-    from rsso_dspy.experiment.executor import list_pending_jobs
-    from rsso_dspy.experiment.forecast import Forecast
+    from rsso_dspy.executor import list_pending_jobs
+    from rsso_dspy.forecast import Forecast, forecast_calls
 
     calls: Counter[str] = Counter()
     left = 0
     for plan, store in zip(built.plans, built.make_stores(), strict=True):
         work = list_pending_jobs(plan, store)
         left += len(work)
-        calls.update(plan.forecast_calls(work).calls)
+        calls.update(forecast_calls(plan, work).calls)
     episodes = sum(len(plan.units) for plan in built.plans)
     forecast = Forecast(dict(calls))
     print_plan(
@@ -116,8 +116,8 @@ def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes:
 def play_build(built: "ConstitutionBuild", max_cost: float | None, max_tokens: int | None) -> "ConstitutionFile":
     """Play the pending episodes and write the file."""
     from rsso_dspy.cli.progress import RunProgress
-    from rsso_dspy.experiment.events import EventStream
-    from rsso_dspy.experiment.session import session
+    from rsso_dspy.executor import EventStream
+    from rsso_dspy.sessions import session
 
     purse = built.make_spend_limit(max_cost, max_tokens)
     with catch_interruptions() as ending, session(built.config) as live:
@@ -138,8 +138,8 @@ def play_build(built: "ConstitutionBuild", max_cost: float | None, max_tokens: i
 def describe_build_costs(book: "ConstitutionFile", config: "Config") -> str:
     """Describe what building a constitution under a configuration took."""
     from rsso_dspy.cli.run_plan import describe_spending
+    from rsso_dspy.optimize.constitution import itemize_build_costs
     from rsso_dspy.pricing import sum_amounts
-    from rsso_dspy.workflows.build_constitution import itemize_build_costs
 
     entries = itemize_build_costs(book, config)
     usage = {entry.role: entry.usage for entry in entries}

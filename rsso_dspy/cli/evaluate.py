@@ -72,7 +72,7 @@ def evaluate_program(
     """
     from rsso_dspy.optimize.program_file import load, load_programs
     from rsso_dspy.records import ZERO_SHOT
-    from rsso_dspy.store.run_spec import RunSpec
+    from rsso_dspy.store.commands import RunSpec
 
     compiled = load(program)
     playing = load_programs([ZERO_SHOT, str(program)], unconfirmed)

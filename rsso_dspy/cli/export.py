@@ -85,11 +85,11 @@ def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     """Collect what Inspect's logs say of a run."""
     from datetime import UTC, datetime
 
+    from rsso_dspy.api import collect_played
     from rsso_dspy.environments.benchmark import DEFAULT
     from rsso_dspy.report.analysis import analyze_run
     from rsso_dspy.report.inspect_export import ExportedRun
-    from rsso_dspy.store.run_file import RUN_FILE
-    from rsso_dspy.workflows.played_runs import collect_played
+    from rsso_dspy.store.run_folder import RUN_FILE
 
     played = collect_played(pool)
     first = pool.stores[0]

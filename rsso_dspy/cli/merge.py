@@ -20,7 +20,7 @@ def merge_runs(
 ) -> None:
     """Merge the units of several folders of one run into one folder, and print the report."""
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.store.merge_runs import merge_shards
+    from rsso_dspy.store.pooled_runs import merge_shards
     from rsso_dspy.store.run_folder import Store
 
     check_output_path(out)

@@ -78,7 +78,7 @@ def _complete_tasks(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _complete_settings(incomplete: str) -> list[str]:
     from rsso_dspy.config import Config
-    from rsso_dspy.store.run_file import flatten_keys
+    from rsso_dspy.store.run_folder import flatten_keys
 
     keys = flatten_keys(Config().model_dump(mode="json", exclude={"backends", "prices"}))
     return [f"{key}=" for key in keys if key.startswith(incomplete)]

@@ -133,8 +133,9 @@ def build_config(
 
 def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterable[Path] = ()) -> "PriceOf":
     """Return what looks up the prices of the configuration, then those that the runs of `folders` were played with."""
-    from rsso_dspy.config import load_config, make_price_lookup
-    from rsso_dspy.store.manifest import load_stored_prices
+    from rsso_dspy.config import load_config
+    from rsso_dspy.pricing import make_price_lookup
+    from rsso_dspy.store.commands import load_stored_prices
 
     return make_price_lookup({**load_stored_prices(folders), **load_config(file, overrides or ()).prices})
 

@@ -81,7 +81,7 @@ class CallFinder:
 def _build_per_program(store: "Store", what: str, build: "Callable[[Path, Compiled], T]") -> "Iterator[T]":
     """Build something of each compiled program of a run; `what` of those for which that fails is not in the page."""
     from rsso_dspy.optimize.program_file import load
-    from rsso_dspy.store.manifest import extract_given
+    from rsso_dspy.store.commands import extract_given
 
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         for file in extract_given(store, Path(folder), "programs"):

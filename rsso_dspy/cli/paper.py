@@ -144,7 +144,7 @@ def _read_arms(folders: "Sequence[Path]") -> "Iterator[list[UnitRecord]]":
     from rsso_dspy.cli.run_folders import open_runs
     from rsso_dspy.environments.benchmark import named_in
     from rsso_dspy.report.metrics import group_by_arm
-    from rsso_dspy.store.run_file import read_run_file
+    from rsso_dspy.store.run_folder import read_run_file
 
     by_benchmark: dict[str | None, list[Path]] = {}
     for folder in folders:

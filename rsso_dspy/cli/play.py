@@ -18,12 +18,12 @@ from rsso_dspy.errors import LimitReached
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
-    from rsso_dspy.experiment.executor import RunOutcome
-    from rsso_dspy.experiment.run import Run
-    from rsso_dspy.experiment.spend_limit import SpendLimit
+    from rsso_dspy.executor import RunOutcome
+    from rsso_dspy.forecast import SpendLimit
     from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.runs import Run
+    from rsso_dspy.store.commands import RunSpec
     from rsso_dspy.store.run_folder import Store
-    from rsso_dspy.store.run_spec import RunSpec
 
 
 def plan_and_play(
@@ -37,8 +37,7 @@ def plan_and_play(
     engine: str = "threads",
 ) -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    from rsso_dspy.experiment.run import plan_run
-    from rsso_dspy.integrations.engines import check_engine
+    from rsso_dspy.runs import check_engine, plan_run
 
     check_engine(engine)
     planned = plan_run(settings, spec, programs, dry_run, print_status)
@@ -57,7 +56,7 @@ def plan_and_play(
 
 def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", engine: str) -> None:
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.config import make_price_lookup
+    from rsso_dspy.pricing import make_price_lookup
 
     outcome, limit = play_watched(planned, jobs, purse, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
@@ -74,9 +73,9 @@ def play_watched(
 ) -> "tuple[RunOutcome | None, str]":
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     from rsso_dspy.cli.progress import RunProgress
-    from rsso_dspy.experiment.events import EventStream
-    from rsso_dspy.experiment.session import session
-    from rsso_dspy.integrations.engines import get_engine
+    from rsso_dspy.executor import EventStream
+    from rsso_dspy.runs import get_engine
+    from rsso_dspy.sessions import session
 
     with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
         live.backend.check_connections()

@@ -13,22 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from rsso_dspy.cli.arm_progress import ArmProgress, build_live_table
 from rsso_dspy.config import EMBEDDED
-from rsso_dspy.experiment.events import (
-    EventStream,
-    SimulatorsStarting,
-    StopRequested,
-    TrialFinished,
-    UnitFinished,
-    UsageSpent,
-)
-from rsso_dspy.experiment.pace import Stopwatch, in_words, range_in_words
+from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished, UsageSpent
+from rsso_dspy.forecast import Stopwatch, in_words, range_in_words
 from rsso_dspy.records import SOLVED_SCORE, UnitRecord, Usage
 from rsso_dspy.report.terminal import SafeConsole
-from rsso_dspy.store.units import Job, Training
+from rsso_dspy.store.run_folder import Job, Training
 
 if TYPE_CHECKING:
-    from rsso_dspy.experiment.run import Run
     from rsso_dspy.optimize.rollouts import RolloutFinished
+    from rsso_dspy.runs import Run
 
 WIDE = 80
 """Minimum terminal width for more than the numbers."""

@@ -70,11 +70,11 @@ def report_runs(
     """Print results and costs of each arm, and paired differences with their tests."""
     import json
 
+    from rsso_dspy.api import collect_played
     from rsso_dspy.report.analysis import analyze_run
     from rsso_dspy.report.analysis_json import serialize_analysis
     from rsso_dspy.report.page import check_page_target
     from rsso_dspy.report.report_files import build_table_files
-    from rsso_dspy.workflows.played_runs import collect_played
 
     if against is not None and every:
         raise UsageError("--against and --all-pairs exclude each other; use one of them")
@@ -112,9 +112,9 @@ def report_runs(
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
     """Print the main tables on stdout; only the bill if no unit is finished."""
+    from rsso_dspy.api import collect_played
     from rsso_dspy.report.analysis import analyze_run
     from rsso_dspy.store.pooled_runs import PooledRuns
-    from rsso_dspy.workflows.played_runs import collect_played
 
     print_analysis(analyze_run(collect_played(PooledRuns([store])), price_of), whole=False)
 

@@ -16,9 +16,9 @@ from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.store.manifest import Invocation
+    from rsso_dspy.reproduce import RunComparison
+    from rsso_dspy.store.commands import Invocation
     from rsso_dspy.store.run_folder import Store
-    from rsso_dspy.workflows.run_comparison import RunComparison
 
 MOST_UNPACKED = 1 << 31
 """Maximum size in bytes of what a zip file unpacks to."""
@@ -95,9 +95,9 @@ def _reproduce_folder(
     store: "Store", out: Path, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
     """Print or play the commands of one run; return whether its records are equal."""
-    from rsso_dspy.store.manifest import extract_given, load_invocations
+    from rsso_dspy.reproduce import iterate_records, list_changes, list_unknown_methods
+    from rsso_dspy.store.commands import extract_given, load_invocations
     from rsso_dspy.store.run_folder import Store
-    from rsso_dspy.workflows.reproduce import iterate_records, list_changes, list_unknown_methods
 
     orders = load_invocations(store)
     if not orders:
@@ -143,7 +143,7 @@ def _reproduce_folder(
 def _list_addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
     """Return the remote addresses that the commands send requests to, as chosen by the author of the folder."""
     from rsso_dspy.config import load_config
-    from rsso_dspy.store.manifest import list_remote_addresses
+    from rsso_dspy.store.commands import list_remote_addresses
 
     configs = [load_config(Path(str(each["--config"])), each.get("--set", ())) for each in options]
     return list(dict.fromkeys(address for config in configs for address in list_remote_addresses(config)))
@@ -174,7 +174,7 @@ def _play_command(options: dict[str, str | list[str]], jobs: int, max_cost: floa
 
 def _compare_records(store: "Store", again: "Store", orders: "list[Invocation]", each_record: bool) -> bool:
     """Print how the records compare, with `each_record` one by one; return whether all are equal."""
-    from rsso_dspy.workflows.run_comparison import compare_runs
+    from rsso_dspy.reproduce import compare_runs
 
     # The protocol id contains the path of the examples, and the copy has another path.
     found = compare_runs(store, again, ["protocol"] if any(order.examples for order in orders) else [])

@@ -95,7 +95,7 @@ def _build_constitution_command(data: dict[str, Any], file: Path, again: Path) -
 
 
 def _join_command(verb: list[str], wanted: dict[str, Any], config: dict[str, Any], again: Path) -> str:
-    from rsso_dspy.workflows.reproduce import list_changed_settings
+    from rsso_dspy.reproduce import list_changed_settings
 
     words = [word for name, value in wanted.items() if value is not None for word in (name, str(value))]
     settings = [word for each in list_changed_settings(config) for word in ("--set", each)]
@@ -111,7 +111,7 @@ def _build_calibration_options(
     not checked.
     """
     from rsso_dspy.optimize.calibration import CONFIRM_SHARE, draw_calibration
-    from rsso_dspy.workflows.reproduce import get_run_benchmark
+    from rsso_dspy.reproduce import get_run_benchmark
 
     of, train = get_run_benchmark(config), parts["train"]
     tasks, alone = list(dict.fromkeys(key.partition("::")[0] for key in train)), len(parts) == 1

@@ -97,7 +97,7 @@ def run_methods(
     """
     from rsso_dspy.config import load_run_options
     from rsso_dspy.optimize.program_file import load_programs
-    from rsso_dspy.store.run_spec import RunSpec, Shard
+    from rsso_dspy.store.commands import RunSpec, Shard
 
     asked = load_run_options(
         config,

@@ -8,17 +8,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rsso_dspy.config import Config
-    from rsso_dspy.experiment.cost_estimate import CostEstimate
-    from rsso_dspy.experiment.forecast import Forecast
-    from rsso_dspy.experiment.run import Run
+    from rsso_dspy.forecast import CostEstimate, Forecast
     from rsso_dspy.records import Usage
+    from rsso_dspy.runs import Run
 
 
 def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     """Print the plan, the models and the estimated cost, with the time if this many units are played at once."""
-    from rsso_dspy.experiment.retry_warnings import list_retry_warnings
     from rsso_dspy.lm import Backend
-    from rsso_dspy.store.units import Unit
+    from rsso_dspy.plan import list_retry_warnings
+    from rsso_dspy.store.run_folder import Unit
 
     plan, settings = planned.plan, planned.config
     variants = len({unit.variant for unit in plan.units})
@@ -77,7 +76,7 @@ def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
     """Describe the expected time, based on finished work in the folder, or else on assumed speeds; empty for the
     offline player."""
     from rsso_dspy.config import EMBEDDED
-    from rsso_dspy.experiment.pace import READ_RATE, WRITE_RATES, assume_seconds, in_words, measured, range_in_words
+    from rsso_dspy.forecast import READ_RATE, WRITE_RATES, assume_seconds, in_words, measured, range_in_words
 
     if set(planned.models_in_use.values()) == {EMBEDDED}:
         return ""
@@ -99,8 +98,9 @@ def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
 
 def describe_models(settings: "Config", roles: set[str]) -> str:
     """Describe the models of these roles."""
-    from rsso_dspy.config import EMBEDDED, make_price_lookup
+    from rsso_dspy.config import EMBEDDED
     from rsso_dspy.lm import Backend
+    from rsso_dspy.pricing import make_price_lookup
 
     models = Backend(settings.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))

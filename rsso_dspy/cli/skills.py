@@ -14,7 +14,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
-    from rsso_dspy.experiment.skill_libraries import SkillSource
+    from rsso_dspy.memory_files import SkillSource
 
 app = typer.Typer(help="Skill libraries: build one offline, show or export that of a unit.", no_args_is_help=True)
 
@@ -82,11 +82,11 @@ def build(
     from rsso_dspy.config import EmbedderConfig
     from rsso_dspy.embed import Embedder
     from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
-    from rsso_dspy.experiment import offline_skills
+    from rsso_dspy.memory_files import build_library, make_offline_settings, parse_weights, read_trajectories
 
-    settings = offline_skills.make_offline_settings(
+    settings = make_offline_settings(
         preset,
-        offline_skills.parse_weights(weights) if weights is not None else None,
+        parse_weights(weights) if weights is not None else None,
         extraction=extraction,
         pairs=pairs,
         max_window=max_window,
@@ -94,10 +94,10 @@ def build(
         beams=beams,
     )
     of = benchmark_called(benchmark).name if benchmark else None
-    given = offline_skills.read_trajectories(file, case, of)
+    given = read_trajectories(file, case, of)
     embed = Embedder(EmbedderConfig().model if embedder is None else embedder)
     embed.check()
-    built = offline_skills.build_library(given, embed, settings)
+    built = build_library(given, embed, settings)
     if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
         print_status("feedback: recorded subgoals use the words of their run; they count only if the words are equal")
     if json_:
@@ -145,7 +145,7 @@ def show(
     json_: Json = False,
 ) -> None:
     """Print a unit's skills with their examples, scores, use in prompts, and results."""
-    from rsso_dspy.experiment.skill_libraries import load_skill_source
+    from rsso_dspy.memory_files import load_skill_source
 
     found = load_skill_source(run, unit, arm, print_left_out_files)
     data = _describe_unit(found) | (_collect_library(found) if trial is None else found.describe_prompts(trial))
@@ -266,9 +266,8 @@ def export(
     From Python, `rsso_dspy.memory.skills.load_library` restores the file.
     """
     from rsso_dspy.errors import UnknownName
-    from rsso_dspy.experiment.portable_formats import export_skill_folder
-    from rsso_dspy.experiment.skill_libraries import LIBRARY, export_library, load_skill_source
     from rsso_dspy.files import atomic_write_text
+    from rsso_dspy.memory_files import LIBRARY, export_library, export_skill_folder, load_skill_source
 
     if format_ not in ("library", "skill"):
         raise UnknownName("format", format_, ("library", "skill"))

@@ -1,13 +1,8 @@
 """One configuration tree, read from TOML and `--set a.b=value` overrides.
 
     load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
-
-    sections    the sections and their documented fields
-    models      the same for models: backends, roles, embedder, prices
-    prices      price lookup
-    template    a file with every default
-
-`load_run_options` reads what a file holds beside: the options of a run.
+    load_run_options(path)          # what a file holds beside: the options of a run
+    render_config_template()        # a file with every default
 
 Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
 the environment variable with its key.
@@ -21,31 +16,31 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from rsso_dspy.bounds import MOST_TRIALS, shorten_text
+from rsso_dspy.bounds import shorten_text
 from rsso_dspy.calls import read_replayed_backend
-from rsso_dspy.config.models import (
+from rsso_dspy.config.sections import (
     EMBEDDED,
     MINILM,
     PROFILES,
     BackendConfig,
+    Config,
     EmbedderConfig,
+    EnvironmentConfig,
+    MemoryConfig,
     PriceConfig,
+    ProtocolConfig,
     Role,
     RoleOverride,
+    RunFile,
+    RunOptions,
 )
-from rsso_dspy.config.prices import make_price_lookup
-from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig, RunFile, RunOptions
-from rsso_dspy.config.template import render_config_template
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
 from rsso_dspy.files import parse_toml, read_toml
 
 __all__ = [
-    "DEFAULT_FILE",
     "EMBEDDED",
     "MINILM",
-    "MOST_TRIALS",
     "PROFILES",
-    "RECORDED",
     "BackendConfig",
     "Config",
     "EmbedderConfig",
@@ -59,8 +54,8 @@ __all__ = [
     "format_override",
     "load_config",
     "load_run_options",
-    "make_price_lookup",
     "render_config_template",
+    "validate_config",
 ]
 
 RECORDED = "replay"
@@ -226,3 +221,38 @@ def _list_keys(section: str, model: type[BaseModel]) -> list[str]:
             assert isinstance(annotation, type)
             model = annotation
     return list(model.model_fields)
+
+
+def render_config_template() -> str:
+    """Render a TOML file with every default, each key below a comment that explains it."""
+    import tomlkit
+
+    document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
+    return document.as_string()
+
+
+def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
+    """Render a TOML table with these values; `section` is the prefix of the names in its header."""
+    import tomlkit
+    from tomlkit import comment
+
+    for name, field in type(values).model_fields.items():
+        value = getattr(values, name)
+        note = " ".join((field.description or "").split())
+        if isinstance(value, BaseModel):
+            table.add(name, _fill_table(tomlkit.table().comment(note), value, f"{section}{name}."))
+        elif name == "backends":
+            backends = tomlkit.table(is_super_table=True)
+            for backend, settings in value.items():
+                backends.add(backend, _fill_table(tomlkit.table(), settings, f"{name}.{backend}."))
+            table.add(name, backends)
+        elif name == "roles":
+            keys = ", ".join(RoleOverride.model_fields)
+            table.add(comment(f"[{section}roles.actor]  # overrides of one role: {keys}"))
+        elif name == "prices":
+            keys = ", ".join(PriceConfig.model_fields)
+            table.add(tomlkit.nl()).add(comment(note)).add(comment(f'[prices."provider/model"]  # {keys}'))
+        else:
+            table.add(comment(note))
+            table.add(comment(f"{name} =")) if value is None else table.add(name, value)
+    return table

@@ -17,10 +17,7 @@ from typing import Any
 from rsso_dspy.bounds import USUAL_DEMO_TOKENS
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
-from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, StopRequested
-from rsso_dspy.experiment.plan import check_writers
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compiled import Compiled
@@ -33,8 +30,11 @@ from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import list_open_predictors
 from rsso_dspy.optimize.teacher import choose_teacher, open_lead
+from rsso_dspy.plan import check_writers
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.run_file import describe_difference
+from rsso_dspy.protocol import resolve_protocol
+from rsso_dspy.sessions import Session
+from rsso_dspy.store.run_folder import describe_difference
 
 CUT_SHORT = ("interrupted", "error")
 """Values of `ended_by` after which the same command continues the compile."""

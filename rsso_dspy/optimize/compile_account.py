@@ -13,13 +13,13 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from rsso_dspy.config import make_price_lookup
 from rsso_dspy.errors import FolderGone, Stopped
-from rsso_dspy.experiment.session import Session
-from rsso_dspy.experiment.spend_limit import SpendLimit
+from rsso_dspy.forecast import SpendLimit
 from rsso_dspy.optimize.candidates import CompileEnding, CompileLimits
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
+from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.records import Usage
+from rsso_dspy.sessions import Session
 
 
 class CompileStopped(BaseException):

@@ -12,7 +12,6 @@ from pydantic import Field, TypeAdapter
 from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.files import atomic_write_text
 from rsso_dspy.optimize.acceptance import Confirmation, Noise
 from rsso_dspy.optimize.compiled_parts import KeptCandidate, PredictorState, ProgramScores, TriedProgram
@@ -20,6 +19,7 @@ from rsso_dspy.optimize.program_schema import check_stock_modules, find_misfit, 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_state
 from rsso_dspy.records import ZERO_SHOT, Usage
+from rsso_dspy.store.guards import CompileEnvironment
 
 __all__ = [
     "ELSEWHERE",

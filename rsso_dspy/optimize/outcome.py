@@ -7,10 +7,6 @@ from statistics import fmean
 from typing import Any
 
 from rsso_dspy.config import Config
-from rsso_dspy.experiment.protocols import NamedProtocol
-from rsso_dspy.experiment.provenance import make_run_identity
-from rsso_dspy.experiment.run_programs import CompileEnvironment
-from rsso_dspy.experiment.session import Session
 from rsso_dspy.optimize.acceptance import choose_candidate, explain_no_choice, judge_candidate, measure_noise
 from rsso_dspy.optimize.candidates import CandidateProgram
 from rsso_dspy.optimize.compiled import Compiled, KeptCandidate, ProgramScores, TriedProgram
@@ -21,7 +17,10 @@ from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ROLE_OF
+from rsso_dspy.protocol import NamedProtocol, make_run_identity
 from rsso_dspy.records import Variant
+from rsso_dspy.sessions import Session
+from rsso_dspy.store.guards import CompileEnvironment
 
 ENDED = {
     "rollouts": "the rollouts of --max-rollouts were spent",

@@ -5,11 +5,10 @@ from importlib.metadata import version
 
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
 from rsso_dspy.errors import NotInstalled
-from rsso_dspy.experiment.protocols import interface_of
-from rsso_dspy.experiment.provenance import hash_prompts
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.prompt_texts import format_field_value
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol import hash_prompts, interface_of
 from rsso_dspy.records import ZERO_SHOT
 
 CHECKS = (

@@ -5,22 +5,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from rsso_dspy.config import MOST_TRIALS
+from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import GoldUnknown, UsageError
-from rsso_dspy.experiment.forecast import TEACHING, Forecast
-from rsso_dspy.experiment.plan import Plan, compute_step_budgets
-from rsso_dspy.experiment.protocols import NamedProtocol
-from rsso_dspy.experiment.run_programs import CompileEnvironment, check_environment
+from rsso_dspy.forecast import TEACHING, Forecast, forecast_calls
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.optimize.teacher import TAUGHT, Teacher
+from rsso_dspy.plan import Plan, compute_step_budgets
 from rsso_dspy.programs.methods import ROLE_OF, Method
+from rsso_dspy.protocol import NamedProtocol
 from rsso_dspy.records import ZERO_SHOT, Variant
-from rsso_dspy.store.units import Arm, Unit
+from rsso_dspy.store.guards import CompileEnvironment, check_environment
+from rsso_dspy.store.run_folder import Arm, Unit
 
 TRIALS = 2
 """Trials per rollout: enough to see whether a reflection helped."""
@@ -128,7 +128,7 @@ class CompileRequest:
         known = variant not in self.calibration.spare or of.is_length_known(variant)
         unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant] if known else self.steps)
         alone = protocol.skills.pairs == "any"
-        return Plan("", rules, (unit,), writings=protocol.constitution, alone=alone).forecast_calls().calls
+        return forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls
 
 
 def build_request(

@@ -21,8 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.calls import RecordedCalls, find_log_folder
 from rsso_dspy.environments import Goal
 from rsso_dspy.errors import DamagedFile, NotRecorded, RunMismatch
-from rsso_dspy.experiment.forecast import TEACHING
 from rsso_dspy.files import read_bytes
+from rsso_dspy.forecast import TEACHING
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.metric import score_trials
 from rsso_dspy.playing import playing

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import dspy
 
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.experiment.session import Session
 from rsso_dspy.lm.error_policy import lookup_recorded_policy
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.compile_account import CompileAccount
@@ -18,6 +17,7 @@ from rsso_dspy.optimize.teacher import Lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.records import Failure, Variant
+from rsso_dspy.sessions import Session
 
 Job = tuple[str, Variant, int]
 """Fingerprint of a program, a variant, and which of its seeds."""

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from rsso_dspy.experiment.events import Event, EventStream
-from rsso_dspy.experiment.executor import LISTENING
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.executor import LISTENING, Event, EventStream
 from rsso_dspy.optimize.candidates import CandidateProgram, CompileEnding, CompileLimits, Rollout, TracedCall
 from rsso_dspy.optimize.compile_account import CompileAccount, CompileStopped
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
@@ -23,6 +21,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.records import Variant
+from rsso_dspy.sessions import Session
 
 __all__ = [
     "CandidateProgram",

@@ -20,15 +20,15 @@ from rsso_dspy.bounds import LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS, USUAL_DEMO_TOK
 from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.forecast import TEACHING
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.forecast import TEACHING
 from rsso_dspy.lm import Backend
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.gold_player import GoldPlayer
 from rsso_dspy.programs.methods import Scaffold
 from rsso_dspy.programs.runtime import Runtime
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import TrialResult, Variant
+from rsso_dspy.sessions import Session
 
 GOLD = "gold"
 """Name of the teacher that plays gold paths."""

@@ -19,16 +19,126 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
-from rsso_dspy.files import atomic_write_text, explain_unreadable, pick_quarantine_path, read_bytes
-from rsso_dspy.records import SCHEMA_VERSION, RoleUsage, TrainingRecord, UnitRecord, Usage
-from rsso_dspy.store.run_file import RUN_FILE, describe_difference, read_run_file
+from rsso_dspy.files import atomic_write_text, explain_unreadable, pick_quarantine_path, read_bytes, read_json
+from rsso_dspy.programs.methods import Method
+from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
-from rsso_dspy.store.units import Job, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A row of the comparison: a method with a program."""
+
+    method: Method
+    program: str = ZERO_SHOT
+
+    @property
+    def name(self) -> str:
+        return self.method.name if self.program == ZERO_SHOT else f"{self.method.name}+{self.program}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One (arm, task, variant, seed) to play, with its step budget per trial."""
+
+    arm: Arm
+    variant: Variant
+    seed: int
+    budget: int
+    place: str = ""
+    """Place of a unit in its stream, number of units and order: ``3/36 of 1f0c9a``."""
+
+    @property
+    def name(self) -> str:
+        return self.variant.key
+
+    @property
+    def key(self) -> str:
+        return f"{self.arm.name}/{self.name}/s{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One (arm, task, seed) to train before the task's units: a trial on each of `episodes` in turn."""
+
+    arm: Arm
+    task: str
+    seed: int
+    episodes: tuple[Variant, ...]
+    budgets: tuple[int, ...]
+    """Step budget per episode."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.task} (training)"
+
+    @property
+    def key(self) -> str:
+        return f"{self.arm.name}/{self.name}/s{self.seed}"
+
+
+Job = Unit | Training
+
+RUN_FILE = "run.json"
+
+
+def read_run_file(file: Path) -> dict[str, Any]:
+    """Read ``run.json``. Raises `UsageError` if it is damaged or of a newer version."""
+    try:
+        data: dict[str, Any] = read_json(file)
+        _check_run_data(data)
+    except (DamagedFile, ValueError) as error:
+        why = error.why if isinstance(error, DamagedFile) else error
+        raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
+    if not is_readable(schema := data["schema"]):
+        raise UsageError(
+            f"{file} has schema version {schema}, but this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+        )
+    return data
+
+
+def is_readable(version: Any) -> bool:
+    return type(version) is int and version <= SCHEMA_VERSION
+
+
+def _check_run_data(data: Any) -> None:
+    """Raise `ValueError` if the data does not have the form of ``run.json``."""
+    known = data if isinstance(data, dict) and "schema" in data else {}
+    identity, arms = known.get("identity"), known.get("arms")
+    if not isinstance(identity, dict) or not isinstance(arms, dict):
+        raise ValueError("it is no object with schema, identity and arms")
+    if not all(isinstance(program, str) for program in arms.values()):
+        raise ValueError("its arms have no programs")
+    if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
+        raise ValueError(f"the {wrong[0]} of its identity is no object")
+    for key in ("shards", "planned"):
+        if not isinstance(listed := known.get(key, []), list) or not all(isinstance(each, str) for each in listed):
+            raise ValueError(f"its {key} are no list of texts")
+
+
+def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Describe the difference, one line per dotted key."""
+    ours, theirs = flatten_keys(known), flatten_keys(wanted)
+    lines = [
+        f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
+        for key in sorted({*ours, *theirs})
+        if ours.get(key) != theirs.get(key)
+    ]
+    return "\n".join(lines)
+
+
+def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        found.update(flatten_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return found
+
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")
 """Name of a temporary file of an atomic write; a kill may leave one."""

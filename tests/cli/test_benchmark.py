@@ -17,9 +17,9 @@ import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.session import session
 from rsso_dspy.memory.constitution.file import KIND, SCHEMA
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import mark_confirmed
 from tests.live import Engine, acting, model, says

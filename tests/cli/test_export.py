@@ -8,8 +8,8 @@ import pandas
 import pyarrow.parquet
 import pytest
 
-from rsso_dspy.config import load_config, make_price_lookup
-from rsso_dspy.pricing import itemize_costs
+from rsso_dspy.config import load_config
+from rsso_dspy.pricing import itemize_costs, make_price_lookup
 from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
 from rsso_dspy.report import parquet_export
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm

@@ -16,12 +16,11 @@ from rsso_dspy.cli.play import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
 from rsso_dspy.environments.pddl.environment import Game
 from rsso_dspy.environments.pddl.tasks import find_solution, load_domain, load_setup
-from rsso_dspy.experiment.executor import RunOutcome
+from rsso_dspy.executor import RunOutcome
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Failure
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import Arm, Store, Unit
 from rsso_dspy.store.unit_log import dump_record
-from rsso_dspy.store.units import Arm, Unit
 from tests.cli.conftest import mark_confirmed
 from tests.cli.test_benchmark import answered_by
 from tests.live import says

@@ -12,12 +12,12 @@ from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.cli.run_plan import print_run_plan
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.pool import StartProgress
-from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
-from rsso_dspy.experiment.run import Run, plan_run
+from rsso_dspy.executor import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
 from rsso_dspy.records import UnitRecord, Usage
 from rsso_dspy.report.cost_report import TokenCost, sum_usage_cost
-from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.units import Unit
+from rsso_dspy.runs import Run, plan_run
+from rsso_dspy.store.commands import RunSpec
+from rsso_dspy.store.run_folder import Unit
 from tests.live import FAST
 from tests.records import record, save
 

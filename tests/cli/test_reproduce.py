@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.store.manifest import extract_given, load_invocations, read_given
+from rsso_dspy.reproduce import compare_runs
+from rsso_dspy.store.commands import extract_given, load_invocations, read_given
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import dump_record
-from rsso_dspy.workflows.run_comparison import compare_runs
 from tests.cli.conftest import mark_confirmed
 from tests.log_lines import edit_lines
 

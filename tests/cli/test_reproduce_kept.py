@@ -11,22 +11,22 @@ import pytest
 
 from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, Config, load_config
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.records import Usage
-from rsso_dspy.store.manifest import (
+from rsso_dspy.reproduce import list_changes
+from rsso_dspy.store.commands import (
     CONFIG,
     Manifest,
+    RunSpec,
+    Shard,
     dump_config_toml,
     extract_given,
     list_remote_addresses,
     load_invocations,
     read_given,
 )
-from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.pooled_runs import merge_shards
 from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import RunSpec, Shard
-from rsso_dspy.workflows.reproduce import list_changes
 from tests.records import record, save
 
 

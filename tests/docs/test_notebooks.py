@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy.clients.cache import Cache
 
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
 from tests.provider_server import completion, provider
 

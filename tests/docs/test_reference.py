@@ -17,8 +17,8 @@ from rsso_dspy.cli import api_reference
 from rsso_dspy.cli.app import app
 from rsso_dspy.cli.reference import COMMAND, build_reference_page
 from rsso_dspy.config import render_config_template
-from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.programs.methods import METHODS, ROLE_OF
+from rsso_dspy.protocol import PRESETS
 from rsso_dspy.signatures import SkillActor
 from rsso_dspy.store import run_folder, unit_log
 from tests.docs.blocks import blocks

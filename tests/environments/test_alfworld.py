@@ -22,11 +22,11 @@ from rsso_dspy.environments.alfworld.wording import parse_goal, split_first, to_
 from rsso_dspy.environments.benchmark import PlainSettings
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError
-from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.teacher import Teacher, open_lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import State, Step
+from rsso_dspy.sessions import session
 from scripts.make_alfworld_games import make_game
 from tests.environments.transcripts import replay_alfworld
 

@@ -9,12 +9,11 @@ import pytest
 from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import BackendUnreachable
-from rsso_dspy.experiment.executor import Executor, list_pending_jobs, make_zero_shot_programs
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.session import session
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.executor import Executor, UnitRunner, list_pending_jobs, make_zero_shot_programs
+from rsso_dspy.plan import plan_held_out
+from rsso_dspy.protocol import make_provenance, make_run_identity
 from rsso_dspy.report.metrics import compute_arm_metrics
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.live import says
 from tests.provider_server import completion, provider

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from rsso_dspy.errors import BackendUnreachable
-from rsso_dspy.experiment.executor import FAILURES_TO_STOP
+from rsso_dspy.executor import FAILURES_TO_STOP
 from rsso_dspy.lm.logged_lm import LoggedLM
 from rsso_dspy.records import UnitRecord
 from tests.provider_faults import FAULTS

@@ -2,16 +2,23 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import load_config, make_price_lookup
-from rsso_dspy.experiment.cost_estimate import ENOUGH, ExpectedRange, ObservedUnit, estimate_cost, load_observed_units
-from rsso_dspy.experiment.forecast import TOKENS_PER_CALL, Forecast
-from rsso_dspy.experiment.plan import Plan, plan_held_out
-from rsso_dspy.pricing import Price
+from rsso_dspy.config import load_config
+from rsso_dspy.forecast import (
+    ENOUGH,
+    TOKENS_PER_CALL,
+    ExpectedRange,
+    Forecast,
+    ObservedUnit,
+    estimate_cost,
+    forecast_calls,
+    load_observed_units,
+)
+from rsso_dspy.plan import Plan, plan_held_out
+from rsso_dspy.pricing import Price, make_price_lookup
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, Variant
-from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.units import Arm, Unit
+from rsso_dspy.store.run_folder import Arm, Store, Unit
 from tests.records import record, save
 
 FREE = make_price_lookup({})
@@ -27,7 +34,7 @@ def planned(method: str, budgets) -> Plan:
 
 def test_before_a_run_has_units_a_call_takes_the_assumed_tokens_and_the_most_is_the_estimate():
     plan = planned("rsso", [10, 20])
-    most = plan.forecast_calls()
+    most = forecast_calls(plan)
     assert TOKENS_PER_CALL.keys() == {"actor", "reflector", "verbalizer", "advisor", "proposer"}
     assert Forecast({"actor": 2, "teacher-actor": 1, "advisor": 3}).tokens == (3 * 2760 + 3 * 4200, 3 * 145 + 3 * 65)
     found = estimate_cost(plan, plan.units, [], MODELS, {"embedded/explorer": Price(1.0, 2.0, 1.0, 1.0)}.get)
@@ -48,7 +55,7 @@ def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():
     assert estimate_cost(plan, plan.units, own[1:], MODELS, FREE).own == 0
     both = replace(plan, units=plan.units + planned("reflexion", [10]).units)
     found = estimate_cost(both, both.units, own, MODELS, FREE)
-    assert (found.calls.mean, found.own) == (6 + planned("reflexion", [10]).forecast_calls().total_calls, ENOUGH)
+    assert (found.calls.mean, found.own) == (6 + forecast_calls(planned("reflexion", [10])).total_calls, ENOUGH)
 
 
 def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_out():
@@ -65,7 +72,7 @@ def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_ou
 @pytest.mark.parametrize(("method", "rules"), [("sso", {"trials": 1}), ("rsso", {"trials": 2, "frozen": True})])
 def test_only_roles_that_can_be_asked_are_expected_to_be(method, rules):
     plan = replace(planned(method, [20, 40]), rules=TrialRules(**rules))
-    most = plan.forecast_calls()
+    most = forecast_calls(plan)
     assert set(most.calls) == {"actor"}
     found = estimate_cost(plan, plan.units, [], MODELS, FREE)
     assert found.calls.high <= most.total_calls

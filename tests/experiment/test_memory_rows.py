@@ -8,11 +8,10 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.events import TrialFinished
-from rsso_dspy.experiment.executor import Executor, list_pending_jobs
-from rsso_dspy.experiment.plan import arrange_streams, plan_held_out
-from rsso_dspy.experiment.session import session
+from rsso_dspy.executor import Executor, TrialFinished, list_pending_jobs
+from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.plan import arrange_streams, plan_held_out
 from rsso_dspy.programs import methods
 from rsso_dspy.programs.added_methods import add_method
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
@@ -20,6 +19,7 @@ from rsso_dspy.programs.roles import list_regions
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.learning_curves import list_shown_skills
 from rsso_dspy.report.memory_entries import trace_entries
+from rsso_dspy.sessions import session
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
@@ -180,7 +180,7 @@ def test_a_plan_counts_the_calls_of_writers_and_puts_lasting_memories_into_strea
     config = load_config(overrides=SETTINGS)
     plan = plan_held_out(config, ["react", "cheatsheet", "long-context"], ["up"], per_task=2)
     assert {unit.arm.name for unit in plan.units if unit.place} == {"cheatsheet"}
-    assert plan.forecast_calls().calls["advisor"] == 2 * 2
+    assert forecast_calls(plan).calls["advisor"] == 2 * 2
     trained = plan_held_out(
         load_config(overrides=[*SETTINGS, "protocol.setting=transfer"]), ["react+constitution", "expel"], ["up"]
     )

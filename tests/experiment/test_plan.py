@@ -3,13 +3,14 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.tasks import get_gold_length
 from rsso_dspy.errors import UnknownName
-from rsso_dspy.experiment.plan import make_plan, plan_held_out
-from rsso_dspy.experiment.protocols import PRESETS, get_protocol, resolve_protocol
+from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.plan import make_plan, plan_held_out
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.protocol import PRESETS, get_protocol, resolve_protocol
 from rsso_dspy.records import Variant
-from rsso_dspy.store.units import Arm
+from rsso_dspy.store.run_folder import Arm
 
 
 def arms(names):
@@ -67,11 +68,11 @@ def test_arms_of_one_variant_are_neighbours_so_that_a_run_cut_short_compares():
 
 def test_the_forecast_counts_calls_by_role():
     rules = TrialRules(trials=3)
-    react = make_plan("p", rules, arms(["react"]), BUDGETS, 0).forecast_calls()
+    react = forecast_calls(make_plan("p", rules, arms(["react"]), BUDGETS, 0))
     assert react.calls == {"actor": 300}
-    reflexion = make_plan("p", rules, arms(["reflexion"]), BUDGETS, 0).forecast_calls()
+    reflexion = forecast_calls(make_plan("p", rules, arms(["reflexion"]), BUDGETS, 0))
     assert reflexion.calls == {"actor": 300, "reflector": 4}
-    assert make_plan("p", rules, arms(["rsso"]), BUDGETS, 0).forecast_calls().calls["verbalizer"] > 0
+    assert forecast_calls(make_plan("p", rules, arms(["rsso"]), BUDGETS, 0)).calls["verbalizer"] > 0
     assert react.tokens[0] > react.tokens[1] > 0
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.protocols import apply_decoding, resolve_protocol
-from rsso_dspy.experiment.session import session
+from rsso_dspy.forecast import forecast_calls
+from rsso_dspy.plan import plan_held_out
+from rsso_dspy.protocol import apply_decoding, resolve_protocol
+from rsso_dspy.sessions import session
 
 LOCAL = ["backend=vllm", "backends.vllm.model=hosted_vllm/small"]
 
@@ -22,7 +23,7 @@ def test_trials_and_steps_are_the_protocols_own_whatever_the_gold_length(protoco
     plan = plan_held_out(choose(protocol), ["react"], ["gripper"], ["gripper::50", "gripper::69"])
     assert (plan.protocol, plan.rules.trials, plan.rules.stop_on_success) == (protocol, trials, True)
     assert {unit.budget for unit in plan.units} == {steps}
-    assert plan.forecast_calls(plan.units[:1]).calls == {"actor": calls}
+    assert forecast_calls(plan, plan.units[:1]).calls == {"actor": calls}
 
 
 @pytest.mark.parametrize(

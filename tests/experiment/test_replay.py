@@ -16,13 +16,11 @@ import pytest
 from rsso_dspy.cli.interruption import TOGETHER
 from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
-from rsso_dspy.experiment.executor import Executor, fingerprint_programs, make_zero_shot_programs
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.executor import Executor, UnitRunner, fingerprint_programs, make_zero_shot_programs
+from rsso_dspy.memory_files import export_library, load_skill_source
+from rsso_dspy.plan import plan_held_out
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import children, until
 from tests.records import describe_logs

@@ -1,7 +1,7 @@
 import pytest
 
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.experiment.variant_selection import choose_variants
+from rsso_dspy.plan import choose_variants
 
 
 def test_the_papers_sample_has_164_variants_of_18_tasks():

@@ -10,17 +10,22 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
-from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
-from rsso_dspy.experiment.executor import Executor, list_pending_jobs, void_downstream_units
-from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.shards import select_shard
+from rsso_dspy.executor import Executor, list_pending_jobs, void_downstream_units
+from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
+from rsso_dspy.memory_files import (
+    InitialMemories,
+    describe,
+    get_stream_position,
+    load_stream_constitution,
+    merge_memories,
+)
+from rsso_dspy.plan import plan_held_out, select_shard
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Source, UnitRecord
-from rsso_dspy.store.memory_sources import describe
+from rsso_dspy.runs import check_streams
+from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import Shard
 from tests.experiment.test_transfer import play_in_two, run_of
 from tests.live import FAST, Recorder
 from tests.records import describe_logs
@@ -117,9 +122,9 @@ def test_a_model_is_asked_every_r_freq_steps_and_patterns_ask_nobody(whole):
 
 
 def test_the_forecast_bounds_what_streams_cost(whole):
-    forecast = (
-        plan_held_out(load_config(overrides=SETTINGS), ["react", *WRITERS], TASKS, per_task=1).forecast_calls().calls
-    )
+    forecast = forecast_calls(
+        plan_held_out(load_config(overrides=SETTINGS), ["react", *WRITERS], TASKS, per_task=1)
+    ).calls
     spent = dict.fromkeys(forecast, 0)
     for record in Store(whole).units():
         for trial in record.trials:

@@ -10,16 +10,20 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.tasks import indices
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.experiment.events import TrialFinished
-from rsso_dspy.experiment.executor import Executor, fingerprint_programs, list_pending_jobs, make_zero_shot_programs
-from rsso_dspy.experiment.plan import Plan, plan_held_out
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.executor import (
+    Executor,
+    TrialFinished,
+    UnitRunner,
+    fingerprint_programs,
+    list_pending_jobs,
+    make_zero_shot_programs,
+)
+from rsso_dspy.forecast import forecast_calls
+from rsso_dspy.memory_files import export_library, load_skill_source
+from rsso_dspy.plan import Plan, plan_held_out
+from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.report.metrics import compute_training_metrics
-from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.units import Training
+from rsso_dspy.store.run_folder import Store, Training
 from tests.live import FAST
 from tests.records import describe_logs
 
@@ -153,7 +157,7 @@ def test_an_errored_training_keeps_its_units_waiting_and_goes_on_from_its_last_g
 
 def test_the_forecast_bounds_what_training_and_transfer_cost(whole):
     plan = plan_held_out(load_config(overrides=TRANSFER), ["react-sso", "rsso"], TASKS, per_task=1)
-    forecast = plan.forecast_calls().calls
+    forecast = forecast_calls(plan).calls
     spent = dict.fromkeys(forecast, 0)
     for record in (*Store(whole).units(), *Store(whole).trainings()):
         for trial in record.trials:

@@ -24,20 +24,20 @@ from pydantic import BaseModel
 
 from rsso_dspy import signatures
 from rsso_dspy.bounds import USUAL_DEMO_TOKENS
-from rsso_dspy.config import Config, load_config, make_price_lookup
+from rsso_dspy.config import Config, load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.events import Event, EventStream, TrialFinished, UnitFinished
-from rsso_dspy.experiment.run import plan_run
-from rsso_dspy.experiment.session import session
+from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitFinished
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.lm import make_adapter
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.constitution import plan_constitution_build
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import RolloutFinished
 from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.playing import get_playing, playing
+from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.role_calls import TrialLedger
 from rsso_dspy.records import (
@@ -55,11 +55,12 @@ from rsso_dspy.records import Usage as Spent
 from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.report_files import build_table_files
+from rsso_dspy.runs import plan_run
+from rsso_dspy.sessions import session
 from rsso_dspy.signatures import memory_writers
 from rsso_dspy.signatures.constitution import ErrorRule
+from rsso_dspy.store.commands import RunSpec
 from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.workflows.build_constitution import plan_constitution_build
 
 Data = dict[str, Any]
 Answer = Callable[[Data], Data]

@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
+from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Place
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Variant
 from rsso_dspy.report.analysis import analyze_run
 from rsso_dspy.report.cost_report import describe_unreported_costs, serialize_cost_report
-from rsso_dspy.store.merge_runs import merge_shards
-from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.units import Arm, Unit
-from rsso_dspy.workflows.played_runs import collect_played
+from rsso_dspy.store.pooled_runs import PooledRuns, merge_shards
+from rsso_dspy.store.run_folder import Arm, Store, Unit
 from tests.cli.conftest import rsso
 from tests.hostile.played import INPUT, OUTPUT, PATIENCE, TASK, VARIANT, Model, counting
 from tests.records import record

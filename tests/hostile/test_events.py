@@ -7,30 +7,30 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy import executor as module
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.errors import BackendFailure, LimitReached
-from rsso_dspy.experiment import events as module
-from rsso_dspy.experiment.events import (
+from rsso_dspy.executor import (
     Event,
     EventStream,
     RunEnded,
     RunLimited,
+    RunOutcome,
     RunStarted,
     SimulatorsStarting,
     StopRequested,
     TrialFinished,
     UnitFinished,
     UsageSpent,
+    announced,
 )
-from rsso_dspy.experiment.executor import RunOutcome, announced
-from rsso_dspy.experiment.run import plan_run
-from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Failure, UnitRecord, Usage, Variant
-from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.units import Arm, Unit
+from rsso_dspy.runs import plan_run
+from rsso_dspy.sessions import session
+from rsso_dspy.store.commands import RunSpec
+from rsso_dspy.store.run_folder import Arm, Store, Unit
 from tests.provider_server import provider
 from tests.records import record
 from tests.toy_package import installed

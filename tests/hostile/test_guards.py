@@ -12,8 +12,6 @@ import pytest
 from rsso_dspy.config import Config, load_config
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.experiment import guards
-from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.memory.constitution import Constitution, Rule
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills import SkillSettings
@@ -21,7 +19,9 @@ from rsso_dspy.memory.skills.library import SkillLibraryFile, create_offline_mem
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import ZERO_SHOT, Lesson
-from rsso_dspy.store.run_spec import RunSpec, Shard
+from rsso_dspy.runs import Run, plan_run
+from rsso_dspy.store import guards
+from rsso_dspy.store.commands import RunSpec, Shard
 from tests.optimize.test_compiled import a_program
 from tests.toy_package import installed
 
@@ -239,7 +239,7 @@ def test_each_guard_has_one_caller_below_the_command_line():
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 callers.setdefault(node.func.id, []).append(file.relative_to(package).as_posix())
-    assert callers["check_readers"] == callers["check_programs"] == ["experiment/run.py"]
-    assert callers["check_held_out"] == ["experiment/run_programs.py"]
+    assert callers["check_readers"] == callers["check_programs"] == ["runs.py"]
+    assert callers["check_held_out"] == ["runs.py"]
     named = {name: where for name, where in callers.items() if name in vars(guards) or name == "check_environment"}
     assert not [name for name, where in named.items() if name.startswith("check_") and "cli" in " ".join(where)]

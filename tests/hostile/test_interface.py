@@ -11,8 +11,6 @@ from rsso_dspy.environments import choose_interface, list_verbs
 from rsso_dspy.environments.scienceworld import actions, tasks, whole
 from rsso_dspy.environments.scienceworld.environment import render_listings
 from rsso_dspy.environments.scienceworld.whole import Parser, Question, did_nothing
-from rsso_dspy.experiment.protocols import PRESETS, interface_of, resolve_protocol
-from rsso_dspy.experiment.provenance import hash_prompts, make_run_identity
 from rsso_dspy.memory.skills import Skill
 from rsso_dspy.memory.skills.retrieve import just_reached, render_skills
 from rsso_dspy.memory.skills.skill import SkillScores, Window
@@ -20,6 +18,7 @@ from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.transcript import render_history
+from rsso_dspy.protocol import PRESETS, hash_prompts, interface_of, make_run_identity, resolve_protocol
 from rsso_dspy.records import State, Step
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.signatures.complete import speak_completely

@@ -22,8 +22,16 @@ from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
 from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure, UsageError
-from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
-from rsso_dspy.experiment.pace import Pace, Stopwatch, assume_seconds, in_words, measured, range_in_words
+from rsso_dspy.forecast import (
+    CostEstimate,
+    ExpectedRange,
+    Pace,
+    Stopwatch,
+    assume_seconds,
+    in_words,
+    measured,
+    range_in_words,
+)
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.request_limits import import_litellm
 from rsso_dspy.lm.served import LONGEST_NAME, MOST_READ, describe_models, list_models

@@ -9,10 +9,10 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.pool import CLOSED, EnvironmentPool, StartProgress, StartQueue
 from rsso_dspy.errors import Stopped
-from rsso_dspy.experiment.events import EventStream, SimulatorsStarting
-from rsso_dspy.experiment.run import plan_run
-from rsso_dspy.experiment.session import session
-from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.executor import EventStream, SimulatorsStarting
+from rsso_dspy.runs import plan_run
+from rsso_dspy.sessions import session
+from rsso_dspy.store.commands import RunSpec
 
 LONG = 60.0
 """Seconds after which something that should have happened never will."""

@@ -9,21 +9,22 @@ import pytest
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.experiment.plan import make_plan
-from rsso_dspy.experiment.protocols import PRESETS, resolve_protocol
+from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings, RuleWriter
 from rsso_dspy.memory.constitution.constitution import RuleEdit
 from rsso_dspy.memory.constitution.file import format_examples as shipped_examples
 from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.plan import make_plan
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import select_category_fields
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import Runtime, TrialRules
+from rsso_dspy.protocol import PRESETS, resolve_protocol
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import SummarizeConstitution, WriteRules
-from rsso_dspy.store.units import Arm
+from rsso_dspy.store.run_folder import Arm
 from tests.live import Engine, Recorder, acting, model, region, says, scripted
 from tests.memory.memory_cases import error, fact, hash_embed, left, skill_memory, trajectory, walk
 
@@ -120,14 +121,14 @@ def test_what_a_solved_last_trial_may_cost_is_in_the_forecast():
         (TrialRules(2, frozen=True), True, 0),
     ):
         plan = replace(make_plan("p", rules, [Arm(get_method("sso"))], budgets, 0), alone=alone)
-        assert plan.forecast_calls().calls.get("verbalizer", 0) == verbalizer
+        assert forecast_calls(plan).calls.get("verbalizer", 0) == verbalizer
 
 
 @pytest.mark.parametrize(("kept", "calls"), [(ALL, 3 + 1), (("error",), 3 + 1), (("progress",), 3), ((), 0)])
 def test_the_forecast_counts_no_call_that_is_not_made(kept, calls):
     plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): 35}, 0)
     plan = replace(plan, writings=ConstitutionSettings(categories=kept))
-    assert plan.forecast_calls().calls.get("advisor", 0) == calls
+    assert forecast_calls(plan).calls.get("advisor", 0) == calls
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_the_end_of_an_episode_is_asked_about_once_and_in_the_forecast(kept, ste
     assert not (over[-1] and "`progress_rules`" in advisor.engine.prompts[-1])
     plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): steps}, 0)
     summary = set(kept) != {"progress"}
-    assert replace(plan, writings=settings).forecast_calls().calls["advisor"] == end + summary
+    assert forecast_calls(replace(plan, writings=settings)).calls["advisor"] == end + summary
     patterns = ConstitutionMemory(RuleWriter(lambda *_: [fact("x")], lambda _: None, True), settings)
     assert play(patterns, steps)["calls"] == 0
 

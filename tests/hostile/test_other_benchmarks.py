@@ -10,9 +10,9 @@ from rsso_dspy import metric
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
-from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 from tests.store.test_store import IDENTITY

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.experiment.protocols import get_protocol
 from rsso_dspy.files import find_owning_run
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills.library import create_offline_memory
+from rsso_dspy.protocol import get_protocol
 from rsso_dspy.store import run_folder as store_module
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401

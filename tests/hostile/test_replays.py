@@ -18,12 +18,12 @@ from rsso_dspy.config import EmbedderConfig, load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import MissingKey, NotRecorded, Stopped, UsageError
-from rsso_dspy.experiment.session import session
-from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.executor import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.playing import playing
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.sessions import session
+from rsso_dspy.store.pooled_runs import merge_shards
 from rsso_dspy.store.run_folder import Store, find_logs
 from rsso_dspy.store.unit_log import UnitLog
 from tests.chaos.process import Process, python

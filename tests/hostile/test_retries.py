@@ -10,17 +10,16 @@ import pytest
 import rsso_dspy
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import ConfigError
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.retry_warnings import list_retry_warnings
-from rsso_dspy.experiment.session import session
 from rsso_dspy.lm import Backend
+from rsso_dspy.plan import list_retry_warnings, plan_held_out
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import ResumeState
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import build_methods_table
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.live import FAST, says

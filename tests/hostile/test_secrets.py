@@ -324,7 +324,7 @@ def test_a_crash_prints_its_traceback_without_keys(rsso, monkeypatch):
 
 
 def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
-    from rsso_dspy.integrations.ray.worker import run_task as play_away
+    from rsso_dspy.ray import run_task as play_away
 
     monkeypatch.setenv("CLUSTER_API_KEY", KEY)
 

@@ -9,9 +9,9 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.stalled_trials import list_stalled_jobs, void_stalled_trials
+from rsso_dspy.plan import plan_held_out
 from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord, Usage
+from rsso_dspy.runs import list_stalled_jobs, void_stalled_trials
 from rsso_dspy.store.run_folder import Store, find_logs
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsso_dspy.config import PROFILES, Config, format_override, load_config
-from rsso_dspy.store.manifest import dump_config_toml
-from rsso_dspy.workflows.reproduce import list_changed_settings
+from rsso_dspy.reproduce import list_changed_settings
+from rsso_dspy.store.commands import dump_config_toml
 
 NAMES = ["openai", "embedded", "my.own", "a b", 'a "quoted" \\n name', "", "\x7f\x85\u2028", "漢字 😀"]
 TEXTS = st.text(st.sampled_from("\\nr\n\r\t'\"#[]={}. \x00\x1f\x7f") | st.characters(exclude_categories=["Cs"]))

@@ -9,12 +9,12 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import FolderGone
-from rsso_dspy.experiment.events import EventStream, TrialFinished
-from rsso_dspy.experiment.run import plan_run
+from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.playing import get_playing
+from rsso_dspy.runs import plan_run
+from rsso_dspy.store.commands import RunSpec
 from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import RunSpec
 from tests.chaos.process import until
 from tests.hostile.played import PATIENCE, TASK, VARIANT, counting
 from tests.live import FAST

@@ -17,17 +17,16 @@ from typing import Any
 
 import pytest
 
+from rsso_dspy import executor
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
-from rsso_dspy.experiment import unit_runner
-from rsso_dspy.experiment.events import EventStream, TrialFinished
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.run import Run, plan_run
-from rsso_dspy.experiment.session import Session, session
-from rsso_dspy.integrations.engines import get_engine
+from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.lm import Backend
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Usage
-from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.runs import Run, get_engine, plan_run
+from rsso_dspy.sessions import Session, session
+from rsso_dspy.store.commands import RunSpec
 from tests.chaos.process import until
 from tests.chaos.setup import scripted
 from tests.live import FAST
@@ -172,7 +171,7 @@ def kill(cluster, node) -> None:
 
 @pytest.mark.usefixtures("cluster")
 def test_ray_does_not_take_sigterm_from_who_has_it(taken):
-    from rsso_dspy.integrations.ray import _connect_ray
+    from rsso_dspy.ray import _connect_ray
 
     with _connect_ray(1):
         assert signal.getsignal(signal.SIGTERM) is taken
@@ -214,7 +213,7 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
 def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted(
     live, model, settings, whole, tmp_path
 ):
-    from rsso_dspy.integrations.ray.worker import ASKING
+    from rsso_dspy.ray import ASKING
 
     planned = planned_run(tmp_path, settings, VARIANTS[1:])
     first = planned.store.path_of(planned.plan.units[0]).relative_to(tmp_path)
@@ -312,7 +311,7 @@ def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_pa
 
 def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(live, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "rsso_dspy.integrations.ray", raising=False)
+    monkeypatch.delitem(sys.modules, "rsso_dspy.ray", raising=False)
     planned = planned_run(tmp_path / "run", SETTINGS)
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
         planned.execute(lent(live, SETTINGS), 1, engine=get_engine("ray"), engine_name="ray")
@@ -321,9 +320,9 @@ def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(liv
 
 def test_the_store_of_a_worker_has_every_method_that_a_player_calls():
     pytest.importorskip("ray")
-    from rsso_dspy.integrations.ray.worker import RemoteStore
+    from rsso_dspy.ray import RemoteStore
 
-    called = set(re.findall(r"\bself\.store\.(\w+)\(", Path(unit_runner.__file__).read_text(encoding="utf-8")))
+    called = set(re.findall(r"\bself\.store\.(\w+)\(", Path(executor.__file__).read_text(encoding="utf-8")))
     assert called
     assert {name for name in called if not hasattr(RemoteStore, name)} == set()
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.portable_formats import write_constitution_block
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import BEGIN, END, TITLE, ConstitutionFile
 from rsso_dspy.memory.skills.library import LIBRARY_FILE, SKILL_FILE, SkillLibraryFile, render_skill_folder
+from rsso_dspy.memory_files import write_constitution_block
 from rsso_dspy.records import Lesson
 from tests.memory.memory_cases import FOUR, taught
 

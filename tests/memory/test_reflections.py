@@ -9,13 +9,13 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.errors import ConfigError
-from rsso_dspy.experiment.protocols import make_reflection_settings, resolve_protocol
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.improvements import IMPROVEMENTS, ReflectionSettings, pass_on_reflections
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.steps import stop_reason
+from rsso_dspy.protocol import make_reflection_settings, resolve_protocol
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture

@@ -11,8 +11,7 @@ import dspy
 
 from rsso_dspy.environments.grammar import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.experiment.events import EventStream
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.executor import EventStream
 from rsso_dspy.lm.logged_lm import make_logged
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import get_optimizer
@@ -20,6 +19,7 @@ from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.optimize.rollouts import CompileLimits, Rollout, RolloutFinished, Rollouts
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Variant
+from rsso_dspy.sessions import Session
 from tests.live import Engine, says
 
 LONGEST = train_sample("lifespan-longest-lived", 4)

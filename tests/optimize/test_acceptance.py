@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.junk import SimulatedRollouts, make_candidates, make_trier
 from rsso_dspy.config import load_config
-from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.optimize.acceptance import (
     Confirmation,
     choose_candidate,
@@ -30,6 +29,7 @@ from rsso_dspy.optimize.request import build_request
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Variant
 
 

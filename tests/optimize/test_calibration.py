@@ -10,9 +10,9 @@ import pytest
 
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
 from rsso_dspy.records import Variant
+from rsso_dspy.store.guards import check_held_out
 
 TRAIN = tasks.parse("boil::0")
 VAL = tasks.parse("boil::14")

@@ -10,10 +10,9 @@ import pytest
 from dspy.utils.exceptions import LMServerError
 
 from rsso_dspy.config import load_config as load_config
-from rsso_dspy.config.models import PriceConfig
+from rsso_dspy.config.sections import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.candidates import Losses
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import ProgramScores
@@ -24,6 +23,7 @@ from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.rollouts import CompileLimits, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.sessions import session
 from tests.chaos.process import until
 from tests.live import FAST, REWARDED
 from tests.optimize.conftest import record

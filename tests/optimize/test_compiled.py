@@ -10,15 +10,14 @@ import pytest
 
 from rsso_dspy.config import load_config as configuration
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_run_identity
-from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.optimize.compiled import Compiled, ProgramScores, TriedProgram
 from rsso_dspy.optimize.program_file import derive_program_name, load
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.protocol import make_run_identity, resolve_protocol
 from rsso_dspy.records import Usage
+from rsso_dspy.store.guards import CompileEnvironment
 
 HELD_OUT = "lifespan-longest-lived::98"
 

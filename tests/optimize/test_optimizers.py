@@ -8,8 +8,8 @@ from dataclasses import replace
 import dspy
 import pytest
 
+from rsso_dspy import sessions as session
 from rsso_dspy.errors import UnknownName
-from rsso_dspy.experiment import session
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers import get_optimizer

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.config import load_config as load_config
-from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import OPTIMIZERS
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.sessions import session
 from tests.live import FAST
 from tests.optimize.conftest import MARKER, REQUESTS, THERMOMETER, TRAIN, VAL, record
 from tests.optimize.scripted import Keep, wanted

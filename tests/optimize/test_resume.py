@@ -8,7 +8,6 @@ import pytest
 from rsso_dspy.config import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
-from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
@@ -19,6 +18,7 @@ from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.records import Variant
+from rsso_dspy.store.guards import check_held_out
 from tests.live import acting
 from tests.optimize.conftest import REQUESTS, TRAIN, VAL
 from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted

@@ -17,7 +17,6 @@ from dspy.utils.exceptions import AdapterParseError
 import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.session import make_session
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
@@ -26,6 +25,7 @@ from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
 from rsso_dspy.records import State
+from rsso_dspy.sessions import make_session
 from rsso_dspy.signatures import SkillActor
 from tests.live import FAST, REWARDED, WALK, Engine, acting, model, prompt_of, says, scripted
 

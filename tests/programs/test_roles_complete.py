@@ -10,7 +10,6 @@ from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.environments.scienceworld.action_help import USUAL
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.environment import render_listings
-from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.explorer.reflector import parse_transcript
 from rsso_dspy.explorer.verbalizer import parse_excerpts
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
@@ -24,6 +23,7 @@ from rsso_dspy.programs.instruction_filter import filter_instructions
 from rsso_dspy.programs.outcome import tell_outcome
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
 from rsso_dspy.programs.transcript import is_transcript_of, render_recent_steps, render_transcript
+from rsso_dspy.protocol import PRESETS
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import FlatActor, NameTarget, SkillActor
 from rsso_dspy.signatures.complete import speak_completely

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.forecast import forecast_calls
+from rsso_dspy.plan import Plan
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
-from rsso_dspy.store.units import Arm, Unit
+from rsso_dspy.store.run_folder import Arm, Unit
 from tests.live import REWARDED, acting, walks
 
 TRIALS = 4
@@ -32,7 +33,7 @@ def test_the_forecast_bounds_the_ledger_role_by_role(live, played):
     variant = live.runtime.variant(REWARDED)
     rules = replace(live.runtime.rules, trials=TRIALS)
     unit = Unit(Arm(get_method("sso")), variant, 0, live.runtime.budget(variant))
-    forecast = Plan("", rules, (unit,)).forecast_calls().calls
+    forecast = forecast_calls(Plan("", rules, (unit,))).calls
     for role in ("actor", "verbalizer"):
         spent = sum(trial.usage[role].calls for trial in played if role in trial.usage)
         assert 0 < spent <= forecast[role]

@@ -10,10 +10,10 @@ from dspy.utils.exceptions import LMServerError
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import SimulatorDied
-from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.sessions import session
 from tests.live import FAST, REWARDED, WALK, Engine, acting, model, says, walks
 
 VARIANT = "lifespan-longest-lived::98"

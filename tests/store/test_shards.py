@@ -2,18 +2,15 @@ from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Place
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.shards import select_shard
+from rsso_dspy.plan import plan_held_out, select_shard
 from rsso_dspy.records import Usage
-from rsso_dspy.store.manifest import Invocation, Manifest
-from rsso_dspy.store.merge_runs import merge_shards
-from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.commands import Invocation, Manifest, Shard
+from rsso_dspy.store.pooled_runs import PooledRuns, merge_shards
 from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import Shard
-from rsso_dspy.workflows.played_runs import collect_played
 from tests.records import record, save
 from tests.store.test_store import IDENTITY
 

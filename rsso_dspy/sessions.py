@@ -23,23 +23,24 @@ from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment, StartQueue
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.protocols import (
+from rsso_dspy.lm import Backend
+from rsso_dspy.lm.logged_lm import Listening
+from rsso_dspy.memory.constitution.file import format_examples
+from rsso_dspy.memory.contenders import EntrySettings
+from rsso_dspy.memory.improvements import Neighbours, Reflection, select_nearest
+from rsso_dspy.playing import playing
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.role_calls import find_users_lm
+from rsso_dspy.programs.runtime import Runtime, set_default_session
+from rsso_dspy.programs.tracing import find_callers_trace
+from rsso_dspy.protocol import (
     NamedProtocol,
     apply_decoding,
     check_action_choice,
     make_reflection_settings,
     resolve_protocol,
 )
-from rsso_dspy.experiment.reflection_index import open_reflection_index
-from rsso_dspy.lm import Backend
-from rsso_dspy.lm.logged_lm import Listening
-from rsso_dspy.memory.constitution.file import format_examples
-from rsso_dspy.memory.contenders import EntrySettings
-from rsso_dspy.playing import playing
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.role_calls import find_users_lm
-from rsso_dspy.programs.runtime import Runtime, set_default_session
-from rsso_dspy.programs.tracing import find_callers_trace
+from rsso_dspy.store.run_folder import Store
 
 USERS = "dspy"
 """Name of the backend that stands for DSPy's configured model."""
@@ -179,6 +180,7 @@ def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
 
 
 _default: list[Session] = []
+
 _opening = threading.Lock()
 
 
@@ -200,3 +202,33 @@ def open_default_session() -> Iterator[Runtime]:
 
 
 set_default_session(open_default_session)
+
+
+def read_reflections(run: Path) -> list[Reflection]:
+    """Return the plans of a run's finished units, each once, in the order of the run. Raises `UsageError` for a folder
+    without a run."""
+    store = Store(run, read_only=True)
+    store.read_identity()
+    played = [unit for unit in store.units() if not unit.has_errors and unit.trajectories]
+    plans = [
+        Reflection(
+            held["trial"],
+            held["plan"],
+            held.get("variant") or unit.variant.key,
+            held.get("task") or unit.trajectories[0].task,
+        )
+        for unit in played
+        for held in unit.memories.get("reflections", {}).get("plans", ())
+    ]
+    return list(dict.fromkeys(plans))
+
+
+def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | None:
+    """Return the search in the run that the configuration names, if retrieval is on. Raises what `read_reflections`
+    raises."""
+    settings = config.memory.reflections
+    if settings.index is None or "retrieval" not in settings.improvements:
+        return None
+    known = read_reflections(Path(settings.index).expanduser())
+
+    return lambda task, number, variant: select_nearest(known, task, variant, number, embedder)

@@ -1,30 +1,29 @@
-"""The plan of a run: its units and their maximum cost."""
+"""The plan of a run: which variants are played by which arms, in which order and shards, with how many steps."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.forecast import Forecast, count_calls
-from rsso_dspy.experiment.protocols import NamedProtocol, make_reflection_settings, resolve_protocol
-from rsso_dspy.experiment.variant_selection import choose_variants, describe_missing_data
+from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.constitution.memory import require_examples
 from rsso_dspy.memory.improvements import ReflectionSettings
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import ZERO_SHOT, Variant
-from rsso_dspy.store.units import Arm, Job, Training, Unit
-
-NOTHING_PLAYED: Mapping[str, int] = {}
+from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, resolve_protocol
+from rsso_dspy.records import ZERO_SHOT, Split, Variant
+from rsso_dspy.store.commands import Shard
+from rsso_dspy.store.run_folder import Arm, Training, Unit
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,11 @@ class Plan:
     @property
     def arms(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(unit.arm.name for unit in self.units))
+
+    @property
+    def variants(self) -> list[Variant]:
+        """The held-out variants, each once."""
+        return list(dict.fromkeys(unit.variant for unit in self.units))
 
     @cached_property
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
@@ -90,60 +94,6 @@ class Plan:
         """The training that the unit starts from."""
         wanted = (unit.arm, unit.variant.task, unit.seed)
         return next((t for t in self.trainings if (t.arm, t.task, t.seed) == wanted), None)
-
-    def forecast_calls(self, work: Sequence[Job] | None = None, played: Mapping[str, int] = NOTHING_PLAYED) -> Forecast:
-        """Return the maximum cost of trainings and units (default: all) if every answer can be parsed.
-
-        DSPy asks a second time for a malformed one. `played` holds the finished trials by key.
-        """
-        calls: Counter[str] = Counter(actor=0, reflector=0, verbalizer=0)
-        everything: Sequence[Job] = [*self.trainings, *self.units]
-        for each in everything if work is None else work:
-            if isinstance(each, Training):
-                rules, known, budgets = self.training_rules, self.carried, each.budgets
-            else:
-                training = self.get_training(each)
-                known = sum(training.budgets) + len(training.budgets) if training else self.carried
-                rules = self.get_rules(each)
-                budgets = (each.budget,) * rules.trials
-            calls.update(count_calls(each.arm.method, budgets, rules, known, played.get(each.key, 0), self.alone))
-            calls.update(self._count_distillations(each.arm.method, len(budgets), rules, played.get(each.key, 0)))
-        calls.update(self._count_advisor_calls(everything if work is None else work, played))
-        return Forecast({role: count for role, count in calls.items() if count})
-
-    def _count_distillations(self, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
-        """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
-        distils = self.reflections.has("hierarchical") or "reflection_distiller" in method.modules
-        if not distils or "reflections" not in method.memories or rules.frozen:
-            return {}
-        kept = 0 if method.passed_on else self.reflections.most_kept
-        return {"reflector": max(0, trials - max(played, kept))}
-
-    def _count_advisor_calls(self, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
-        """Return the maximum calls of rule writer and summarizer.
-
-        The writer is called every `r_freq` steps and possibly at the end of an episode, the summarizer every `s_freq`
-        tasks. Summaries triggered by bounds are not included.
-        """
-        writings = 0
-        tasks: Counter[str] = Counter()
-        for each in work:
-            if each.arm.method.writing not in ("neural", "neuro-symbolic"):
-                continue
-            if isinstance(each, Training):
-                rules, budgets, met, where = self.training_rules, each.budgets, len(each.budgets), each.key
-            else:
-                rules = self.get_rules(each)
-                budgets, met, where = (each.budget,) * rules.trials, 1, each.arm.name if each.place else each.key
-            if not rules.frozen:
-                writings += sum(map(self.writings.count_writings, budgets[played.get(each.key, 0) :]))
-                tasks[where] += met
-        summaries = (
-            sum(-(-count // self.writings.s_freq) for count in tasks.values())
-            if self.writings.keeps_lasting_rules
-            else 0
-        )
-        return {"advisor": writings + summaries} if writings and self.writings.categories else {}
 
 
 def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
@@ -272,3 +222,128 @@ def compute_step_budgets(
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
         of.gold_length(variant)
     return {variant: protocol.find_budget(variant, of) for variant in variants}
+
+
+def choose_variants(
+    names: Sequence[str] | None,
+    variants: Sequence[str],
+    per_task: int | None = None,
+    simplification: str | None = None,
+    of: Benchmark | None = None,
+) -> list[Variant]:
+    """Return held-out variants of the tasks (default: all), task by task, at most `per_task` of each.
+
+    `variants` is one named selection (such as ``first``), a list of ``task::index``, or for a single task of indices;
+    by default the benchmark's first selection. `of` is the benchmark (default: the built-in one), `simplification` that
+    of the variants (default: the benchmark's). Raises `UnknownName` for a task, `SplitError` for a variant that is not
+    held out.
+    """
+    of = of or get_benchmark()
+    table = of.table
+    variants = variants or table.selections[:1]
+    if len(variants) == 1 and variants[0] in table.selections:
+        limit = SAMPLE_SIZE if per_task is None else per_task
+        chosen = [v for task in names or table.tasks() for v in table.held_out(task, variants[0], limit)]
+    else:
+        listed = [_parse_variant(text, names, table) for text in variants]
+        if stray := [v.key for v in listed if names is not None and v.task not in names]:
+            raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
+        tasks = dict.fromkeys(v.task for v in listed)
+        chosen = [each for task in tasks for each in [v for v in listed if v.task == task][:per_task]]
+    if simplification is None:
+        return chosen
+    return [of.simplify(variant, simplification) for variant in chosen]
+
+
+def describe_missing_data(
+    chosen: Sequence[Variant],
+    names: Sequence[str] | None,
+    variants: Sequence[str],
+    per_task: int | None,
+    config: Config,
+) -> str:
+    """Say what a named selection left out because the user's data folder does not hold it; empty if nothing.
+
+    Raises `UsageError` if it left out everything.
+    """
+    whole, table = config.active_benchmark.table, config.benchmark_in_data.table
+    variants = variants or whole.selections[:1]
+    if table is whole or len(variants) != 1 or variants[0] not in whole.selections:
+        return ""
+    wanted = len(choose_variants(names, variants, per_task, of=config.active_benchmark))
+    folder = config.active_benchmark.locate_data(config.environment.data)
+    counts = {split: sum(table.count_held(task, split) for task in table.tasks()) for split in get_args(Split)}
+    train, dev, test = (f"{count:,} {split}" for split, count in counts.items())
+    held = f"{folder} holds {train}, {dev} and {test} variants"
+    if not chosen:
+        raise UsageError(f"none of the selected variants can be played: {held}")
+    if table.played_split != "test":
+        return f"{held}: {len(chosen)} of {table.played_split} played instead, not the test set"
+    return f"{held}: {wanted - len(chosen)} of {wanted} selected variants are left out" if len(chosen) < wanted else ""
+
+
+def _parse_variant(text: str, names: Sequence[str] | None, table: TaskTable) -> Variant:
+    if "::" in text:
+        return table.parse(text, table.played_split)
+    if not text.isdecimal():
+        raise UnknownName("selection or variant", text, table.selections, f"Or list variants, such as {table.example}.")
+    if names is None or len(names) != 1:
+        raise UsageError(
+            f"--variants {text}: the task is missing. Write task::{text}, such as {table.example}, or name one task in "
+            "--tasks"
+        )
+    return table.parse(f"{names[0]}::{text}", table.played_split)
+
+
+def select_shard(plan: Plan, shard: Shard | None) -> Plan:
+    """Return the plan with only the units and trainings of one shard."""
+    if shard is None:
+        return plan
+    groups = list(dict.fromkeys(_get_shard_group(plan, unit) for unit in plan.units))
+    mine = set(groups[shard.number - 1 :: shard.of])
+    units = tuple(unit for unit in plan.units if _get_shard_group(plan, unit) in mine)
+    if not units:
+        raise UsageError(f"shard {shard.number}/{shard.of} is empty: this run has at most {len(groups)} parts")
+    needed = {training for unit in units if (training := plan.get_training(unit))}
+    return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))
+
+
+def _get_shard_group(plan: Plan, unit: Unit) -> str:
+    if unit.place:
+        return unit.arm.name
+    return unit.variant.task if plan.trainings else unit.variant.key
+
+
+MEND = "set protocol.retry_temperature (e.g. --set protocol.retry_temperature=0.7), or the temperature of the actor"
+
+
+def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
+    """Return warnings for arms whose trials repeat the first one, and for arms that differ only by their memories.
+
+    Empty if the actor's answers vary.
+    """
+    if backend.is_stochastic("actor", plan.rules.retry_temperature):
+        return []
+    rules = {unit.arm: plan.get_rules(unit) for unit in plan.units}
+    again = {arm: of_arm for arm, of_arm in rules.items() if of_arm.trials > 1}
+    same = [arm.name for arm, of_arm in again.items() if not _has_learning_memory(arm, of_arm)]
+    others = [arm.name for arm, of_arm in again.items() if _has_learning_memory(arm, of_arm)]
+    seed = ", where a seed changes nothing" if backend.config.seed else ""
+    at = f"the actor draws the likeliest token only (temperature 0 or top_k 1{seed})"
+    said = []
+    if same:
+        said.append(
+            f"warning: {at}, so further trials of {', '.join(same)} repeat the first one and are no "
+            f"control. {MEND[0].upper()}{MEND[1:]}"
+        )
+    if others:
+        said.append(
+            f"note: {at}, so further trials of {', '.join(others)} differ from the first only by their memories, "
+            "and repeat it while these are empty" + ("" if same else f"; {MEND}")
+        )
+    return said
+
+
+def _has_learning_memory(arm: Arm, rules: TrialRules) -> bool:
+    """Return whether a memory of the arm can change between trials."""
+    return bool(arm.method.written) and not rules.frozen

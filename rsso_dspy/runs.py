@@ -1,58 +1,65 @@
 """A held-out run, from its spec to its outcome.
 
 run = plan_run(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
-run.left, run.plan.forecast_calls(run.left)           # nothing is changed yet
+run.left, run.forecast_calls()                        # nothing is changed yet
 with session(config, jobs=2) as live:
     run.execute(live, 2)
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.config import Config, make_price_lookup
-from rsso_dspy.errors import LimitReached, Stopped
-from rsso_dspy.experiment.constitutions import check_examples, check_streams, load_initial_constitution
-from rsso_dspy.experiment.cost_estimate import (
-    CostEstimate,
-    estimate_cost,
-    load_observed_units,
-)
-from rsso_dspy.experiment.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
-from rsso_dspy.experiment.executor import (
+from rsso_dspy.config import Config
+from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, UnknownName, UsageError
+from rsso_dspy.executor import (
     EngineFactory,
+    Event,
+    EventStream,
     Executor,
+    RunLimited,
     RunOutcome,
+    RunStarted,
+    SimulatorsStarting,
+    UnitRunner,
     announced,
     fingerprint_programs,
     list_pending_jobs,
+    make_zero_shot_programs,
+    open_source,
     open_thread_engine,
     void_downstream_units,
 )
-from rsso_dspy.experiment.forecast import Forecast
-from rsso_dspy.experiment.guards import check_readers
-from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
-from rsso_dspy.experiment.plan import Plan, plan_held_out
-from rsso_dspy.experiment.protocols import check_action_choice, resolve_protocol
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.run_programs import NO_PROGRAMS, Programs, check_programs, make_agents
-from rsso_dspy.experiment.session import Session
-from rsso_dspy.experiment.shards import select_shard
-from rsso_dspy.experiment.skill_libraries import load_initial_skills
-from rsso_dspy.experiment.spend_limit import SpendLimit
-from rsso_dspy.experiment.stalled_trials import list_stalled_jobs, void_stalled_trials
-from rsso_dspy.experiment.unit_runner import UnitRunner, open_source
 from rsso_dspy.files import check_output_path
+from rsso_dspy.forecast import CostEstimate, Forecast, SpendLimit, estimate_cost, forecast_calls, load_observed_units
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples
+from rsso_dspy.memory_files import (
+    InitialMemories,
+    check_examples,
+    load_initial_constitution,
+    load_initial_skills,
+    merge_memories,
+)
+from rsso_dspy.plan import Plan, plan_held_out, select_shard
+from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol import check_action_choice, make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.store.manifest import Manifest
-from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.run_spec import RunSpec
-from rsso_dspy.store.units import Arm, Job
+from rsso_dspy.sessions import Session
+from rsso_dspy.store.commands import Manifest, RunSpec
+from rsso_dspy.store.guards import (
+    NO_PROGRAMS,
+    Programs,
+    check_held_out,
+    check_programs,
+    check_readers,
+)
+from rsso_dspy.store.run_folder import Arm, Job, Store, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ class Run:
     @property
     def models_in_use(self) -> dict[str, str]:
         """Role to model, for the roles of this run."""
-        roles = self.plan.forecast_calls().calls
+        roles = forecast_calls(self.plan).calls
         return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
 
     def estimate_cost(self) -> CostEstimate | None:
@@ -101,7 +108,7 @@ class Run:
 
     def forecast_calls(self) -> Forecast:
         """Return the maximum cost of the pending work."""
-        return self.plan.forecast_calls(self.left, self.played)
+        return forecast_calls(self.plan, self.left, self.played)
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
         """Create the run's spend limit, including its cost so far.
@@ -207,3 +214,91 @@ def _describe_limit(purse: SpendLimit) -> str:
     return (
         f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher limit to resume."
     )
+
+
+def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
+    """Create the program of every arm.
+
+    Raises `SplitError` if a program was compiled on a variant of the plan. `say` receives a note on programs compiled
+    under another protocol, and on programs that do not name the variants they were made on.
+    """
+    agents = make_zero_shot_programs(plan)
+    for name in dict.fromkeys(arm.program for arm in agents):
+        if program := programs.get(name):
+            check_held_out(program.calibration, [unit.variant for unit in plan.units])
+            if not program.calibration:
+                say(f"{name} was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants")
+            elif program.environment and program.protocol != plan.protocol:
+                say(f"{name} was compiled under {program.protocol}, and is played under {plan.protocol}")
+    return {
+        arm: program.agent(arm.method.name) if (program := programs.get(arm.program)) else agent
+        for arm, agent in agents.items()
+    }
+
+
+def check_streams(plan: Plan, store: Store) -> None:
+    """Raise `RunMismatch` if a played unit has another place in its stream, because the set of variants has changed."""
+    for arm, units in plan.streams.items():
+        wanted = {store.path_of(unit): unit.place for unit in units}
+        order = units[0].place.rpartition(" of ")[2]
+        for path in sorted((store.folder / "units" / arm.name).glob("*/*.jsonl")):
+            log = store.load_log(path)
+            record, here = log.make_record() if log is not None else None, wanted.get(path)
+            if record is not None and (record.stream is None or record.stream.name != here):
+                there = f"stream {record.stream.name}" if record.stream else "in none"
+                raise RunMismatch(
+                    f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
+                    f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; use the same "
+                    "variants or another --out"
+                )
+
+
+def list_stalled_jobs(plan: Plan, store: Store) -> list[Job]:
+    """Return trainings and units with a stalled trial, and the units that started from such a training."""
+    found: list[Job] = [training for training in plan.trainings if _count_stalled(store, training)]
+    for unit in plan.units:
+        stalled = _count_stalled(store, unit)
+        if stalled or (stalled is not None and plan.get_training(unit) in found):
+            found.append(unit)
+    return found
+
+
+def void_stalled_trials(plan: Plan, store: Store) -> None:
+    """Void them, and what was learned from them."""
+    again = list_stalled_jobs(plan, store)
+    for work in again:
+        log = store.open_log(work)
+        after_training = isinstance(work, Unit) and plan.get_training(work) in again
+        first = 0 if after_training else next((n for n, each in enumerate(log.results) if each.stalled), 0)
+        has_learned = work.arm.method.is_in_stream or any(trial.learnt for trial in log.results[first:])
+        log.void(1 if has_learned else first + 1, "a trial stalled")
+
+
+def _count_stalled(store: Store, work: Job) -> int | None:
+    """Return the number of stalled trials; None for work without a trial."""
+    record = store.load_begun_work(work)
+    return None if record is None else record.stalled_trials
+
+
+ENGINES = ("threads", "ray")
+"""Threads of this process, or a Ray cluster."""
+
+
+def check_engine(name: str) -> None:
+    """Raise `UnknownName` for an unknown engine, `UsageError` if Ray is not installed. Imports nothing."""
+    if name not in ENGINES:
+        raise UnknownName("engine", name, ENGINES)
+    if name == "ray" and find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'rsso-dspy[ray]'")
+
+
+def get_engine(name: str) -> EngineFactory:
+    """Return the engine `threads` or `ray`. Raises what `check_engine` raises."""
+    check_engine(name)
+    if name == "threads":
+        return open_thread_engine
+    # Ray reads this at import; otherwise it prints every retry of a task on stdout, among the results.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    from rsso_dspy.ray import open_ray_engine
+
+    return open_ray_engine

@@ -13,38 +13,37 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.calls import find_log_folder
-from rsso_dspy.config import Config, make_price_lookup
+from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.exploration import ExplorationPool
 from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
-from rsso_dspy.experiment.constitutions import extract_constitution
-from rsso_dspy.experiment.constitutions import get_stream_position as in_order
-from rsso_dspy.experiment.events import Event, EventStream, RunLimited
-from rsso_dspy.experiment.executor import (
+from rsso_dspy.executor import (
+    Event,
+    EventStream,
     Executor,
+    RunLimited,
+    UnitRunner,
     fingerprint_programs,
     list_pending_jobs,
     make_zero_shot_programs,
     void_downstream_units,
 )
-from rsso_dspy.experiment.initial_memories import NOTHING_CARRIED, InitialMemories
-from rsso_dspy.experiment.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.session import Session
-from rsso_dspy.experiment.spend_limit import SpendLimit
-from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.files import atomic_write_text, check_output_path
+from rsso_dspy.forecast import SpendLimit, forecast_calls
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING
 from rsso_dspy.memory.constitution.constitution import select_category_examples
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
-from rsso_dspy.pricing import CostEntry, price_usage
+from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, extract_constitution
+from rsso_dspy.memory_files import get_stream_position as in_order
+from rsso_dspy.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan
+from rsso_dspy.pricing import CostEntry, make_price_lookup, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
 from rsso_dspy.programs.transcript import render_recent_steps
+from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
-from rsso_dspy.store.run_folder import Store
-from rsso_dspy.store.units import Arm
+from rsso_dspy.sessions import Session
+from rsso_dspy.store.run_folder import Arm, Store
 
 EXAMPLES = 3
 """Maximum number of examples in a file."""
@@ -105,7 +104,7 @@ class ConstitutionBuild:
         """Create the spend limit with the cost so far. Raises `UsageError` if dollars are limited and a price
         unknown."""
         models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
-        asked = {role: models[role] for plan in self.plans for role in plan.forecast_calls().calls}
+        asked = {role: models[role] for plan in self.plans for role in forecast_calls(plan).calls}
         purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), asked)
         for store in self.make_stores():
             purse.add_earlier_usage(store.read_spending() if store.exists else ())

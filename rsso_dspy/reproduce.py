@@ -1,15 +1,18 @@
-"""Reproduction of a run: its commands, and what has changed since.
+"""Reproduction of a run: what has changed since, and whether the same came out, record by record.
 
 store = Store(Path("runs/x"))
 list_changes(store, load_invocations(store))    # versions, prompts, commit, models
+compare_runs(store, Store(Path("runs/x-again"))).different
 """
 
+import json
 import os
 import platform
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +20,12 @@ from typing import Any
 from rsso_dspy.config import EMBEDDED, PROFILES, format_override, load_config
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.protocols import interface_of
-from rsso_dspy.experiment.provenance import hash_prompts, read_commit
 from rsso_dspy.programs.methods import METHODS, load_added_methods
+from rsso_dspy.protocol import hash_prompts, interface_of, read_commit
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.store.manifest import CONFIG, Invocation, extract_given
-from rsso_dspy.store.run_file import flatten_keys
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.commands import CONFIG, Invocation, extract_given
+from rsso_dspy.store.run_folder import Store, flatten_keys
+from rsso_dspy.store.unit_log import dump_record
 from rsso_dspy.version import __version__
 
 ABSENT = "(absent)"
@@ -170,3 +172,83 @@ def list_changed_settings(resolved: Mapping[str, Any]) -> tuple[str, ...]:
 def get_run_benchmark(resolved: Mapping[str, Any]) -> Benchmark:
     """Return the benchmark of an identity's configuration. Raises `UsageError` if it is not installed."""
     return get_benchmark(str(resolved.get("benchmark", DEFAULT)))
+
+
+@dataclass(slots=True)
+class RunComparison:
+    """Comparison of a run with its reproduction."""
+
+    alike: list[str] = field(default_factory=list)
+    """Number of records equal byte for byte, or except for `apart`."""
+    apart: set[str] = field(default_factory=set)
+    """Provenance fields in which equal records differ."""
+    different: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Record, its first differing field, and both values."""
+    missing: list[str] = field(default_factory=list)
+    """Records that the other run lacks, or has only with an error."""
+    errored: int = 0
+    """Number of errored records, which are not compared."""
+    new: int = 0
+    """Number of records of the other run that this one lacks."""
+
+    @property
+    def equal(self) -> int:
+        return len(self.alike)
+
+    @property
+    def total(self) -> int:
+        return self.equal + len(self.different) + len(self.missing)
+
+
+def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> RunComparison:
+    """Compare the finished records of two runs.
+
+    `ignored` names top-level fields besides `provenance` whose difference is known to be irrelevant.
+    """
+    found = RunComparison()
+    for record in iterate_records(store):
+        name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
+        other = again.load(record)
+        if record.has_errors:
+            found.errored += 1
+        elif other is None or other.has_errors:
+            found.missing.append(name)
+        else:
+            differences = list(_find_differences(dump_record(record), dump_record(other)))
+            tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
+            tell = [each for each in tell if not _of_dead_simulator(each[0], record)]
+            if tell:
+                found.different.append((name, *tell[0]))
+            else:
+                found.alike.append(name)
+                found.apart.update(field for field, _, _ in differences)
+    theirs = iterate_records(again) if again.exists else ()
+    found.new = sum(store.load(record) is None for record in theirs)
+    return found
+
+
+def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
+    """Return whether a field differs because a replayed trial counts both attempts."""
+    match where.split("."):
+        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
+            return record.trials[int(number)].replayed > 0
+    return False
+
+
+def _find_differences(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield dotted path and both values of every difference, in the order of the file."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        pairs = [(key, ours.get(key, ABSENT), theirs.get(key, ABSENT)) for key in dict.fromkeys([*ours, *theirs])]
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        pairs = [(n, *both) for n, both in enumerate(zip_longest(ours, theirs, fillvalue=ABSENT))]
+    else:
+        if ours != theirs:
+            yield where, _shorten_value(ours), _shorten_value(theirs)
+        return
+    for key, one, other in pairs:
+        yield from _find_differences(one, other, f"{where}.{key}" if where else str(key))
+
+
+def _shorten_value(value: Any) -> str:
+    text = value if value == ABSENT else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else f"{text[:97]}..."

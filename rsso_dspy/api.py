@@ -1,0 +1,283 @@
+"""A run from Python: what `rsso-dspy run` and `rsso-dspy report` do, as calls.
+
+result = rsso_dspy.run(["react-sso", "rsso"], tasks="find-plant", per_task=2, trials=3, out="runs/plants")
+result                       # RunResult(runs/plants: rsso 85.3, react-sso 79.9 points on average; 4 units)
+result.report()              # the tables of `rsso-dspy report`
+result.to_pandas()           # one row per trial
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from rsso_dspy.config import Config, load_config, validate_config
+from rsso_dspy.errors import UsageError, require_extra
+from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
+from rsso_dspy.optimize.program_file import load_programs
+from rsso_dspy.pricing import make_price_lookup
+from rsso_dspy.records import ZERO_SHOT, TrainingRecord, UnitRecord
+from rsso_dspy.report.analysis import Analysis, RunRecords, analyze_run
+from rsso_dspy.report.headline import write_headline
+from rsso_dspy.report.parquet_columns import COLUMNS, RowKind
+from rsso_dspy.report.parquet_export import build_rows
+from rsso_dspy.report.terminal import print_renderable
+from rsso_dspy.report.terminal_report import render_analysis
+from rsso_dspy.runs import Run, plan_run
+from rsso_dspy.sessions import session
+from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_compile_trials, load_stored_prices
+from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.run_folder import Store
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The tables of a run as text. A notebook shows them as they are."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="white-space: pre; overflow-x: auto">{escape(self.text)}</pre>'
+
+
+class RunResult:
+    """The results of a run's folder, as far as it is played."""
+
+    def __init__(self, folder: Path, config: Config, units_beside: int = 0):
+        """`units_beside` of its units were asked for by earlier calls alone. Raises `UsageError` if the folder holds no
+        run."""
+        self.folder = folder
+        self.store = Store(folder, read_only=True)
+        self.pool = PooledRuns([self.store])
+        self._units_beside = units_beside
+        self._price_of = make_price_lookup({**load_stored_prices([folder]), **config.prices})
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The numbers behind every table: `.arms`, `.comparisons`, `.tasks`, ..."""
+        return analyze_run(collect_played(self.pool), self._price_of)
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Arm to its mean over units of the best accumulator, 0 to 100; None without a finished unit."""
+        return {arm.arm: arm.mean for arm in self.analysis.arms}
+
+    @property
+    def headline(self) -> str:
+        """What came out, in plain sentences that hold whatever the numbers are."""
+        return f"{write_headline(self.analysis)} {self.analysis.rule_based_note}".rstrip()
+
+    def report(self) -> RunReport:
+        """Return what `rsso-dspy report` prints: results, paired differences with their tests, and costs."""
+        written = StringIO()
+        print_renderable(render_analysis(self.analysis, True, False), written, REPORT_WIDTH)
+        return RunReport(written.getvalue().rstrip())
+
+    def to_pandas(self, rows: RowKind = "trials") -> Any:
+        """Return a `pandas.DataFrame` with one row per trial, or per step with its texts.
+
+        The columns are those of `rsso-dspy export`. Raises `NotInstalled` without pandas.
+        """
+        require_extra("pandas", "data frames need pandas", "pandas")
+        import pandas
+
+        if rows not in COLUMNS:
+            raise UsageError(f"rows={rows!r}: expected one of {', '.join(COLUMNS)}")
+        records: Iterator[UnitRecord | TrainingRecord] = chain(self.pool.trainings(), self.pool.units())
+        return pandas.DataFrame(list(build_rows(rows, records, self._price_of)), columns=list(COLUMNS[rows]))
+
+    def __repr__(self) -> str:
+        means = [f"{arm} {_format_mean(mean)}" for arm, mean in self.scores.items()]
+        units = sum(arm.units for arm in self.analysis.arms)
+        told = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
+        if self._units_beside:
+            told += f", {self._units_beside} of them of earlier calls"
+        return f"RunResult({self.folder}: {told}{self._describe_gaps()})"
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th>arm</th><th>mean points, best trial</th><th>solved</th><th>units</th></tr>"
+        rows = "".join(
+            f"<tr><td>{escape(arm.arm)}</td><td>{_format_mean(arm.mean)}</td><td>{arm.solve}</td>"
+            f"<td>{arm.units}</td></tr>"
+            for arm in self.analysis.arms
+        )
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
+
+    def _describe_gaps(self) -> str:
+        found = self.analysis
+        skipped = sum(each.is_skipped for each in found.errored)
+        parts = [(len(found.errored) - skipped, "errored"), (found.missing, "not finished")]
+        said = ", ".join(f"{count} {what}" for count, what in parts if count)
+        told = f", {skipped} skipped, as the environment refuses them" if skipped else ""
+        return told + (f", {said}: repeat the call to resume" if said else "")
+
+
+def run(
+    methods: Sequence[str] | str | None = None,
+    *,
+    programs: Sequence[Path | str] | str = (ZERO_SHOT,),
+    unconfirmed: bool = False,
+    tasks: Sequence[str] | str | None = None,
+    variants: Sequence[str] | str = (),
+    per_task: int | None = None,
+    trials: int | None = None,
+    benchmark: str | None = None,
+    protocol: str | None = None,
+    seed: int | None = None,
+    skills: Path | str | None = None,
+    constitution: Path | str | None = None,
+    out: Path | str = "runs/run",
+    jobs: int = 1,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    config: Config | None = None,
+    settings: Sequence[str] = (),
+    progress: bool = True,
+) -> RunResult:
+    """Play held-out variants with one or more methods, save every trial in the folder `out`, and return its results.
+
+    Call it again to resume. Give each experiment an `out` of its own: the results count every unit in the folder, and a
+    warning says how many are of earlier calls. The arguments are options of `rsso-dspy run`: `methods` (default: those
+    of the compiled `programs`, or react-sso and rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both),
+    `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as
+    `"memory.reflections.size=5"` or `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the
+    working directory has one. `constitution` needs methods that read it, such as rsso+constitution. The command
+    alone can shard, retry and replay. A model set by `dspy.configure(lm=...)` answers in every role;
+    otherwise the configuration's backend does, by default the rule-based offline one. `progress` shows a bar on
+    stderr.
+
+    Raises `ConfigError`, `UnknownName` or `UsageError` for arguments that cannot be played, `RunMismatch` if the folder
+    holds a run of another configuration, and `LimitReached` at `max_cost` (US dollars) or `max_tokens`.
+    """
+    if config is not None and settings:
+        raise UsageError("config and settings exclude each other; put the settings into the configuration")
+    playing = load_programs(_split(programs), unconfirmed)
+    compiled_for = dict.fromkeys(program.method for program in playing.values() if program)
+    spec = RunSpec(
+        methods=_split(methods) if methods is not None else tuple(compiled_for) or ("react-sso", "rsso"),
+        programs=tuple(playing),
+        compiled=tuple(Path(file) for file in _split(programs) if file != ZERO_SHOT),
+        unconfirmed=unconfirmed,
+        tasks=None if tasks is None else _split(tasks),
+        variants=_split(variants),
+        per_task=per_task,
+        out=Path(out),
+        skills=None if skills is None else Path(skills),
+        constitution=None if constitution is None else Path(constitution),
+    )
+    given = _apply_arguments(
+        config or load_config(overrides=settings), benchmark=benchmark, seed=seed, preset=protocol, trials=trials
+    )
+    with session(given, jobs) as live:
+        planned = plan_run(live.config, spec, playing, say=lambda note: warnings.warn(note, stacklevel=2))
+        if beside := planned.units_beside:
+            warnings.warn(
+                f"{out} also holds {beside} units of earlier calls, which the results count too; name another out for "
+                "the results of this call alone",
+                stacklevel=2,
+            )
+        purse = planned.make_spend_limit(max_cost, max_tokens)
+        if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
+            live.embedder.check()
+        events = EventStream()
+        with tqdm(total=len(planned.left), desc=str(out), unit="unit", disable=not progress) as bar:
+            _follow_events(bar, events, planned)
+            planned.execute(live, jobs, purse, events)
+        return RunResult(planned.store.folder, live.config, planned.units_beside)
+
+
+def _split(names: Sequence[Path | str] | str) -> tuple[str, ...]:
+    """Return names given as a list or comma-separated."""
+    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(map(str, names))
+
+
+def _apply_arguments(
+    config: Config, benchmark: str | None, seed: int | None, preset: str | None, trials: int | None
+) -> Config:
+    """Return the configuration with the arguments that were given, validated again."""
+    data: dict[str, Any] = config.model_dump()
+    data |= {name: value for name, value in (("benchmark", benchmark), ("seed", seed)) if value is not None}
+    data["protocol"] |= {name: value for name, value in (("preset", preset), ("trials", trials)) if value is not None}
+    return validate_config(data)
+
+
+def _follow_events(bar: Any, events: EventStream, planned: Run) -> None:
+    """Move the bar with every unit, and name the last finished trial beside it."""
+    bar.set_postfix_str(f"{len(planned.plan.units) - len(planned.left)} units were there" if not planned.left else "")
+
+    def show_trial(event: TrialFinished) -> None:
+        played = event.result.trajectory
+        outcome = "error" if played is None else f"{played.outcome}, {played.accumulator} points"
+        bar.set_postfix_str(f"{event.work.key}, trial {event.result.trial}: {outcome}")
+
+    events.subscribe(TrialFinished, show_trial)
+    events.subscribe(UnitFinished, lambda _: bar.update())
+
+
+REPORT_WIDTH = 100
+"""Columns of a report as text."""
+
+
+def open_run(folder: Path | str, config: Config | None = None) -> RunResult:
+    """Open the folder of a run, whoever played it. Prices come from `config`.
+
+    Raises `UsageError` if the folder holds no run.
+    """
+    return RunResult(Path(folder), config or load_config())
+
+
+def _format_mean(mean: float | None) -> str:
+    return "-" if mean is None else f"{mean:.1f}"
+
+
+def collect_played(pool: PooledRuns) -> RunRecords:
+    """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
+    playing = {store: store.is_playing() for store in pool.stores}
+    cut_short = [each for store in pool.stores if not playing[store] for each in pool.read_under_way(store)]
+    records = list(pool.units())
+    there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
+    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in store.list_planned_units()}
+    dates = sorted(day for store in pool.stores for day in store.list_played_days())
+    return RunRecords(
+        records,
+        list(pool.trainings()),
+        list(pool.load_begun()),
+        [*pool.read_abandoned(), *cut_short],
+        tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
+        len(wanted - there),
+        list_missing_shards(shard for store in pool.stores for shard in store.read_shards()),
+        [each for store in pool.stores if playing[store] for each in pool.read_under_way(store)],
+        {
+            pool.label_arm(store, arm): get_role_models(identity)
+            for store in pool.stores
+            for identity, arms in [store.read_identity()]
+            for arm in arms
+        },
+        {
+            pool.label_arm(store, arm): trials
+            for store in pool.stores
+            for arm, trials in load_compile_trials(store).items()
+        },
+    )
+
+
+def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:
+    """Return the model of each role, as far as the run's identity names it."""
+    try:
+        backend = identity["config"]["backends"][identity["config"]["backend"]]
+        roles = {role: own.get("model") or backend["model"] for role, own in backend.get("roles", {}).items()}
+        return {role: str(backend["model"]) for role in ("actor", "reflector", "verbalizer", "advisor")} | roles
+    except (KeyError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,558 @@
+"""Executes a plan: trainings, then units, several at once on an engine, each from its last finished trial on.
+
+    events = EventStream()
+    events.subscribe(TrialFinished, lambda event: print(event.work.key, event.result.trial))
+    player = UnitRunner(live, store, programs, provenance, events=events)
+    Executor(player).run(plan, list_pending_jobs(plan, store), jobs=2)
+
+A unit starts from empty memories, from those of its training, from what the previous unit in its stream hands on, or
+from loaded files. Every finished trial is saved at once; a started unit resumes from the memories after its last one,
+so its record does not depend on the interruption. An errored unit is saved too; it has no score, and the next run plays
+it again. A backend that fails repeatedly stops the run. A stream stops at an errored unit, but passes over one whose
+variant its environment refuses.
+"""
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeVar
+
+import dspy
+
+from rsso_dspy.calls import find_log_folder
+from rsso_dspy.environments.pool import StartProgress
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, LimitReached, RssoError, Stopped
+from rsso_dspy.lm.error_policy import lookup_recorded_policy
+from rsso_dspy.memory.improvements import pass_on_reflections
+from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe, sources_of
+from rsso_dspy.plan import Plan
+from rsso_dspy.playing import playing
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.runtime import ResumeState, TrialRules
+from rsso_dspy.records import Failure, Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.sessions import Session
+from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit, name_log
+from rsso_dspy.store.unit_log import JobRecord, UnitLog
+
+Ending = Literal["ended", "limit", "interrupted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base class of events; subscribe to it to receive all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    """The folder of the run is ready, before any play."""
+
+    left: tuple[str, ...]
+    """Keys of the pending work."""
+    jobs: int
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorsStarting(Event):
+    """A simulator has started while others wait."""
+
+    starting: StartProgress
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSpent(Event):
+    """An answer was paid for."""
+
+    work: Job
+    role: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimited(Event):
+    """A limit of the run is exceeded or cannot be kept; sent after every further answer."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFinished(Event):
+    """A trial is finished and saved."""
+
+    work: Job
+    result: TrialResult
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFinished(Event):
+    """A unit or training is finished and saved."""
+
+    work: Job
+    record: UnitRecord | TrainingRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested(Event):
+    """Ctrl-C was pressed; the run waits for current calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded(Event):
+    """The run has ended; no event follows."""
+
+    how: Ending
+    played: int = 0
+    errored: int = 0
+    untrained: int = 0
+    why: str = ""
+    """The exceeded limit, in words."""
+    failure: Failure | None = None
+    """The project's own error that ended the run."""
+
+
+E = TypeVar("E", bound=Event)
+
+Subscriber = Callable[[Any], object]
+
+
+class EventStream:
+    """Delivers events to subscribers in order, in the thread where they happen. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._subscribers: tuple[tuple[type[Event], Subscriber, bool], ...] = ()
+        self._changing = threading.RLock()  # a signal may come in between
+
+    def subscribe(self, kind: type[E], hear: Callable[[E], object], required: bool = False) -> None:
+        """Call `hear` with every event of a kind, from any thread; it should be fast.
+
+        If it raises an `Exception`, it is dropped with a warning. Errors of a `required` subscriber propagate to the
+        place of the event.
+        """
+        with self._changing:
+            self._subscribers = (*self._subscribers, (kind, hear, required))
+
+    def emit(self, event: Event) -> None:
+        """Deliver an event to its subscribers in order of subscription.
+
+        Afterwards raises the first error of a required subscriber.
+        """
+        errors = []
+        for subscriber in self._subscribers:
+            kind, hear, required = subscriber
+            if not isinstance(event, kind):
+                continue
+            try:
+                hear(event)
+            except Exception as error:
+                if required:
+                    errors.append(error)
+                else:
+                    self._drop(subscriber, error)
+        if errors:
+            raise errors[0]
+
+    def _drop(self, subscriber: tuple[type[Event], Subscriber, bool], error: Exception) -> None:
+        with self._changing:
+            self._subscribers = tuple(each for each in self._subscribers if each is not subscriber)
+        kind, hear, _ = subscriber
+        name = getattr(hear, "__qualname__", repr(hear))
+        warnings.warn(
+            f"{name} receives no more {kind.__name__} events ({type(error).__name__}: {error}); the run goes on",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def open_source(live: Session) -> Store | None:
+    """Return the run whose logs answer instead of the session's models; None if the models answer."""
+    folder = live.backend.replay
+    return Store(find_log_folder(folder), read_only=True) if folder else None
+
+
+@dataclass(eq=False)
+class UnitRunner:
+    """Plays the work of one run."""
+
+    live: Session
+    store: Store
+    programs: Mapping[Arm, Agent]
+    """Arm to its program, which threads share."""
+    provenance: dict[str, str]
+    carried: InitialMemories = NOTHING_CARRIED
+    """Initial memories of every unit."""
+    events: EventStream = field(default_factory=EventStream)
+    """Receives the cost of every answer and every finished trial."""
+    source: Store | None = None
+    """Run whose logs answer instead of models."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set it to abandon all current trials before their next step."""
+
+    def run_job(self, plan: Plan, work: Job) -> JobRecord:
+        """Play the pending trials of a unit or training, and return its record."""
+        log = self.store.open_log(work)
+        if log.has_error:
+            log.void(len(log.results), "it ended in an error and is played again")
+        if self.source is not None:
+            log.source = self.source.read_log(work).make_answers(name_log(work))
+        log.answer_from_own(len(log.results) + 1)
+        if isinstance(work, Training):
+            self._run_training(plan, work, log)
+        else:
+            self._run_unit(plan, work, log)
+        record = log.make_record()
+        assert record is not None
+        return record
+
+    def is_trained(self, plan: Plan, unit: Unit) -> bool:
+        """Return whether the unit needs no training or its training is finished."""
+        training = plan.get_training(unit)
+        if training is None:
+            return True
+        record = self.store.load(training)
+        return record is not None and not record.has_errors
+
+    def is_refused(self, unit: Unit) -> bool:
+        """Return whether the environment refused the unit, which its stream passes over."""
+        record = self.store.load(unit)
+        return record is not None and record.is_refused
+
+    def _run_unit(self, plan: Plan, unit: Unit, log: UnitLog) -> None:
+        kept = self._load_initial_memories(plan, unit)
+        rules = plan.get_rules(unit)
+        record = UnitRecord(
+            **self._describe_job(plan, unit, kept),
+            variant=unit.variant,
+            budget=unit.budget,
+            trials_allowed=rules.trials,
+            trials=(),
+        )
+        log.add_head(record, rules.stop_on_success)
+        start = ResumeState({**kept.memories, **log.memories}, log.results)
+        keeps = not (plan.get_training(unit) and rules.frozen)  # otherwise they are those of the training
+        self._run_trials(rules, unit, unit.variant, unit.budget, rules.trials, start, log, keeps)
+
+    def _load_initial_memories(self, plan: Plan, unit: Unit) -> InitialMemories:
+        kept, training = self.carried.select_for(unit.arm.method), plan.get_training(unit)
+        if training:
+            learnt = self.store.load(training)
+            assert learnt is not None
+            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
+            sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
+            handed = {name: self._pass_on_reflections(name, left) for name, left in learnt.memories.items()}
+            kept = InitialMemories(handed, sources, variants=tuple(met))
+        if not unit.place:
+            return kept
+        method = unit.arm.method
+        lasting = method.streamed
+        if (before := plan.get_previous_unit(unit, self.is_refused)) is not None:
+            left = self.store.load(before)
+            assert left is not None
+            met = dict.fromkeys([*left.learnt_on, before.variant.key])
+            handed = {name: self._pass_on_reflections(name, left.memories[name]) for name in lasting}
+            if "constitution" in handed:
+                handed["constitution"] = {**handed["constitution"], "edits": []}  # each unit's record has its own
+            kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
+        place = plan.streams[unit.arm].index(unit) + 1
+        here = (
+            Source(name, "stream", unit.place, place=place, size=count_entries(kept.memories, name)) for name in lasting
+        )
+        return replace(kept, sources=(*kept.sources, *here))
+
+    def _pass_on_reflections(self, memory: str, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """Return a snapshot as another unit starts from it: reflections that go on are of others there."""
+        settings = self.live.runtime.reflections
+        passes = memory == "reflections" and settings is not None and settings.tells_variants_apart
+        return pass_on_reflections(snapshot) if passes else snapshot
+
+    def _run_training(self, plan: Plan, training: Training, log: UnitLog) -> None:
+        kept = self.carried.select_for(training.arm.method)
+        record = TrainingRecord(
+            **self._describe_job(plan, training, kept), task=training.task, budgets=training.budgets, trials=()
+        )
+        log.add_head(record, False)
+        start = ResumeState(log.memories or kept.memories, log.results)
+        for number in range(len(start.played), len(training.episodes)):
+            variant, budget = training.episodes[number], training.budgets[number]
+            played = self._run_trials(plan.training_rules, training, variant, budget, number + 1, start, log)
+            start = ResumeState(played.memories, played.trials)
+            if played.score is None:
+                break
+
+    def _run_trials(
+        self,
+        rules: TrialRules,
+        work: Job,
+        variant: Variant,
+        budget: int,
+        until: int,
+        start: ResumeState,
+        log: UnitLog,
+        keeps: bool = True,
+    ) -> dspy.Prediction:
+        """Play a variant from `start` to trial `until`. Calls and trials are written as they come; with `keeps`, the
+        memories after each trial too."""
+        begun = time.perf_counter()
+
+        def save_trial(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
+            nonlocal begun
+            now = time.perf_counter()
+            result = log.add_trial(result, memories() if keeps else {}, now - begun)
+            begun = now
+            self.events.emit(TrialFinished(work, result))
+
+        runtime = replace(
+            self.live.runtime,
+            rules=rules,
+            budget=lambda _: budget,
+            stopped=self.stop.is_set,
+            spend=lambda role, usage: self.events.emit(UsageSpent(work, role, usage)),
+        )
+        with self.live.activate_for_run(), runtime.activate(), log.stop_on_error(self.stop), playing(calls=log):
+            program = self.programs[work.arm]
+            return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=save_trial)
+
+    def _describe_job(self, plan: Plan, work: Job, kept: InitialMemories) -> dict[str, Any]:
+        return {
+            "protocol": plan.protocol,
+            "arm": work.arm.name,
+            "method": work.arm.method.name,
+            "program": work.arm.program,
+            "backend": self.live.config.backend,
+            "model": self.live.backend.models["actor"],
+            "models": dict(self.live.backend.models),
+            "rule_based": self.live.backend.rule_based,
+            "seed": work.seed,
+            "provenance": {**self.provenance, "program": fingerprint_program(self.programs[work.arm])},
+            "start": describe(kept.sources),
+            "sources": kept.sources,
+            "learnt_on": kept.variants,
+        }
+
+
+W = TypeVar("W", Unit, Training)
+
+LISTENING = 1.0
+"""Maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it."""
+
+FAILURES_TO_STOP = 3
+"""Number of consecutive units with an error of the model's or simulator's side that stops the run."""
+
+
+class Engine(Protocol):
+    """Plays units and trainings."""
+
+    def submit(self, plan: Plan, work: Job) -> Future[UnitRecord | TrainingRecord]:
+        """Submit work. When the future is done, its record is in the store; it raises `Stopped` if the player is
+        stopped."""
+
+
+EngineFactory = Callable[[UnitRunner, int], AbstractContextManager[Engine]]
+"""Opens an engine for the player with a number of parallel jobs. Leaving the block does not wait for current work."""
+
+
+@contextmanager
+def open_thread_engine(player: UnitRunner, jobs: int) -> Iterator[Engine]:
+    """Open the engine of this process: `jobs` threads."""
+    pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="unit")
+    try:
+        yield _ThreadEngine(player, pool)
+    finally:
+        pool.shutdown(wait=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _ThreadEngine:
+    player: UnitRunner
+    pool: ThreadPoolExecutor
+
+    def submit(self, plan: Plan, work: Job) -> Future[UnitRecord | TrainingRecord]:
+        return self.pool.submit(self.player.run_job, plan, work)
+
+
+@dataclass
+class RunOutcome:
+    """The outcome of an execution."""
+
+    played: int = 0
+    errored: list[UnitRecord | TrainingRecord] = field(default_factory=list)
+    untrained: list[Unit] = field(default_factory=list)
+    """Units not played because their training or the previous unit of their stream errored."""
+
+    @property
+    def skipped(self) -> list[UnitRecord | TrainingRecord]:
+        """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""
+        return [record for record in self.errored if record.is_refused]
+
+
+@contextmanager
+def announced(events: EventStream, started: RunStarted) -> Iterator[Callable[[RunOutcome], None]]:
+    """Send the start and end of the run, which is the block, to `events`. Set the outcome on the yielded object."""
+    end = RunEnded("failed")
+
+    def keep(outcome: RunOutcome) -> None:
+        nonlocal end
+        end = RunEnded("ended", outcome.played, len(outcome.errored), len(outcome.untrained))
+
+    try:
+        events.emit(started)
+        yield keep
+    except (LimitReached, Stopped) as why:
+        end = RunEnded("limit", why=str(why))
+        raise
+    except KeyboardInterrupt:
+        end = RunEnded("interrupted")
+        raise
+    except RssoError as error:
+        end = RunEnded("failed", failure=Failure.of(error))
+        raise
+    finally:
+        events.emit(end)
+
+
+def list_pending_jobs(plan: Plan, store: Store, again: Collection[Job] = ()) -> list[Job]:
+    """Return the pending work of a plan and the units to play `again`: trainings first, then units.
+
+    Work that errored before comes last of its kind, so it never blocks other work.
+    """
+    passed_over = _find_passed_over(plan, store)
+    finished = [(unit, None if unit in again else store.load(unit)) for unit in plan.units if unit not in passed_over]
+    units = [unit for unit in _add_downstream_units(plan, _select_unfinished(finished)) if unit not in passed_over]
+    needed = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
+    trained = [(each, None if each in again else store.load(each)) for each in needed]
+    return [*_select_unfinished(trained), *units]
+
+
+def _find_passed_over(plan: Plan, store: Store) -> set[Unit]:
+    """Return the refused units of streams that went on without them: playing one now would not change what followed."""
+    found: set[Unit] = set()
+    for stream in plan.streams.values():
+        went_on = False
+        for unit in reversed(stream):
+            record = store.load_begun_work(unit)
+            if went_on and record is not None and record.is_refused:
+                found.add(unit)
+            went_on = went_on or (record is not None and bool(record.trajectories))
+    return found
+
+
+def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
+    """Return the units with all their successors in streams, which start from their results."""
+    left = list(units)
+    known = set(units)
+    for stream in plan.streams.values():
+        first = next((place for place, unit in enumerate(stream) if unit in known), len(stream))
+        left += [unit for unit in stream[first:] if unit not in known]
+    return left
+
+
+def void_downstream_units(plan: Plan, store: Store) -> None:
+    """Void the trials of units whose predecessor in the stream is unfinished."""
+    passed_over = _find_passed_over(plan, store)
+    for whole in plan.streams.values():
+        stream = [unit for unit in whole if unit not in passed_over]
+        records = [store.load(unit) for unit in stream]
+        first = next((n for n, record in enumerate(records) if record is None or record.has_errors), len(stream))
+        for unit in stream[first + 1 :]:
+            if store.path_of(unit).exists():
+                store.open_log(unit).void(1, "the unit before it in the stream is played again")
+
+
+def _select_unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | None]]) -> list[W]:
+    left = [each for each, record in work if record is None]
+    return left + [each for each, record in work if record is not None and record.has_errors]
+
+
+def make_zero_shot_programs(plan: Plan) -> dict[Arm, Agent]:
+    return {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
+
+
+def fingerprint_programs(programs: Mapping[Arm, Agent]) -> dict[str, str]:
+    """Return the fingerprint of each arm's program, as stored in a run's folder."""
+    return {arm.name: fingerprint_program(program) for arm, program in programs.items()}
+
+
+class Executor:
+    """Plays work on an engine and handles failures. The player's events report its progress."""
+
+    def __init__(self, player: UnitRunner, engine: EngineFactory = open_thread_engine):
+        self.player = player
+        self.engine = engine
+        self._failures = 0
+
+    def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
+        """Play `work`, up to `jobs` at once, trainings first.
+
+        Every finished trial is kept. After Ctrl-C, raises KeyboardInterrupt once current work has stopped; a failing
+        backend raises `BackendUnreachable` likewise.
+        """
+        outcome = RunOutcome()
+        if not work:
+            return outcome
+        with self.engine(self.player, jobs) as engine:
+            self._run_jobs(engine, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
+            units = [each for each in work if isinstance(each, Unit)]
+            ready = [unit for unit in units if self.player.is_trained(plan, unit)]
+            outcome.untrained = [unit for unit in units if unit not in ready]
+            outcome.untrained += self._run_jobs(engine, plan, ready, jobs, outcome)
+        return outcome
+
+    def _run_jobs(self, engine: Engine, plan: Plan, work: Sequence[W], jobs: int, outcome: RunOutcome) -> list[W]:
+        """Play what can be played; return the rest, whose predecessors errored."""
+        waiting = list(work)
+        running: dict[Future[UnitRecord | TrainingRecord], W] = {}
+        pending = set(work)
+        try:
+            while True:
+                while len(running) < jobs and (each := _pop_next_job(plan, waiting, pending)) is not None:
+                    running[engine.submit(plan, each)] = each
+                if not running:
+                    return waiting
+                done = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
+                self.player.store.check_exists()
+                for future in done:
+                    each, record = running.pop(future), future.result()
+                    self._count_failure(each, record, outcome)
+                    if not record.has_errors or record.is_refused:
+                        pending.remove(each)
+        except BaseException as error:
+            self.player.stop.set()
+            if isinstance(error, KeyboardInterrupt):
+                self.player.events.emit(StopRequested())
+            for future in wait(running).done:  # Ctrl-C again ends the wait
+                if (other := future.exception()) is None:
+                    self.player.events.emit(UnitFinished(running[future], future.result()))
+                elif isinstance(error, Stopped) and not isinstance(other, Stopped):
+                    error = other  # why the others stopped
+            raise error
+
+    def _count_failure(self, work: Job, record: UnitRecord | TrainingRecord, outcome: RunOutcome) -> None:
+        self.player.events.emit(UnitFinished(work, record))
+        outcome.played += 1
+        if not record.has_errors:
+            self._failures = 0
+            return
+        outcome.errored.append(record)
+        failure = record.trials[-1].failure
+        if record.is_refused:  # by itself: neither backend nor simulator is at fault
+            return
+        policy = lookup_recorded_policy(failure)
+        self._failures += policy != "fail"
+        if policy == "stop" or self._failures >= FAILURES_TO_STOP:
+            what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
+            raise (BackendUnreachable if policy else EnvironmentFailure)(
+                f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "
+                "repeat the command."
+            )
+
+
+def _pop_next_job(plan: Plan, waiting: list[W], pending: Collection[Job]) -> W | None:
+    """Take the first item without pending predecessors."""
+    for place, each in enumerate(waiting):
+        if not isinstance(each, Unit) or plan.get_previous_unit(each, lambda unit: unit not in pending) is None:
+            return waiting.pop(place)
+    return None

@@ -1,1 +1,0 @@
-"""A run: protocol, plan, execution and limits."""

@@ -1,1 +1,0 @@
-"""Integrations: Ray executes a run."""

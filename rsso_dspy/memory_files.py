@@ -1,0 +1,493 @@
+"""Skill libraries and constitutions as files: what a run starts from, and what it hands out.
+
+load_initial_skills(Path("skills.json"), config, plan, say)              # what units of the plan start from
+load_initial_constitution(Path("constitution.json"), config, plan.variants, say)
+export_library(load_skill_source(Path("runs/first"), "boil::22"))        # the library of a finished unit
+load_stream_constitution(Path("runs/x"), "omnireflect-neural")           # what a self-sustaining agent ended with
+build_library(read_trajectories(file), embed, settings)                  # without a model or a simulator
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from rsso_dspy.config import Config
+from rsso_dspy.environments.benchmark import named_in
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
+from rsso_dspy.files import atomic_write_text, check_output_path, make_json_kind, read_json, read_text
+from rsso_dspy.memory import Embed
+from rsso_dspy.memory.constitution import LASTING, Constitution
+from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution, render_block, replace_block
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skills.library import (
+    KIND,
+    LIBRARY_FILE,
+    SKILL_FILE,
+    SkillLibraryFile,
+    create_offline_memory,
+    load_library,
+    parse_trajectories,
+    read_library,
+    render_skill_folder,
+    serialize_update,
+    summarize_skill_usage,
+)
+from rsso_dspy.memory.skills.memory import SkillMemoryState, parse_skill_snapshot
+from rsso_dspy.memory.skills.retrieve import find_pursued_skill
+from rsso_dspy.memory.skills.skill import Extraction, Pairs
+from rsso_dspy.plan import Plan
+from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
+from rsso_dspy.protocol import get_protocol, resolve_protocol
+from rsso_dspy.records import Source, SourceKind, TrainingRecord, Trajectory, UnitRecord
+from rsso_dspy.store.guards import check_benchmark, check_sources
+from rsso_dspy.store.run_folder import Store, find_unit
+
+
+def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
+    """Return a source for each of these memories (name to snapshot) from one place."""
+    return tuple(Source(memory, kind, name, digest, size=count_entries(memories, memory)) for memory in memories)
+
+
+def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
+    """Count the entries of a memory's snapshot, 0 without one; None for a custom memory."""
+    if memory not in memories:
+        return 0
+    held = load_memory(memory).entries(memories[memory]) if memory in MEMORIES else None
+    return None if held is None else len(held)
+
+
+def describe(sources: Sequence[Source]) -> str:
+    """Describe sources in words; empty for none."""
+    said = " and ".join(f"{each.name} ({each.digest})" for each in sources if each.kind == "file")
+    for kind, words in (("training", "training on"), ("stream", "stream")):
+        if (name := next((each.name for each in sources if each.kind == kind), None)) is not None:
+            said = f"{words} {name}" + (f" after {said}" if said else "")
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class InitialMemories:
+    """Memories learned elsewhere, with their sources."""
+
+    memories: Mapping[str, Any] = field(default_factory=dict)
+    """Snapshot per memory."""
+    sources: tuple[Source, ...] = ()
+    states: int = 0
+    """Number of states in its skill memory."""
+    variants: tuple[str, ...] = ()
+    """Keys of the variants it was learned on."""
+    parts: tuple["InitialMemories", ...] = ()
+    """Sources of the memories."""
+
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits over the content of its file; results depend on it."""
+        return " ".join(source.digest for source in self.sources if source.kind == "file")
+
+    def select_for(self, method: Method) -> "InitialMemories":
+        read = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
+        return merge_memories(read)
+
+
+def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
+    return InitialMemories(
+        {name: snapshot for load in loads for name, snapshot in load.memories.items()},
+        tuple(source for load in loads for source in load.sources),
+        sum(load.states for load in loads),
+        tuple(dict.fromkeys(key for load in loads for key in load.variants)),
+        tuple(loads),
+    )
+
+
+NOTHING_CARRIED = InitialMemories()
+
+
+def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
+    """Load the constitution that units of the plan start from.
+
+    `say` receives a note on test variants that it was learned on. Raises `UsageError` if no method reads one, and what
+    `check_sources` and `read_book` raise.
+    """
+    if not any("constitution" in unit.arm.method.memories for unit in plan.units):
+        raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
+    book = read_constitution(file)
+    kept = [category for category in LASTING if category in config.memory.constitution.categories]
+    if not book.constitution.select_rules(*kept):
+        raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
+    check_sources(file, book.provenance, book.variants, config, plan.variants, say)
+    memories = {"constitution": {**book.constitution.dump(), "edits": []}}
+    digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
+    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), variants=book.variants)
+
+
+def check_examples(file: Path, config: Config, plan: Plan) -> None:
+    """Raise what `check_sources` raises if the examples of a file must not appear in prompts of the plan."""
+    book = read_constitution(file)
+    check_sources(file, book.provenance, book.variants, config, plan.variants)
+
+
+def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
+    """Read a constitution file, or the constitution of an arm of a run.
+
+    Raises what `read_book` and `load_stream_constitution` raise.
+    """
+    if source.is_dir():
+        return load_stream_constitution(source, arm)
+    if arm is not None:
+        raise UsageError(f"{source} is a file, which has no arms; drop --arm")
+    return read_constitution(source)
+
+
+def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:
+    """Load the final constitution of an arm of a run with all its edits; by default of the first arm that wrote one.
+
+    Raises `UsageError` that lists the arms that have one.
+    """
+    store = Store(folder, read_only=True)
+    _, arms = store.read_identity()
+    streams: dict[str, list[UnitRecord]] = {}
+    for record in store.units():
+        if record.stream and not record.has_errors and "constitution" in record.memories:
+            streams.setdefault(record.arm, []).append(record)
+    if arm is None:
+        arm = next((name for name in arms if name in streams), None)
+    if arm is None or arm not in streams:
+        there = f"; those of {', '.join(streams)} do" if streams else ""
+        raise UsageError(f"{folder} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
+    return extract_constitution(sorted(streams[arm], key=get_stream_position))
+
+
+def get_stream_position(record: UnitRecord) -> int:
+    """Return the place of a unit in its stream, from 1."""
+    return record.stream.place if record.stream else 0
+
+
+def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
+    """Return the constitution after the last of these units of a stream, with the edits of all."""
+    books = [Constitution.load(record.memories["constitution"]) for record in records]
+    last, first = records[-1], records[0]
+    edits = tuple(edit for book in books for edit in book.edits)
+    made_by = {
+        "writer": last.arm,
+        "protocol": last.protocol,
+        "backend": last.backend,
+        "models": {role: last.models[role] for role in ("actor", "advisor") if role in last.models},
+        "rule_based": last.rule_based,
+        "seed": last.seed,
+        "variants": list(dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])),
+        "start": describe([source for source in first.sources if source.kind != "stream"]),
+        "made_by": last.provenance,
+    }
+    return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)
+
+
+LIBRARY = make_json_kind("skill library", KIND)
+
+PARTIAL = (
+    "A unit stores only its final library: these are the skills in the prompts of this trial; "
+    "the library may have held others."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSource:
+    """A finished unit or training with skills."""
+
+    record: UnitRecord | TrainingRecord
+    memory: dict[str, Any]
+    """Snapshot of its skill memory, or of its training's for a unit that only read it."""
+    embedder: str | None
+    """The run's embedding model; None if unknown."""
+    held: SkillMemoryState
+
+    @property
+    def accounts(self) -> list[dict[str, Any]]:
+        """History of each skill as JSON data, the library first; use is counted over all trials."""
+        return summarize_skill_usage(self.held, self.record.trajectories)
+
+    @property
+    def learnt_from(self) -> list[int]:
+        """Trials that the library learned from, without a unit's last one unless its protocol includes it."""
+        return [result.trial for result in self.record.trials if "skills" in result.learnt]
+
+    def describe_prompts(self, trial: int) -> dict[str, Any]:
+        """Return the skills in the prompts of a trial as JSON data. Raises `UsageError` for an unplayed trial."""
+        played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
+        if trial not in played:
+            raise UsageError(f"{self.record.key} has trials 1 to {len(played)}, not {trial}")
+        steps, skills = played[trial].steps, self.held.skills
+        shown = next(result.shown for result in self.record.trials if result.trial == trial)
+        at: dict[tuple[str, ...], list[int]] = {}
+        for number, step in enumerate(steps, start=1):
+            if step.recalled:
+                at.setdefault(step.recalled, []).append(number)
+        aims = [(number, step, find_pursued_skill(step, skills)) for number, step in enumerate(steps, start=1)]
+        return {
+            "trial": trial,
+            "steps": len(steps),
+            "note": PARTIAL if at else "Its prompts held no skill.",
+            "prompts": [
+                {
+                    "ids": list(ids),
+                    "names": [skills[name].name for name in ids],
+                    "steps": numbers,
+                    "text": shown[f"skills:{','.join(ids)}"],
+                }
+                for ids, numbers in at.items()
+            ],
+            "pursued": [
+                {"step": number, "id": aim, "name": skills[aim].name, "action": step.action, "reward": step.reward}
+                for number, step, aim in aims
+                if aim
+            ],
+        }
+
+
+def load_skill_source(
+    folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
+) -> SkillSource:
+    """Load the unit ``task::index`` or the training of a ``task`` of a run, by default of its first arm with skills.
+
+    Changes nothing. `left_out` receives the unreadable files, as the store names them. Raises `UsageError` that says
+    what exists instead and what to do.
+    """
+    store = Store(folder, read_only=True)
+    identity, arms = store.read_identity()
+    records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
+    left_out(store)
+    if not records and "::" not in key:
+        raise UsageError(f"{folder} holds no finished training; name a unit, TASK::VARIANT")
+    record = _choose_record(records, folder, key, arm, arms)
+    if record.has_errors:
+        failed = record.trials[-1]
+        raise UsageError(
+            f"{key} of {record.arm} is not finished: trial {failed.trial} is an error ({failed.error}); "
+            "repeat the run's command to play it again"
+        )
+    memory = record.memories.get("skills") or _load_training_skills(store, record)
+    held, _ = parse_skill_snapshot(memory, f"{key} of {record.arm} in {folder}")
+    settings = identity.get("config", {}).get("embedder")
+    embedder = str(settings["model"]) if isinstance(settings, dict) and "model" in settings else None
+    return SkillSource(record, memory, embedder, held)
+
+
+def _load_training_skills(store: Store, record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    assert isinstance(record, UnitRecord)
+    trainings = [
+        t for t in store.trainings() if (t.arm, t.task, t.seed) == (record.arm, record.variant.task, record.seed)
+    ]
+    if not trainings:
+        raise UsageError(f"the training that {record.key} started from is missing; repeat the run's command")
+    return trainings[0].memories["skills"]
+
+
+def _has_skills(record: UnitRecord | TrainingRecord) -> bool:
+    trained = isinstance(record, UnitRecord) and any(source.kind == "training" for source in record.sources)
+    return "skills" in record.memories or (trained and "skills" in METHODS[record.method].memories)
+
+
+def _choose_record(
+    records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Collection[str]
+) -> UnitRecord | TrainingRecord:
+    again = "repeat the run's command to play the rest"
+    if not records:
+        raise UsageError(f"{folder} holds no finished unit yet; {again}")
+    here = {record.arm: record for record in records if record.key == key}
+    if not here:
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
+    with_skills = [name for name, record in here.items() if _has_skills(record)]
+    if arm is None and with_skills:
+        return here[with_skills[0]]
+    if arm is not None and arm not in here:
+        if arm in arms:
+            raise UsageError(f"{key} of {arm} is not finished yet: {again}, or take --arm {', '.join(here)}")
+        raise UnknownName("arm", arm, here)
+    if arm in with_skills:
+        return here[arm]
+    keeping = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
+    fix = f"--arm {' or '.join(with_skills)}" if with_skills else f"play it with --methods {keeping}"
+    raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
+
+
+def export_library(unit: SkillSource) -> SkillLibraryFile:
+    """Export the library with its provenance."""
+    record = unit.record
+    before = record.learnt_on
+    own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
+    provenance: dict[str, Any] = {
+        "protocol": record.protocol,
+        "arm": record.arm,
+        "method": record.method,
+        "program": record.program,
+        "backend": record.backend,
+        "model": record.model,
+        "rule_based": record.rule_based,
+        "embedder": unit.embedder,
+        "variants": list(dict.fromkeys([*before, *own])),
+        "simplification": record.trajectories[0].variant.simplification,
+        "seed": record.seed,
+        "start": record.start,
+        "trials": len(record.trials),
+        "learnt_from": unit.learnt_from,
+        "made_by": record.provenance,
+    }
+    return SkillLibraryFile(provenance, unit.memory)
+
+
+def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
+    """Load the library that units of the plan start from.
+
+    `say` receives a note on test variants that it was learned on. Raises `RunMismatch` if it was learned with another
+    embedder or other settings, and what `check_sources` and `read_library` raise.
+    """
+    if not any("skills" in arm.method.memories for arm in {unit.arm for unit in plan.units}):
+        raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
+    library = read_library(file)
+    sources = [str(key) for key in library.provenance.get("variants", ())]
+    check_sources(file, library.provenance, sources, config, plan.variants, say)
+    settings = resolve_protocol(config).skills
+    load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
+    digest = hashlib.sha256(library.to_json().encode()).hexdigest()[:12]
+    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
+    memories = {"skills": library.snapshot}
+    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), states, tuple(sources))
+
+
+def export_skill_folder(found: SkillSource, out: Path) -> Path:
+    """Write the library of a unit as a folder of the Agent Skills format, over an earlier export or anew; return its
+    SKILL.md. Raises `UsageError` for a folder with other content, and what `render_skill_folder` raises."""
+    if out.exists() and not (out / LIBRARY_FILE).exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} exists and is no exported library; remove it or name another folder with -o")
+    check_output_path(out / LIBRARY_FILE, kind=LIBRARY)
+    best = max((trajectory.accumulator for trajectory in found.record.trajectories), default=None)
+    for path, text in render_skill_folder(export_library(found), out.resolve().name, best).items():
+        atomic_write_text(out / path, text)
+    return out / SKILL_FILE
+
+
+def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
+    """Write a constitution into the marked block of a Markdown file; the rest of the file stays as it is."""
+    if out.suffix.lower() not in (".md", ".mdc", ".markdown"):
+        raise UsageError(f"{out} is no Markdown file; name one, e.g. -o AGENTS.md")
+    before = _read_markdown(out) if out.exists() else ""
+    try:
+        text = replace_block(before, render_block(book))
+    except UsageError as error:
+        raise UsageError(f"{out}: {error}") from None
+    atomic_write_text(out, text)
+
+
+def _read_markdown(file: Path) -> str:
+    try:
+        return read_text(file)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except DamagedFile as error:
+        raise UsageError(f"{file} is not read: {error.why}") from None
+
+
+WORDS = ("id", "name", "summary", "target", "instructions")
+
+WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
+
+
+def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
+    """Build a library from trajectories, as JSON data: ``after_each`` trajectory, and the ``library``."""
+    memory = create_offline_memory(embed, settings)
+    after_each = []
+    for trajectory in given:
+        memory.learn(trajectory)
+        after_each.append(serialize_update(memory.held))
+    skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
+    return {"after_each": after_each, "library": skills}
+
+
+def make_offline_settings(name: str, weighted: Mapping[str, float] | None = None, **changes: Any) -> SkillSettings:
+    """Override weights and values of a preset's skill settings; None changes nothing.
+
+    Raises `UnknownName` or `ConfigError`.
+    """
+    wanted = {key: value for key, value in changes.items() if value is not None}
+    for choice, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
+        if choice in wanted and wanted[choice] not in known:
+            raise UnknownName(choice, wanted[choice], known)
+    wanted |= {f"{key}_weight": value for key, value in (weighted or {}).items()}
+    try:
+        changed = replace(get_protocol(name).skills, **wanted)
+    except ValueError as error:
+        raise ConfigError(f"these skill settings contradict each other: {error}") from None
+    counted = [changed.coverage_weight, changed.reward_weight, changed.state_weight, changed.action_weight]
+    if sum(counted) + changed.feedback * changed.feedback_weight <= 0:
+        raise ConfigError("all score weights are 0; set one of them, e.g. --weights state=1")
+    return changed
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """Parse comma-separated ``name=number`` pairs. Raises `UnknownName` or `UsageError`."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name not in WEIGHTS:
+            raise UnknownName("weight", name, WEIGHTS, "Write --weights coverage=0.01,reward=0.1,state=1,action=1.")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 <= found[name] < math.inf:
+            raise UsageError(f"--weights {name}={value}: expected a number from 0 up, e.g. {name}=0.1")
+    return found
+
+
+def read_trajectories(file: Path, case: int | None = None, benchmark: str | None = None) -> list[Trajectory]:
+    """Read the trajectories of a file.
+
+    The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
+    one), or the log of a run's unit (``.jsonl``), which must belong to the ``benchmark`` if named. Raises `UsageError`
+    naming fault and place.
+    """
+    try:
+        data = None if file.suffix == ".jsonl" and file.exists() else read_json(file)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except DamagedFile as error:
+        raise UsageError(f"{file} is not JSON ({error.why})") from None
+    try:
+        if isinstance(data, dict) and "cases" in data:
+            data = _select_case(data["cases"], case)
+        elif case is not None:
+            raise UsageError("it holds no cases; drop --case")
+        if data is None:
+            return _read_unit_trajectories(file, benchmark)
+        if isinstance(data, dict) and "trajectories" not in data:
+            raise UsageError("it holds no `trajectories` and no `cases`; see `rsso-dspy skills build --help`")
+        return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+def _select_case(cases: Any, case: int | None) -> Any:
+    if not isinstance(cases, list) or not cases:
+        raise UsageError("`cases` must be a list of cases")
+    known = f"--case 1 to --case {len(cases)}"
+    if case is None and len(cases) > 1:
+        raise UsageError(f"it holds {len(cases)} cases; choose one, {known}")
+    if case is not None and not 1 <= case <= len(cases):
+        raise UsageError(f"there is no case {case}; it holds {known}")
+    return cases[(case or 1) - 1]
+
+
+def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajectory]:
+    """Return the trajectories of played trials; an errored trial has none."""
+    record = find_unit(file)
+    if record is None:
+        raise UsageError("it is no log of a unit with a finished trial, or damaged")
+    if not record.trajectories:
+        raise UsageError("it has no finished trial")
+    if benchmark and (made_on := named_in(record.provenance)):
+        check_benchmark("it", made_on, benchmark)
+    return list(record.trajectories)

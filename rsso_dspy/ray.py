@@ -1,0 +1,414 @@
+"""The engine of a Ray cluster: each unit or training is a task that sends its trials back at once.
+
+    Executor(player, open_ray_engine).run(plan, work, jobs=32)
+
+A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays with the
+driver: workers reach it through an actor on the driver's node. A task whose node or process dies is started again
+elsewhere and goes on after its last finished trial.
+"""
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import ray
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rsso_dspy.config import Config
+from rsso_dspy.environments.benchmark import ORIGIN
+from rsso_dspy.errors import DamagedFile, FolderGone, MissingKey, RssoError, Stopped, UsageError
+from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitRunner, UsageSpent, open_source
+from rsso_dspy.files import read_bytes
+from rsso_dspy.memory_files import InitialMemories
+from rsso_dspy.plan import Plan
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol import make_provenance
+from rsso_dspy.redact import redact
+from rsso_dspy.sessions import Session, session
+from rsso_dspy.store.run_folder import Arm, Job, Store
+from rsso_dspy.store.unit_log import JobRecord, UnitLog
+
+
+class StoreActor:
+    """The store and the event queue of a run for its workers, on the driver's node. Handles calls one by one."""
+
+    def __init__(self, folder: Path):
+        ignore_interrupts()
+        self._store = Store(folder)
+        self._store.hold()
+        self._news: list[Event] = []
+        self._stopping = False
+        self._tickets: Counter[str] = Counter()
+
+    def issue_ticket(self, work: Job) -> int:
+        """Return the ticket of a starting task; 0 if the run is being stopped.
+
+        Earlier tickets for the same work become void, because their process is dead.
+        """
+        self._tickets[work.key] += 1
+        return 0 if self._stopping else self._tickets[work.key]
+
+    def open_log(self, work: Job) -> bytes:
+        """Return the content of a log that is about to be played on."""
+        log = self._store.open_log(work)
+        with suppress(FileNotFoundError, DamagedFile):
+            return read_bytes(log.path)
+        return b""
+
+    def append_text(self, work: Job, ticket: int, text: str) -> None:
+        """Append to the log of the task with the valid ticket."""
+        if ticket != self._tickets[work.key]:
+            raise RssoError(f"{work.key} is played by another process")
+        self._store.append_text(self._store.path_of(work), text)
+
+    def load(self, work: Job) -> Any:
+        """Return the record of finished work; None if there is none."""
+        return self._store.load(work)
+
+    def tell(self, event: Event) -> None:
+        """Queue an event."""
+        self._news.append(event)
+
+    def drain_events(self) -> list[Event]:
+        """Return the events since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def request_stop(self) -> None:
+        """Stop every task before its next step."""
+        self._stopping = True
+
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the driver; a terminal also sends it to a local cluster's processes."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+ASKING = 0.5
+"""Minimum seconds between a worker's checks whether the run is being stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPayload:
+    """Data that every task of a run needs."""
+
+    config: Config
+    states: Mapping[Arm, Mapping[str, Any]]
+    """DSPy's state of each program."""
+    provenance: dict[str, str]
+    carried: InitialMemories
+
+    @staticmethod
+    def from_runner(player: UnitRunner) -> "TaskPayload":
+        states = {arm: program.dump_state() for arm, program in player.programs.items()}
+        return TaskPayload(player.live.config, states, player.provenance, player.carried)
+
+    def load_program(self, arm: Arm) -> Agent:
+        agent = Agent(arm.method.name)
+        agent.load_state(dict(self.states[arm]))
+        return agent
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """A task without a record: it was stopped, or one of the project's errors ended it.
+
+    Errors travel as text, because some cannot be pickled.
+    """
+
+    kind: type[BaseException]
+    text: str = ""
+
+    def to_exception(self) -> BaseException:
+        return self.kind.__new__(self.kind, self.text)
+
+
+class RemoteStore:
+    """The remote store for one task, with the methods of `Store` that a player uses."""
+
+    def __init__(self, home: Any, ticket: int):
+        self._home = home
+        self._ticket = ticket
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        try:
+            return ray.get(getattr(self._home, method).remote(*arguments))
+        except RayTaskError as error:
+            if isinstance(error.cause, RssoError | OSError):
+                raise error.cause from None
+            raise
+
+    def load(self, work: Job) -> Any:
+        return self._call("load", work)
+
+    def open_log(self, work: Job) -> UnitLog:
+        return UnitLog(
+            self._call("open_log", work),
+            lambda text: self._call("append_text", work, self._ticket, text),
+            Path(work.key),
+            whole=True,
+        )
+
+
+class RemoteStop(threading.Event):
+    """Returns whether the driver is stopping the run."""
+
+    def __init__(self, home: Any):
+        super().__init__()
+        self._home = home
+        self._next = 0.0
+
+    def is_set(self) -> bool:
+        if not super().is_set() and time.monotonic() >= self._next:
+            self._next = time.monotonic() + ASKING
+            if ray.get(self._home.is_stopping.remote()):
+                self.set()
+        return super().is_set()
+
+
+def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
+    """Play a unit or training, unless a dead process had already finished it."""
+    ignore_interrupts()
+    try:
+        ticket = ray.get(home.issue_ticket.remote(work))
+        if not ticket:
+            raise Stopped
+        store = RemoteStore(home, ticket)
+        return _load_finished(store, work) or _make_runner(home, errand, work, store).run_job(plan, work)
+    except Stopped:
+        return TaskFailure(Stopped)
+    except MissingKey as error:
+        return TaskFailure(
+            MissingKey, f"{_describe_node()}: {error}. Keys are taken from the environment of each node's `ray start`"
+        )
+    except FolderGone as error:  # at home
+        return TaskFailure(FolderGone, str(error))
+    except RssoError as error:
+        return TaskFailure(type(error), redact(f"{_describe_node()}: {error}"))
+    except ActorDiedError:  # the run is over
+        return TaskFailure(Stopped)
+    except Exception as error:
+        said = "".join(traceback.format_exception(error))
+        if redact(said) == said:
+            raise
+        defect = RuntimeError(redact(said))
+    raise defect  # outside of the handler, or the first error would travel along
+
+
+def _load_finished(store: RemoteStore, work: Job) -> JobRecord | None:
+    record: JobRecord | None = store.load(work)
+    return None if record is None or record.has_errors else record
+
+
+def _make_runner(home: Any, errand: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
+    events = EventStream()
+    for kind in (UsageSpent, TrialFinished):
+        events.subscribe(kind, home.tell.remote, required=True)
+    live = _get_session(errand.config.model_dump_json(), tuple(errand.provenance.items()))
+    player = UnitRunner(
+        live,
+        cast(Store, store),
+        {work.arm: errand.load_program(work.arm)},
+        errand.provenance,
+        errand.carried,
+        events,
+        open_source(live),
+    )
+    player.stop = RemoteStop(home)
+    return player
+
+
+_OPEN = ExitStack()
+"""Session of this worker process; its simulator ends with the process."""
+
+_opened: dict[tuple[str, tuple[tuple[str, str], ...]], Session] = {}
+
+
+def _get_session(config: str, source: tuple[tuple[str, str], ...]) -> Session:
+    """Return this process's session of a configuration, opened on first use."""
+    if (config, source) not in _opened:
+        _OPEN.close()
+        _opened.clear()
+        settings = Config.model_validate_json(config)
+        _check_versions(dict(source), make_provenance(settings))
+        _opened[config, source] = _OPEN.enter_context(session(settings))
+    return _opened[config, source]
+
+
+def _check_versions(wanted: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """Raise `RssoError` if this installation would produce other records than the driver's."""
+    names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in wanted]
+    other = [f"{name} {here.get(name)} instead of {wanted[name]}" for name in names if here.get(name) != wanted[name]]
+    if other:
+        raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
+
+
+def _describe_node() -> str:
+    return f"on node {ray.util.get_node_ip_address()} ({socket.gethostname()})"
+
+
+RETRIES = 3
+"""Maximum restarts of a task after its node or process died."""
+
+NEWS = 0.2
+"""Polling interval of the driver in seconds."""
+
+OBJECT_STORE = 128 * 2**20
+"""Bytes of shared memory of a local cluster: records are small and do not stay."""
+
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # no usage reports
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise every start warns of a future change
+}
+
+
+@contextmanager
+def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator["RayEngine"]:
+    """Open an engine that plays as Ray tasks.
+
+    Uses the cluster of RAY_ADDRESS or of `ray start` on this machine, otherwise a local one with `jobs` CPUs that ends
+    with the block. Raises `UsageError` for an unusable address, and `RssoError` if no cluster answers there.
+    """
+    with _connect_ray(jobs):
+        engine = RayEngine(player)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+@contextmanager
+def _connect_ray(jobs: int) -> Iterator[None]:
+    """Connect to Ray, or use and keep an existing connection."""
+    if ray.is_initialized():
+        yield
+        return
+    address = os.environ.get("RAY_ADDRESS", "")
+    if "://" in address:
+        raise UsageError(
+            f"RAY_ADDRESS={address} is not a cluster that this machine belongs to, and the run's folder is written "
+            "here: `ray start --address=HOST:6379` on this machine, then RAY_ADDRESS=HOST:6379"
+        )
+    os.environ.update(ENVIRONMENT)
+    terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        _init_ray(jobs)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = f"RAY_ADDRESS={address}" if address else "this machine"
+        raise RssoError(f"no Ray cluster can be used at {where} ({error}); see `ray status`, or unset it") from None
+    if callable(terminate) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)  # Ray has installed its own handler, which ends the process
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _init_ray(jobs: int) -> None:
+    try:
+        ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, include_dashboard=False, **QUIET)
+    except ValueError:  # an existing cluster has its own resources
+        ray.init(**QUIET)
+
+
+class RayEngine:
+    """An engine that submits tasks and forwards their results to the player's events."""
+
+    def __init__(self, player: UnitRunner):
+        self._player = player
+        here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
+        self._home = actor.remote(player.store.folder.resolve())
+        self._errand = ray.put(TaskPayload.from_runner(player))
+        self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
+        self._pending: set[ray.ObjectRef] = set()
+        self._hearing = threading.Lock()
+        self._closing = threading.Event()
+        self._listener = threading.Thread(target=self._poll_events, name="ray-news", daemon=True)
+        self._listener.start()
+
+    def submit(self, plan: Plan, work: Job) -> Future[JobRecord]:
+        """Start a task. Raises `RssoError` if the run's actor is gone.
+
+        The future raises it if the task's process died too often, and the project's error that ended the task.
+        """
+        self._relay_events()
+        reference = self._task.options(name=work.key).remote(self._home, self._errand, plan, work)
+        self._pending.add(reference)
+        answer: Future[JobRecord] = Future()
+        reference.future().add_done_callback(partial(self._resolve_future, answer, work, reference))
+        return answer
+
+    def close(self) -> None:
+        """Receive remaining events, and end current tasks."""
+        self._closing.set()
+        self._listener.join()
+        with suppress(RssoError):
+            self._relay_events()
+        for reference in list(self._pending):
+            ray.cancel(reference, force=True)
+        ray.kill(self._home)
+
+    def _resolve_future(
+        self, answer: Future[JobRecord], work: Job, reference: ray.ObjectRef, done: Future[Any]
+    ) -> None:
+        self._pending.discard(reference)
+        try:
+            reply = done.result()
+        except RayTaskError as error:
+            answer.set_exception(error)  # a defect, with the worker's traceback
+        except RayError as error:
+            answer.set_exception(_make_lost_error(f"the process that played {work.key}", error))
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            if isinstance(reply, TaskFailure):
+                answer.set_exception(reply.to_exception())
+            else:
+                answer.set_result(reply)
+
+    def _poll_events(self) -> None:
+        while not self._closing.wait(NEWS):
+            try:
+                self._relay_events()
+            except RssoError:
+                self._player.stop.set()
+                return
+
+    def _relay_events(self) -> None:
+        """Forward received events, and tell the store's actor when the run is being stopped."""
+        with self._hearing:
+            try:
+                for event in ray.get(self._home.drain_events.remote()):
+                    self._player.events.emit(event)
+            except RayError as error:
+                raise _make_lost_error("the actor that writes the run's folder", error) from None
+            if self._player.stop.is_set():
+                self._home.request_stop.remote()
+
+
+def _make_lost_error(what: str, error: RayError) -> RssoError:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return RssoError(
+        f"{what} is lost ({type(error).__name__}: {first}). Finished trials are kept: check memory and disks of "
+        "the nodes (`ray status`), then repeat the command."
+    )

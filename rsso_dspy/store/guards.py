@@ -1,0 +1,153 @@
+"""Guards against leaks: a run must not use anything that saw its held-out variants or was made on another benchmark.
+
+Planning a run (`run.plan_run`) applies every guard once.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rsso_dspy.config import Config
+from rsso_dspy.environments.benchmark import named_in
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import ZERO_SHOT, Variant
+from rsso_dspy.store.commands import RunSpec
+
+
+def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
+    """Raise `SplitError` if a program compiled on these variants would be scored on one of them."""
+    if seen := [variant.key for variant in held_out if variant.key in calibration]:
+        raise SplitError(
+            f"the program was compiled on {', '.join(dict.fromkeys(seen))}: a score there is not held out. "
+            "Drop them from this run, or compile on other variants (--calib)."
+        )
+
+
+def check_benchmark(what: object, made_on: str, wanted: str) -> None:
+    """Raise `UsageError` if something made on one benchmark would be used on another."""
+    if made_on != wanted:
+        raise UsageError(
+            f"{what} was made on the benchmark {made_on}, not on {wanted}, which has other tasks, actions and points: "
+            f'name {made_on} (--benchmark {made_on}, or benchmark = "{made_on}" in the configuration), or take one '
+            f"that was made on {wanted}"
+        )
+
+
+def check_sources(
+    file: Path,
+    provenance: Mapping[str, Any],
+    variants: Collection[str],
+    config: Config,
+    held_out: Iterable[Variant],
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Check the source variants of a memory file.
+
+    Raises `UsageError` if it comes from another benchmark, and `SplitError` if it was learned on a `held_out`
+    variant of the run. `say` receives a note on other test variants.
+    """
+    made_by = provenance.get("made_by")
+    if isinstance(made_by, Mapping) and (made_on := named_in(made_by)):
+        check_benchmark(file, made_on, config.benchmark)
+    if seen := sorted({variant.key for variant in held_out}.intersection(variants)):
+        raise SplitError(
+            f"{file} was learned on {', '.join(seen)}, which this run holds out: scores there would not be "
+            "held out; drop them from --variants, or use a file made on training variants"
+        )
+    try:
+        others = config.active_benchmark.select_held_out(variants)
+    except UsageError as error:
+        raise UsageError(
+            f"{file} was learned on variants that {config.benchmark} does not have ({error}), and does not name its "
+            f"benchmark: select that one (--benchmark), or use a file made on {config.benchmark}"
+        ) from None
+    if others:
+        say(f"{file} was learned on {', '.join(others)} of the test split: mention this when you report scores")
+
+
+def check_readers(spec: RunSpec) -> None:
+    """Raise `UsageError` if a method needs a constitution to read and there is none."""
+    rows = [get_method(name) for name in spec.methods]
+    idle = [row.name for row in rows if "constitution" in row.memories and row.writing is None]
+    if idle and not spec.constitution:
+        raise UsageError(
+            f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or drop +constitution"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompileEnvironment:
+    """The environment of a compile; its program is valid only there."""
+
+    name: str
+    """Version of the benchmark."""
+    version: str
+    simplification: str
+
+    @classmethod
+    def of(cls, config: Config) -> "CompileEnvironment":
+        return cls(config.benchmark, config.active_benchmark.version, config.simplification)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}, simplification {self.simplification or 'none'}"
+
+
+class CompiledProgram(Protocol):
+    """A compiled program, as read by `rsso_dspy.load`."""
+
+    @property
+    def method(self) -> str:
+        """Name of its method."""
+
+    @property
+    def calibration(self) -> tuple[str, ...]:
+        """Keys of all variants it was compiled on."""
+
+    @property
+    def environment(self) -> CompileEnvironment | None:
+        """Its environment; None if unknown."""
+
+    @property
+    def protocol(self) -> str:
+        """Id of the protocol it was compiled under."""
+
+    def agent(self, method: str | None = None) -> Agent:
+        """Return the program for its method, or for the method with a constitution added."""
+
+
+Programs = Mapping[str, CompiledProgram | None]
+"""Programs by name; None is the zero-shot program, which needs no entry."""
+
+NO_PROGRAMS: Programs = {}
+
+
+def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
+    """Raise `UsageError` if a program is missing, unused, or was compiled for another method or environment."""
+    given = {name: program for name, program in programs.items() if program}
+    if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in given]:
+        raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Pass every compiled program by its name.")
+    if idle := [name for name in given if name not in spec.programs]:
+        raise UsageError(f"{', '.join(idle)} would not be played: name it among the programs of the run, or drop it")
+    files = {path.stem: path for path in spec.compiled}
+    for name, program in given.items():
+        check_environment(program, files.get(name, name), CompileEnvironment.of(config))
+        if other := [each for each in spec.methods if program.method not in (each, each.partition("+")[0])]:
+            raise UsageError(
+                f"{name} was compiled for the method {program.method}, not for {', '.join(other)}: "
+                f"use --methods {program.method}, or compile one for each"
+            )
+
+
+def check_environment(program: CompiledProgram, source: object, played: CompileEnvironment) -> None:
+    """Raise `UsageError` if a program was compiled in another environment than that of the run."""
+    made_in = program.environment
+    if made_in is None or made_in == played:
+        return
+    check_benchmark(source, made_in.name, played.name)
+    raise UsageError(
+        f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version and "
+        "environment.simplification, or compile again"
+    )

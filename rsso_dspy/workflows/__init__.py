@@ -1,1 +1,0 @@
-"""Workflows over runs: reproduce, monitor, build a constitution."""
