@@ -16,7 +16,7 @@ from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm.error_policy import lookup_recorded_policy
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Failure, TrainingRecord, UnitRecord
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm, Job, Training, Unit

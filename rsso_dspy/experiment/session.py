@@ -37,9 +37,9 @@ from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.role_calls import find_users_lm
+from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
-from rsso_dspy.programs.tracing import find_callers_trace
+from rsso_dspy.programs.trial import find_callers_trace
 
 USERS = "dspy"
 """Name of the backend that stands for DSPy's configured model."""

@@ -24,8 +24,8 @@ from rsso_dspy.experiment.session import Session
 from rsso_dspy.memory.improvements import pass_on_reflections
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import (
     Source,
     TrainingRecord,

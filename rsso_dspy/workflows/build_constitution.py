@@ -41,7 +41,7 @@ from rsso_dspy.memory.constitution.constitution import select_category_examples
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
 from rsso_dspy.pricing import CostEntry, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
-from rsso_dspy.programs.transcript import render_recent_steps
+from rsso_dspy.programs.render import render_recent_steps
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.units import Arm

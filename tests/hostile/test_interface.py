@@ -18,8 +18,8 @@ from rsso_dspy.memory.skills.retrieve import just_reached, render_skills
 from rsso_dspy.memory.skills.skill import SkillScores, Window
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.render import render_history
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.programs.transcript import render_history
 from rsso_dspy.records import State, Step
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.signatures.complete import speak_completely
