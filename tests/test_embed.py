@@ -20,7 +20,7 @@ from rsso_dspy.config import MINILM, Config, EmbedderConfig, load_config
 from rsso_dspy.embed import Embedder, LocalRoute, NumpyEncoder, VectorCache, find_weights, read_tensors, verify_weights
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey
 from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.lm.retry import RequestRetrier
+from rsso_dspy.logged_lm import RequestRetrier
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from tests.embedding_server import MALFORMED, EmbeddingServer, embedding_server, fault, reply, vector, vectors

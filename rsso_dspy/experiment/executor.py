@@ -14,7 +14,7 @@ from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, LimitReache
 from rsso_dspy.experiment.events import EventStream, RunEnded, RunStarted, StopRequested, UnitFinished
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.unit_runner import UnitRunner
-from rsso_dspy.lm.error_policy import lookup_recorded_policy
+from rsso_dspy.logged_lm import lookup_recorded_policy
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Failure, TrainingRecord, UnitRecord

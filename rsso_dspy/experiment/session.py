@@ -32,7 +32,7 @@ from rsso_dspy.experiment.protocols import (
 )
 from rsso_dspy.experiment.reflection_index import open_reflection_index
 from rsso_dspy.lm import Backend
-from rsso_dspy.lm.logged_lm import Listening
+from rsso_dspy.logged_lm import Listening
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.playing import playing
