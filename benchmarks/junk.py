@@ -31,8 +31,8 @@ from rsso_dspy.optimize.placebo import SENTENCES, make_placebo
 from rsso_dspy.optimize.request import STEPS, CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import Job, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.sessions import session

@@ -30,7 +30,7 @@ from dspy.utils.exceptions import AdapterParseError
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy import signatures
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
-from rsso_dspy.programs.actor import first_line
+from rsso_dspy.programs.roles import first_line
 
 CORPUS = Path(__file__).parent.parent / "tests" / "lm" / "data" / "malformed_answers.json"
 ADAPTERS: dict[str, dspy.Adapter] = {

@@ -3,8 +3,7 @@
 import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.programs.added_methods import add_method
-from rsso_dspy.programs.methods import Method
+from rsso_dspy.programs.methods import Method, add_method
 
 
 class BestSoFar(Memory):

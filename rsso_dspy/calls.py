@@ -102,20 +102,19 @@ class TextTable:
 
     def encode(self, text: str, add: bool = True) -> str | None:
         """Return the numbers of a text's lines, as ``1-9 3 12``. Without `add`, None for an unknown line."""
-        numbers = []
-        for line in text.split("\n"):
-            number = self._numbers.get(line)
-            if number is None:
-                safe = redact(line)
-                number = self._numbers.get(safe)
-                if number is None:
-                    if not add:
-                        return None
-                    self.lines.append(safe)
-                    number = self._numbers[safe] = len(self.lines)
-                self._numbers[line] = number
-            numbers.append(number)
-        return _write_ranges(numbers)
+        numbers = [self._numbers.get(line) or self._number_line(line, add) for line in text.split("\n")]
+        return _write_ranges(numbers) if all(numbers) else None
+
+    def _number_line(self, line: str, add: bool) -> int:
+        """Return the number of a line that was not seen as it is; 0 if its redacted form is unknown and not to add."""
+        safe = redact(line)
+        if safe not in self._numbers:
+            if not add:
+                return 0
+            self.lines.append(safe)
+            self._numbers[safe] = len(self.lines)
+        self._numbers[line] = self._numbers[safe]
+        return self._numbers[line]
 
     def decode(self, ranges: str) -> str:
         parts = []
@@ -332,6 +331,8 @@ class RecordedCalls:
 
     def take(self, place: Place, request: Mapping[str, Any]) -> Call | None:
         """Return the next call with this request; None if there is none."""
+        if place.trial not in self.trials:
+            return None
         messages = [encode_message(self._calls.texts, each, add=False) for each in request["messages"]]
         if None in messages:
             return None

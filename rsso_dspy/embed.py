@@ -34,10 +34,16 @@ from rsso_dspy.addresses import bypass_proxy, strip_credentials
 from rsso_dspy.config import MINILM, EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey, find_shortage, list_causes
 from rsso_dspy.files import explain_unreadable, get_cache_folder, read_json
-from rsso_dspy.lm.keys import read_api_key, strip_provider_key
-from rsso_dspy.lm.recording import is_logged, keep_vectors, recall_vectors
-from rsso_dspy.lm.request_limits import call_with_timeout, import_litellm
-from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
+from rsso_dspy.lm import read_api_key, strip_provider_key
+from rsso_dspy.logged_lm import (
+    RequestRetrier,
+    call_with_timeout,
+    import_litellm,
+    is_logged,
+    keep_vectors,
+    read_retry_after,
+    recall_vectors,
+)
 from rsso_dspy.redact import redact
 
 LIMIT, PAGE = 1 << 30, 4096

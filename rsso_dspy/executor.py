@@ -26,14 +26,14 @@ import dspy
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, LimitReached, RssoError, Stopped
-from rsso_dspy.lm.error_policy import lookup_recorded_policy
+from rsso_dspy.logged_lm import lookup_recorded_policy
 from rsso_dspy.memory.improvements import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe, sources_of
 from rsso_dspy.plan import Plan
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Failure, Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit, name_log

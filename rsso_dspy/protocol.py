@@ -23,7 +23,7 @@ from rsso_dspy.config.sections import ReflectionsConfig
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.errors import ConfigError, UnknownName
-from rsso_dspy.lm.decoding import list_refused_settings
+from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.improvements import ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings

@@ -24,15 +24,15 @@ from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, Play
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment, StartQueue
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm import Backend
-from rsso_dspy.lm.logged_lm import Listening
+from rsso_dspy.logged_lm import Listening
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.improvements import Neighbours, Reflection, select_nearest
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.role_calls import find_users_lm
+from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
-from rsso_dspy.programs.tracing import find_callers_trace
+from rsso_dspy.programs.trial import find_callers_trace
 from rsso_dspy.protocol import (
     NamedProtocol,
     apply_decoding,

@@ -4,7 +4,7 @@ import pytest
 
 from rsso_dspy.config import Config, load_config, render_config_template
 from rsso_dspy.errors import ConfigError, UnknownName
-from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
+from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
 
 
 def test_defaults_need_no_key_and_no_file(tmp_path, monkeypatch):

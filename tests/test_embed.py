@@ -19,7 +19,7 @@ from rsso_dspy import embed as module
 from rsso_dspy.config import MINILM, Config, EmbedderConfig, load_config
 from rsso_dspy.embed import Embedder, LocalRoute, NumpyEncoder, VectorCache, find_weights, read_tensors, verify_weights
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey
-from rsso_dspy.lm.retry import RequestRetrier
+from rsso_dspy.logged_lm import RequestRetrier
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import resolve_protocol

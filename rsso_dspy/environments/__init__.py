@@ -121,7 +121,7 @@ class TextEnvironment:
 
 
 ActionChoice = Literal["free", "listed"]
-"""What the actor learns about possible actions; see `programs/choosing.py`."""
+"""What the actor learns about possible actions; see `list_actions` of `programs/render.py`."""
 
 
 @dataclass(frozen=True, slots=True)

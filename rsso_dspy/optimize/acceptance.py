@@ -18,7 +18,7 @@ from rsso_dspy.optimize.candidates import CandidateProgram, Losses
 from rsso_dspy.optimize.paired_test import LEVEL, USUAL, Discordance, Verdict, compare_pairs
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.scoring import SOLVED
+from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.records import Variant
 
 BLOCKS = 4

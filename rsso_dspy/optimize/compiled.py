@@ -17,7 +17,7 @@ from rsso_dspy.optimize.acceptance import Confirmation, Noise
 from rsso_dspy.optimize.compiled_parts import KeptCandidate, PredictorState, ProgramScores, TriedProgram
 from rsso_dspy.optimize.program_schema import check_stock_modules, find_misfit, hash_schema
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_state
+from rsso_dspy.programs.state import fingerprint_state
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
 

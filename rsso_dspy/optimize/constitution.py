@@ -39,7 +39,7 @@ from rsso_dspy.memory_files import get_stream_position as in_order
 from rsso_dspy.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan
 from rsso_dspy.pricing import CostEntry, make_price_lookup, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
-from rsso_dspy.programs.transcript import render_recent_steps
+from rsso_dspy.programs.render import render_recent_steps
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.sessions import Session

@@ -12,7 +12,7 @@ from typing import Any
 from rsso_dspy.optimize.compiled import Compiled, PredictorState
 from rsso_dspy.optimize.prompt_texts import list_changed_fields, list_demonstrations
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 
 
 @dataclass(frozen=True, slots=True)

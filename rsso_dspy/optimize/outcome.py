@@ -15,8 +15,8 @@ from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ROLE_OF
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import NamedProtocol, make_run_identity
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session

@@ -17,9 +17,8 @@ from rsso_dspy.optimize.compiled import FILE, KIND, SCHEMA, Compiled
 from rsso_dspy.optimize.description import describe_verdict
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ADDITIONS
-from rsso_dspy.programs.state import is_plain_state, read_state
+from rsso_dspy.programs.state import fingerprint_program, is_plain_state, read_state
 from rsso_dspy.records import ZERO_SHOT
 
 

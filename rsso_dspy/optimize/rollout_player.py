@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import dspy
 
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.lm.error_policy import lookup_recorded_policy
+from rsso_dspy.logged_lm import lookup_recorded_policy
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.compile_account import CompileAccount
 from rsso_dspy.optimize.goal_recording import GoalRecordingEnvironments

@@ -18,8 +18,8 @@ from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.rollout_player import Job, RolloutPlayer
 from rsso_dspy.optimize.teacher import Lead
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ROLE_OF
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 

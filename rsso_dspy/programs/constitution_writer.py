@@ -14,8 +14,7 @@ import dspy
 from rsso_dspy.memory import clean_text
 from rsso_dspy.memory.constitution import CATEGORIES, Constitution, PartialEpisode
 from rsso_dspy.memory.constitution.constitution import select_category_examples
-from rsso_dspy.programs.outcome import tell_outcome
-from rsso_dspy.programs.transcript import render_recent_steps
+from rsso_dspy.programs.render import render_recent_steps, tell_outcome
 from rsso_dspy.records import Category, Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules
 from rsso_dspy.signatures.complete import tell_outcome_too

@@ -1,15 +1,22 @@
 """The table of methods: a method is a row, not code. Rows differ in scaffold and memories and in nothing else, and any
 row without a constitution can have one added to it.
 
-Memories and the modules that they ask are named here with the place of their code, which is loaded when it is needed.
+    add_method(Method("mine", "flat", ("diary",), "a paper"), diary=Diary)      # every verb and `Agent` knows it now
+
+Memories, the modules that they ask and the signatures of the actor are named here with the place of their code, which
+is loaded when it is needed.
 """
 
+import re
+import warnings
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.records import ZERO_SHOT
+from rsso_dspy.regions import REGIONS
 
 if TYPE_CHECKING:
     import dspy
@@ -184,6 +191,44 @@ ROLE_OF = {
 ADDITIONS = (READING, *get_args(Writing))
 """What may be added to the name of a method."""
 
+SCAFFOLDS: dict[Scaffold, str] = {
+    "flat": "rsso_dspy.signatures.actor:FlatActor",
+    "sso": "rsso_dspy.signatures.actor:SkillActor",
+}
+"""Scaffold to the place of its actor's signature."""
+
+
+def actor_signature(row: Method) -> "type[dspy.Signature]":
+    """The signature of the method's actor: its scaffold's, with the regions of its memories before the history."""
+    return add_regions(_load(SCAFFOLDS[row.scaffold]), list_regions(row))
+
+
+def list_regions(row: Method) -> tuple[tuple[str, str], ...]:
+    """Regions that an actor of the method has beside those of its scaffold, name and description: those of its
+    memories in the order of the table of regions, then those that memories of other packages describe. Raises
+    `UsageError` where two memories fill one region."""
+    filled: dict[str, str] = {}
+    memories = {name: load_memory(name) for name in row.memories}
+    for name, memory in memories.items():
+        if other := filled.get(memory.region):
+            raise UsageError(f"{row.name}: {other} and {name} both fill the region {memory.region}; drop one of them")
+        filled[memory.region] = name
+    scaffold = _load(SCAFFOLDS[row.scaffold]).input_fields
+    added = [(each.name, each.description) for each in REGIONS.values() if each.name in filled.keys() - scaffold.keys()]
+    own = [(memory.region, memory.about) for memory in memories.values() if memory.region not in REGIONS]
+    return (*added, *own)
+
+
+@lru_cache(maxsize=64)
+def add_regions(signature: "type[dspy.Signature]", regions: tuple[tuple[str, str], ...]) -> "type[dspy.Signature]":
+    """Add regions, given by name and description, before the history of an actor's signature."""
+    import dspy
+
+    for name, description in regions:
+        place = list(signature.input_fields).index("history")
+        signature = signature.insert(place, name, dspy.InputField(desc=description, default=""), str)
+    return signature
+
 
 GROUP = "rsso_dspy.memories"
 """Entry points of packages that add memories and methods: each names a function without arguments, or a module, that
@@ -239,3 +284,53 @@ def get_method(name: str) -> Method:
     source = f"{row.source}; with a constitution (OmniReflect)"
     writing = None if added == READING else cast(Writing, added)
     return replace(row, name=name, memories=("constitution", *row.memories), source=source, writing=writing)
+
+
+_RESERVED = (ZERO_SHOT, *ADDITIONS)
+"""Names of a program, and of what may be added to a method."""
+
+_TOLD = {"self", "recalled", "signature", "lm", "demos", "config", "new_signature", "completions"}
+"""What a call of the actor is told besides fields, so that no region can be called that."""
+
+
+def add_method(row: Method, **memories: "type[Memory]") -> None:
+    """Make a method known under its name, with the classes of its own memories by name. Every verb and `Agent` knows it
+    from then on, in this process.
+
+    Raises `UsageError` for a name that is taken or cannot name a folder, and for a memory whose region cannot be a new
+    field of the actor's signature; `UnknownName` for a memory or module that is nowhere to be found.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
+        raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
+    if taken := [*({row.name} & {*METHODS, *_RESERVED}), *(memories.keys() & MEMORIES.keys())]:
+        raise UsageError(f"{', '.join(taken)} is taken; give it another name")
+    for name in row.memories:
+        if name not in memories:
+            load_memory(name)
+    asked = [name for memory in memories.values() for name in memory.asks]
+    for name in (*row.modules, *asked):
+        if name not in MODULES:
+            raise UnknownName("module", name, MODULES)
+    for name, memory in memories.items():
+        if memory.region not in REGIONS and not _can_be_field(memory.region, memory.about):
+            raise UsageError(
+                f"region {memory.region!r} of {name} cannot be a new field of the actor; give it another name, and say "
+                "in `about` what it holds"
+            )
+    MEMORIES.update(memories)
+    METHODS[row.name] = row
+
+
+def _can_be_field(name: str, description: str) -> bool:
+    """Whether both actors can have this new field. What DSPy and pydantic refuse, or warn of, is theirs to know."""
+    actors = [_load(place) for place in SCAFFOLDS.values()]
+    if not name.isidentifier() or not description or any(name in {*actor.fields, *_TOLD} for actor in actors):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            for actor in actors:
+                add_regions(actor, ((name, description),))
+    except Exception:  # errors of every kind, by the name
+        return False
+    return True

@@ -1,4 +1,6 @@
-"""The result of an agent: a `dspy.Prediction` with a short text, an HTML table for notebooks, and JSON data."""
+"""The result of an agent: a `dspy.Prediction` with a short text, an HTML table for notebooks, and JSON data; and the
+metric, which says how well the trials of one variant went, from 0 to 1: predictions report it, optimizers maximize it.
+"""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -7,8 +9,8 @@ from typing import Any
 import dspy
 from pydantic import TypeAdapter
 
-from rsso_dspy.programs.scoring import score_trials
-from rsso_dspy.records import TrialResult, Variant
+from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, JavaMissing, SimulatorDied
+from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult, Variant
 
 _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 _COLUMNS = ("trial", "outcome", "points", "environment score", "steps", "invalid")
@@ -79,3 +81,64 @@ class AgentPrediction(dspy.Prediction):
                 counts = (played.accumulator, played.environment_score, len(played.steps), played.invalid_actions)
                 rows.append((trial.trial, played.outcome, *counts))
         return rows
+
+
+FIRST_WEIGHT = 0.25
+"""Weight of trial 1 in the metric; the best trial has the rest. A program whose first trial is worse scores lower, even
+if its memories make up for that later."""
+
+INVALID_COST = 0.05
+"""What a trial loses if all of its actions are invalid. It is smaller than most differences in points, so invalid
+actions decide only between programs that earn about the same."""
+
+STEP_COST = 0.02
+"""What a solved trial of `MANY_STEPS` or more steps loses. A shorter one loses its share, so 4 steps are worth more
+than 13."""
+MANY_STEPS = 100
+
+UNSOLVED = 0.9
+"""Upper limit for a trial that did not solve the task, even if it earned all points."""
+
+SOLVED = 1 - STEP_COST
+"""Scores from here on mean that trial 1 solved the task, so a search can gain nothing more on the variant."""
+
+_OF_THE_ENVIRONMENT = {kind.__name__ for kind in (EnvironmentFailure, JavaMissing, SimulatorDied, GoldUnknown)}
+
+
+def score_trials(trials: Sequence[TrialResult]) -> float:
+    """Return the metric of the trials of one variant, from 0 to 1.
+
+    It is three quarters of the best trial's value plus one quarter of trial 1's value; a single trial counts as both.
+    A trial that solved the task is worth 1, less `STEP_COST` times the share of `MANY_STEPS` that it took. Any other
+    trial is worth its points as a share of 100, including those held after reset and at most `UNSOLVED`, less
+    `INVALID_COST` times the share of its actions that were invalid. Between programs that earn equally little, fewer
+    invalid actions therefore score higher.
+
+    The metric is `SOLVED` or more if and only if trial 1 solved the task; a search stops there.
+
+    Raises `EnvironmentFailure` or `BackendFailure` when a trial ended in an error or no trial was played: an error is
+    not a score.
+    """
+    worth = [_value_trial(_require_trajectory(result)) for result in trials]
+    if not worth:
+        raise BackendFailure("there is no trial to score: the program has to play at least one")
+    return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]
+
+
+def _value_trial(trajectory: Trajectory) -> float:
+    steps = len(trajectory.steps)
+    if trajectory.solved:
+        return 1 - STEP_COST * min(1.0, steps / MANY_STEPS)
+    # An ending that takes all points away does not lower them.
+    share = max(0.0, (trajectory.accumulator + trajectory.points_at_reset) / SOLVED_SCORE)
+    return max(0.0, min(UNSOLVED, share) - INVALID_COST * trajectory.invalid_actions / max(1, steps))
+
+
+def _require_trajectory(result: TrialResult) -> Trajectory:
+    if result.trajectory is not None:
+        return result.trajectory
+    kind = EnvironmentFailure if result.failure and result.failure.kind in _OF_THE_ENVIRONMENT else BackendFailure
+    raise kind(
+        f"trial {result.trial} was not played to its end, so it has no score: {result.error or 'cause unknown'}. "
+        "Remove the cause (`rsso-dspy doctor` checks model and simulator), then compile again."
+    )

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import dspy
 import numpy as np
 
-from rsso_dspy.environments import ActionChoice, Environments, Interface
+from rsso_dspy.environments import ActionChoice, Environments, Interface, Transition
 from rsso_dspy.errors import UsageError
+from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.playing import get_playing, playing
-from rsso_dspy.records import TrialResult, Usage, Variant
+from rsso_dspy.records import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Usage, Variant
 
 if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
@@ -77,13 +78,54 @@ class TrialRules:
     """Temperature of the actor from the second trial of a variant on; None keeps the model's own. See
     `choose_retry_temperature`."""
     action_choice: ActionChoice = "free"
-    """Whether the actor is shown the actions that can be taken; see `choosing.py`."""
+    """Whether the actor is shown the actions that can be taken; see `render.list_actions`."""
 
     def __post_init__(self) -> None:
         if self.max_repeat is not None and self.max_repeat < 2:
             raise UsageError(
                 f"max_repeat={self.max_repeat}: one action is not a repetition; give 2 or more, or None for no limit"
             )
+
+    def find_ending(
+        self,
+        steps: Sequence[Step],
+        move: Transition | None,
+        budget: int,
+        name_place: Callable[[State], str] = name_place,
+    ) -> Outcome | None:
+        """How the trial ended with the last step; None when it goes on. `name_place` tells the place of a state."""
+        if move is not None:
+            if move.done or move.score >= SOLVED_SCORE:
+                return "solved" if move.score >= SOLVED_SCORE else "failed"
+            if move.stalled:
+                return "stalled"
+            if self.max_ticks is not None and move.ticks > self.max_ticks:
+                return "budget"
+        limit = self.max_repeat
+        if limit is not None and len(steps) > limit and len({step.action for step in steps[-limit:]}) == 1:
+            return "repeated"
+        if self.exhausted_by_repeat and is_repeated(steps):
+            return "exhausted"
+        if self.exhausted_by_loop and find_loop(steps, name_place):
+            return "exhausted"
+        idle = self.max_idle
+        if idle is not None and len(steps) >= idle and not any(step.reward > 0 for step in steps[-idle:]):
+            return "budget"
+        return "budget" if len(steps) >= budget else None
+
+    def stops_after(self, result: TrialResult) -> bool:
+        """Whether no trial follows this one: it errored, or it solved the variant, which is then left alone."""
+        return result.trajectory is None or (result.trajectory.solved and self.stop_on_success)
+
+    def teaches(self, region: str, trajectory: Trajectory, last: bool) -> bool:
+        """Whether the memory of a region learns from a trial: somebody will read what it makes of it, or the protocol
+        wants it anyway."""
+        if self.frozen:
+            return False
+        if trajectory.solved and self.learn_after_success:
+            return True
+        read = region in self.lasting or not (last or (trajectory.solved and self.stop_on_success))
+        return self.learn_after_last or read
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ with dspy.context(lm=my_lm):
     verbalizer(examples=[window, another], action_templates="OPEN object, ...").skill
 """
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import dspy
 
 from rsso_dspy.memory.skills.skill import Verbalization, Window
 from rsso_dspy.playing import get_playing
-from rsso_dspy.programs.actor import first_line
-from rsso_dspy.programs.excerpts import render_excerpts
-from rsso_dspy.programs.instruction_filter import filter_instructions
-from rsso_dspy.programs.transcript import render_example
+from rsso_dspy.programs.roles import first_line
+from rsso_dspy.records import State
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
 
 
@@ -64,3 +65,142 @@ def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
         for number, window in enumerate(examples, start=1)
     )
     return excerpts, excerpts, excerpts
+
+
+def render_example(states: Sequence[State], actions: Sequence[str]) -> str:
+    """Format one excerpt for the verbalizer: first state, each action with its observation, last state."""
+    lines = [f"Initial state:\n{states[0].description}"]
+    for number, (action, state) in enumerate(zip(actions, states[1:], strict=True), start=1):
+        lines.append(f"Action {number}: {action}\nObservation {number}: {state.observation}")
+    lines.append(f"Final state:\n{states[-1].description}")
+    return "\n".join(lines)
+
+
+Part = Literal["whole", "actions", "ends"]
+
+FINAL_STATE = "Final state:"
+NEW = "Final state, where it is not as the initial state:"
+GONE = "No longer there:"
+AS_BEFORE = "(What is as in excerpt {number} is left out.)"
+
+
+def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
+    """Format the examples of a skill under the interface `complete`, numbered from 1 and without repetition: ``whole``
+    for the summary, ``actions`` and their observations for the instructions, ``ends`` for the target, which are the
+    changes by the last action.
+
+    A final state shows only differences from the first one, and an excerpt only differences from the previous one.
+    Actions are always shown."""
+    texts = []
+    for number, window in enumerate(examples, start=1):
+        before = examples[number - 2] if number > 1 else None
+        lines = [f"Excerpt {number}"]
+        if before is not None:
+            lines.append(AS_BEFORE.format(number=number - 1))
+        if part == "whole":
+            lines += _render_beginning(window, before)
+        lines += _render_actions(window, before, len(window.actions) - 1 if part == "ends" else 0)
+        changes = _list_changes(window) if part != "actions" else []
+        lines += [] if before is not None and changes == _list_changes(before) else changes
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
+
+
+def _render_beginning(window: Window, before: Window | None) -> list[str]:
+    if before is None:
+        return ["Initial state:", window.states[0].description]
+    new = _subtract(_lines(window.states[0]), _lines(before.states[0]))
+    return ["Initial state:", *new] if new else []
+
+
+def _render_actions(window: Window, before: Window | None, first: int) -> list[str]:
+    """Format the actions from index `first` on, with observations that differ from those of the previous excerpt."""
+    known = dict(enumerate(zip(before.actions, before.states[1:], strict=True))) if before else {}
+    lines = []
+    for index, (action, state) in enumerate(zip(window.actions, window.states[1:], strict=True)):
+        if index < first:
+            continue
+        lines.append(f"Action {index + 1}: {action}")
+        if index not in known or known[index][1].observation != state.observation:
+            lines.append(f"Observation {index + 1}: {state.observation}")
+    return lines
+
+
+def _list_changes(window: Window) -> list[str]:
+    """List the lines added and removed between the initial and the final state; all lines if the room differs."""
+    first, last = window.states[0], window.states[-1]
+    if _get_place(first) != _get_place(last):
+        return [FINAL_STATE, *_lines(last)]
+    new, gone = _subtract(_lines(last), _lines(first)), _subtract(_lines(first), _lines(last))
+    return [*([NEW, *new] if new else []), *([GONE, *gone] if gone else [])]
+
+
+def _lines(state: State) -> list[str]:
+    """Return the lines of surroundings and inventory, without the observation."""
+    return [line.rstrip() for line in f"{state.look}\n{state.inventory}".splitlines() if line.strip()]
+
+
+def _get_place(state: State) -> str:
+    return state.look.split("\n", 1)[0]
+
+
+def _subtract(lines: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the lines that are not known, or occur more often than known."""
+    left = Counter(known)
+    new = []
+    for line in lines:
+        if left[line]:
+            left[line] -= 1
+        else:
+            new.append(line)
+    return new
+
+
+_HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
+_LEADS = re.compile(
+    r"^(?:(?:first|second|third|next|then|now|finally|lastly|afterwards?|and|please|step\s+\d+|action|"
+    r"you\s+(?:should|can|may|must|need\s+to))\b[\s,:.]*)+",
+    re.I,
+)
+"""Words before an action that do not change it. Unlike "do not", which makes an instruction no action."""
+_ANSWER_TOLD = re.compile(r"\banswer\b[^.]*\bnumber\b", re.I)
+_ANSWER = re.compile(
+    r"(?:answer|choose|pick|select|reply|enter|give|say)\b.*\b(?:number|option|question)\b|answer\b.*\d", re.I
+)
+
+
+def filter_instructions(written: Sequence[str], templates: str, actions: Iterable[str]) -> tuple[str, ...]:
+    """Return the instructions that are actions, without introductory words: each must have a template's form, or begin
+    like an example's action. Empty if fewer than half of them are actions, because then the answer was about something
+    else.
+
+    Examples count besides templates because a simulator may understand more than its templates ("use thermometer on
+    water"), and actions that earned points may be taught. If the templates allow numbers as answers, so may
+    instructions: "answer the question with the number of the cup"."""
+    if not templates:
+        return tuple(written)
+    # An example's bare number answers a question of its episode only.
+    began = {words[:1] for action in actions if (words := _split_words(action)) and words[0].isalpha()}
+    forms = {*filter(None, _list_template_heads(templates)), *began}
+    bare = [_LEADS.sub("", text) or text for text in written]
+    answers = _ANSWER_TOLD.search(_HEADING.split(templates)[0]) is not None
+    kept = tuple(
+        text
+        for text in bare
+        if any(_split_words(text)[: len(form)] == form for form in forms)
+        or (answers and _ANSWER.match(text) is not None)
+    )
+    return kept if 2 * len(kept) >= len(written) else ()
+
+
+def _list_template_heads(templates: str) -> Iterable[tuple[str, ...]]:
+    """Yield the fixed words at the start of each template; placeholders are in capitals."""
+    *_, listed = _HEADING.split(templates)
+    for line in filter(None, listed.splitlines()):
+        words = line.split()
+        fixed = next((at for at, word in enumerate(words) if word.isupper()), len(words))
+        yield tuple(word.lower() for word in words[:fixed])
+
+
+def _split_words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[^\W_]+", text.lower()))

@@ -1,10 +1,13 @@
-"""Reads saved states of agents: DSPy's own files and compiled programs."""
+"""States of programs: read from DSPy's own files and compiled programs, and their fingerprints."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import dspy
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_write_text
@@ -85,3 +88,14 @@ def _count_fields(state: Any) -> int:
         return len(state["signature"]["fields"])
     except (KeyError, TypeError):
         return 0
+
+
+def fingerprint_program(program: dspy.Module) -> str:
+    """Return 12 hexadecimal digits that hash instructions, field texts and demonstrations of every predictor: two
+    programs with the same fingerprint send the same prompts."""
+    return fingerprint_state(program.dump_state())
+
+
+def fingerprint_state(state: Mapping[str, Any]) -> str:
+    said = {name: {"signature": each["signature"], "demos": each["demos"]} for name, each in state.items()}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]

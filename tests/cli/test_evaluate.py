@@ -14,7 +14,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores
 from rsso_dspy.optimize.program_file import load, load_programs
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST, mark_confirmed
 

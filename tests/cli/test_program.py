@@ -11,7 +11,7 @@ import pytest
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 
 ADVICE = "\n\nAdvice from earlier attempts:\n- Visit another room first.\n- Do not focus on the rock."
 DEMO = {

@@ -14,10 +14,9 @@ from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.reflections import ReflectionMemory
-from rsso_dspy.programs.added_methods import add_method
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.methods import MEMORIES, METHODS, Method
+from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store

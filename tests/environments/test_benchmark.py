@@ -77,7 +77,7 @@ def test_feedback_is_judged_in_the_grammar_of_the_benchmark():
     """The plan forbids a mistake of the one and orders what pays in the other."""
     went = (trial(("push red button", -5), ("add 2", 40)), trial(("push red button", -5), ("add 2", 0)))
     outputs = {"what_went_wrong": "", "plan": PLAN}
-    from rsso_dspy.programs.transcript import render_transcript
+    from rsso_dspy.programs.render import render_transcript
 
     read = {"transcript": render_transcript(went[0].trajectory)}
     said = {of.name: build_feedback("reflector", read, outputs, went, (), of) for of in (BENCHMARK, get_benchmark())}

@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.executor import FAILURES_TO_STOP
-from rsso_dspy.lm.logged_lm import LoggedLM
+from rsso_dspy.logged_lm import LoggedLM
 from rsso_dspy.records import UnitRecord
 from tests.provider_faults import FAULTS
 from tests.provider_formats import WIRES

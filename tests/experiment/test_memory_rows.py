@@ -13,9 +13,7 @@ from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.plan import arrange_streams, plan_held_out
 from rsso_dspy.programs import methods
-from rsso_dspy.programs.added_methods import add_method
-from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
-from rsso_dspy.programs.roles import list_regions
+from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method, list_regions, load_memory
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.learning_curves import list_shown_skills
 from rsso_dspy.report.memory_entries import trace_entries

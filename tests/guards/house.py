@@ -39,7 +39,7 @@ from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.records import (
     Failure,
     Source,

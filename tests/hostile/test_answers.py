@@ -6,8 +6,8 @@ from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.playing import playing
-from rsso_dspy.programs.actor import choose_target, first_line, read_answer
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.roles import choose_target, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures import FlatActor, Reflect, SkillActor

@@ -16,8 +16,8 @@ from rsso_dspy.memory.skills.retrieve import just_reached, render_skills
 from rsso_dspy.memory.skills.skill import SkillScores, Window
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.render import render_history
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.programs.transcript import render_history
 from rsso_dspy.protocol import PRESETS, hash_prompts, interface_of, make_run_identity, resolve_protocol
 from rsso_dspy.records import State, Step
 from rsso_dspy.signatures import FlatActor, SkillActor

@@ -33,8 +33,7 @@ from rsso_dspy.forecast import (
     range_in_words,
 )
 from rsso_dspy.lm import Backend
-from rsso_dspy.lm.request_limits import import_litellm
-from rsso_dspy.lm.served import LONGEST_NAME, MOST_READ, describe_models, list_models
+from rsso_dspy.logged_lm import LONGEST_LIST, LONGEST_NAME, describe_models, import_litellm, list_models
 from rsso_dspy.records import Usage
 from rsso_dspy.store.run_folder import Store
 from tests.hostile.dripping import BEFORE, dripping
@@ -190,7 +189,7 @@ LISTED = {"data": [{"id": "m"}]}
         (b'{"data": ["m", null, {"id": 7}, {"id": ["m"]}, {"id": ""}, {"id": "n"}]}', ["n"]),
         (b'{"data": [{"id": ' + b"9" * 9999 + b"}]}", []),
         (json.dumps({"data": [{"id": "m" * 9999}]}).encode(), ["m" * LONGEST_NAME]),
-        (json.dumps(LISTED | {"more": " " * MOST_READ}).encode(), []),
+        (json.dumps(LISTED | {"more": " " * LONGEST_LIST}).encode(), []),
     ],
 )
 def test_what_is_no_list_of_models_names_none(body, models):
@@ -202,7 +201,7 @@ def test_what_is_no_list_of_models_names_none(body, models):
 
 @pytest.mark.parametrize("where", BEFORE)
 def test_a_list_of_models_that_drips_is_given_up(where, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.lm.served.SECONDS", 0.4)
+    monkeypatch.setattr("rsso_dspy.logged_lm.LIST_SECONDS", 0.4)
     with dripping(where) as url:
         assert list_models(url) == []
 

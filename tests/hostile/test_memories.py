@@ -18,8 +18,7 @@ from rsso_dspy.plan import make_plan
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import select_category_fields
 from rsso_dspy.programs.methods import get_method
-from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
-from rsso_dspy.programs.roles import Roles
+from rsso_dspy.programs.roles import Roles, TrialLedger
 from rsso_dspy.programs.runtime import Runtime, TrialRules
 from rsso_dspy.protocol import PRESETS, resolve_protocol
 from rsso_dspy.records import State, Step, Trajectory, Variant
@@ -224,7 +223,7 @@ class Advisor:
         )  # fmt: skip
         roles = Roles(self.agent.modules, self.agent.method, runtime)
         self.ledger = TrialLedger(runtime.spend)
-        roles.call = RoleCalls(runtime, 1, self.ledger)
+        roles.begin_trial(self.ledger, 1)
         memory = ConstitutionMemory.make(roles)
         memory.begin_trial(Variant("boil", 3), "task")
         return memory

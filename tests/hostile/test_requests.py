@@ -14,8 +14,8 @@ from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
 from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure, ConfigError, UsageError
 from rsso_dspy.lm import Backend
-from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout
-from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.logged_lm import LONGEST_ANSWER, RequestTimeout, call_with_timeout
+from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.tables import build_methods_table

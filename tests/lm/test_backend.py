@@ -7,7 +7,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
 from rsso_dspy.lm import Backend
-from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.signatures import FlatActor
 from tests.provider_formats import Said
 from tests.provider_server import completion, provider

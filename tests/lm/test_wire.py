@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMTimeoutError
 
 from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.lm import Backend
-from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.records import Usage
 from tests.provider_faults import FAULTS
 from tests.provider_formats import WIRES, Said

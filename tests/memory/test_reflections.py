@@ -14,7 +14,6 @@ from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.improvements import IMPROVEMENTS, ReflectionSettings, pass_on_reflections
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.programs.steps import stop_reason
 from rsso_dspy.protocol import make_reflection_settings, resolve_protocol
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.store.run_folder import Store
@@ -249,9 +248,9 @@ def test_exhaustion_is_a_repeated_action_or_a_semantic_loop(actions, places, rep
     steps = steps_of(actions, places, "This room is called the {}." if own else "You are in the {}.")
     assert is_repeated(steps) == repeated
     assert bool(find_loop(steps, **own)) == loop
-    assert (stop_reason(steps, None, TrialRules(exhausted_by_repeat=True), 99) == "exhausted") == repeated
-    assert (stop_reason(steps, None, TrialRules(exhausted_by_loop=True), 99, **own) == "exhausted") == loop
-    assert stop_reason(steps, None, TrialRules(), 99) is None
+    assert (TrialRules(exhausted_by_repeat=True).find_ending(steps, None, 99) == "exhausted") == repeated
+    assert (TrialRules(exhausted_by_loop=True).find_ending(steps, None, 99, **own) == "exhausted") == loop
+    assert TrialRules().find_ending(steps, None, 99) is None
     assert bool(describe_loops(steps, **own)) == (repeated or loop)
 
 

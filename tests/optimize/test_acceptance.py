@@ -27,8 +27,8 @@ from rsso_dspy.optimize.optimizers.search import SearchDone
 from rsso_dspy.optimize.phases import play_phases
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Variant
 

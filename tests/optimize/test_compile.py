@@ -22,7 +22,7 @@ from rsso_dspy.optimize.paired_test import LEVEL
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.rollouts import CompileLimits, Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
 from tests.chaos.process import until
 from tests.live import FAST, REWARDED

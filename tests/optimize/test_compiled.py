@@ -14,7 +14,7 @@ from rsso_dspy.optimize.compiled import Compiled, ProgramScores, TriedProgram
 from rsso_dspy.optimize.program_file import derive_program_name, load
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import make_run_identity, resolve_protocol
 from rsso_dspy.records import Usage
 from rsso_dspy.store.guards import CompileEnvironment

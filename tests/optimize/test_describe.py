@@ -10,7 +10,7 @@ from rsso_dspy.optimize.description import describe_program
 from rsso_dspy.optimize.program_checks import check_program
 from rsso_dspy.optimize.program_comparison import align_sentences, build_side, compare_programs, split_paragraphs
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from tests.optimize.test_compiled import a_program
 
 DEMO = {"task": "Find a plant.", "history": "A hall.", "reasoning": "I look.", "next_action": "look around"}

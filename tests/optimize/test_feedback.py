@@ -20,7 +20,7 @@ from rsso_dspy.optimize.feedback import build_feedback, find_answer_steps
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.proposing.names import list_names
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.transcript import render_transcript
+from rsso_dspy.programs.render import render_transcript
 from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
 from tests.optimize.scripted import mentions_any
 from tests.records import STATE

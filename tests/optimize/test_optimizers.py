@@ -16,8 +16,8 @@ from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.proposing.edits import number_lines
 from rsso_dspy.optimize.rollouts import CompileLimits
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.programs.state import fingerprint_program
 from tests.live import Engine, acting, model, says
 from tests.optimize.conftest import REQUESTS, record
 from tests.optimize.scripted import (

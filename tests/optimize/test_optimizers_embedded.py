@@ -10,7 +10,7 @@ from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import OPTIMIZERS
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
 from tests.live import FAST
 from tests.optimize.conftest import MARKER, REQUESTS, THERMOMETER, TRAIN, VAL, record

@@ -20,7 +20,7 @@ from rsso_dspy.optimize.proposing.request import Evidence, build_request, select
 from rsso_dspy.optimize.proposing.shared_lines import find_shared_lines
 from rsso_dspy.optimize.proposing.task_types import make_topic, word_task_types
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import State, TrialResult, Variant
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.signatures.complete import SPOKEN

@@ -14,7 +14,7 @@ from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollout
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from tests.live import says
 from tests.optimize.scripted import GO, LONGEST, STEPS, Models, actor, rollouts_of
 

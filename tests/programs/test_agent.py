@@ -11,8 +11,8 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.programs import runtime
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.programs.runtime import Runtime, TrialRules
-from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import Variant
 from tests.live import REWARDED, Engine, Recorder, acting, model, region, says, scripted, walks
 

@@ -5,7 +5,7 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import ConfigError, EnvironmentFailure
-from rsso_dspy.programs.choosing import list_actions
+from rsso_dspy.programs.render import list_actions
 from rsso_dspy.protocol import check_action_choice, resolve_protocol
 from tests.toy_benchmark import BENCHMARK, Counting
 

@@ -4,7 +4,7 @@ import pytest
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.instruction_filter import filter_instructions
+from rsso_dspy.programs.skill_verbalizer import filter_instructions
 from tests.live import REWARDED, Engine, acting, model, says, walks
 
 EXAMPLES = ["open door", "use thermometer on water", "0"]

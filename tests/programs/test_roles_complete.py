@@ -15,14 +15,11 @@ from rsso_dspy.explorer.verbalizer import parse_excerpts
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.playing import playing
-from rsso_dspy.programs import sights
+from rsso_dspy.programs import render
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
-from rsso_dspy.programs.excerpts import render_excerpts
-from rsso_dspy.programs.instruction_filter import filter_instructions
-from rsso_dspy.programs.outcome import tell_outcome
-from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
-from rsso_dspy.programs.transcript import is_transcript_of, render_recent_steps, render_transcript
+from rsso_dspy.programs.render import is_transcript_of, render_recent_steps, render_transcript, tell_outcome
+from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, filter_instructions, render_excerpts
 from rsso_dspy.protocol import PRESETS
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import FlatActor, NameTarget, SkillActor
@@ -115,7 +112,7 @@ def test_a_room_that_looks_as_it_did_is_not_listed_again():
 
 
 def test_what_was_in_sight_longest_ago_is_left_out_first(monkeypatch):
-    monkeypatch.setattr(sights, "LONGEST", 300)
+    monkeypatch.setattr(render, "LONGEST_SIGHTS", 300)
     told = render_recent_steps(FAILED.states, STEPS, render_listings)
     assert "You carry: an orange.\n(What was in sight is left out up to step 1.)\nStep 1." in told
     assert "Step 1. > teleport to studio\nYou teleport to the studio.\nStep 2." in told

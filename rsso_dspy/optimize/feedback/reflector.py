@@ -7,7 +7,7 @@ from rsso_dspy.optimize.action_advice import MOST, list_earning_actions
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, list_mistakes, report_results
 from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import WordingComparer
-from rsso_dspy.programs.transcript import is_transcript_of
+from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.records import Trajectory
 
 

@@ -8,8 +8,8 @@ from rsso_dspy.environments.grammar import extract_content_words
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
 from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import FEW
-from rsso_dspy.programs.actor import first_line
-from rsso_dspy.programs.instruction_filter import filter_instructions
+from rsso_dspy.programs.roles import first_line
+from rsso_dspy.programs.skill_verbalizer import filter_instructions
 from rsso_dspy.records import TrialResult
 
 _EXCERPT = re.compile(r"^Excerpt \d+\s*$", re.M)

@@ -12,7 +12,7 @@ from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers.search import Search, SearchStudent, has_perfect_candidate
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.transcript import is_transcript_of
+from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.records import TrialResult, Variant
 
 DEMONSTRATIONS = 4

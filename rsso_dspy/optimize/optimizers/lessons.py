@@ -18,7 +18,7 @@ from rsso_dspy.optimize.optimizers.demonstrations import WORTH_SHOWING, is_worth
 from rsso_dspy.optimize.optimizers.search import ALL_SOLVED, find_search_end, has_perfect_candidate
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Variant
 
 CHARACTERS_PER_TOKEN = 4

@@ -19,8 +19,8 @@ from rsso_dspy.optimize.proposing.proposer import EditProposer
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.optimize.student import Student, play_or_estimate
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.scoring import SOLVED
+from rsso_dspy.programs.prediction import SOLVED
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Variant
 
 PERFECT = SOLVED

@@ -8,8 +8,8 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts
-from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
-from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.programs.roles import TrialLedger
+from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
 
 PROPOSAL_CHARACTERS = 9000
 """Maximum characters of a proposed instruction, which is in every prompt of its role."""

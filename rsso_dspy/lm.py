@@ -20,12 +20,9 @@ from dspy.utils.exceptions import LMConfigurationError
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
-from rsso_dspy.errors import BackendUnreachable, ConfigError
-from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
-from rsso_dspy.lm.keys import read_api_key, strip_provider_key
-from rsso_dspy.lm.logged_lm import LoggedLM
-from rsso_dspy.lm.request_limits import import_litellm
-from rsso_dspy.lm.retry import RequestRetrier
+from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
+from rsso_dspy.logged_lm import LoggedLM, RequestRetrier, import_litellm
+from rsso_dspy.redact import register_secret, watch_variable
 
 CONNECT_SECONDS = 5.0
 """Seconds that an endpoint may take to accept a connection."""
@@ -237,3 +234,112 @@ def list_backend_proxies(config: Config) -> dict[str, str]:
             config.embedder.base_url or resolve_provider_address(config.embedder.model.removeprefix("litellm/"))
         )
     return {strip_credentials(url): proxy for url in sent if (proxy := find_proxy(url))}
+
+
+# Keys.
+
+
+def read_api_key(variable: str, model: str, otherwise: str) -> str:
+    """Return the key in an environment variable, without surrounding white space, which files with Windows line ends
+    leave. `otherwise` names an option that needs no key. Raises `MissingKey` if the variable is not set, `ConfigError`
+    for a key that cannot be sent."""
+    watch_variable(variable)
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise MissingKey(
+            f"{model} needs a key, and the environment variable {variable} is not set: "
+            f"`export {variable}=...`, or use {otherwise}, which needs none"
+        )
+    check_api_key(key, variable)
+    register_secret(key)
+    return key
+
+
+def check_api_key(key: str, variable: str) -> None:
+    """Raise `ConfigError` for a key that no HTTP header can hold."""
+    if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
+        what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
+        raise ConfigError(
+            f"the key in {variable} contains {what}, which no request can carry: set it again to the key alone, "
+            f"`export {variable}=...`"
+        )
+
+
+def strip_provider_key(model: str) -> str | None:
+    """Return the stripped key of the provider's usual variable if it has surrounding white space, which libraries would
+    send along; None otherwise. Raises `ConfigError` for a key that cannot be sent."""
+    variable = f"{model.partition('/')[0].upper()}_API_KEY"
+    found = os.environ.get(variable, "")
+    key = found.strip()
+    if key == found:
+        if key:
+            check_api_key(key, variable)
+        return None
+    return read_api_key(variable, model, "--backend embedded") if key else None
+
+
+# Decoding settings.
+
+NOT_TAKEN = {
+    "anthropic": ("repetition_penalty", "seed"),
+    "ollama": ("top_k", "repetition_penalty"),
+    "ollama_chat": ("top_k", "repetition_penalty"),
+    "openai": ("top_k", "repetition_penalty"),
+}
+"""Provider to the settings that it does not support, which are refused before anything is sent: some providers drop
+them silently, and results would name settings that nobody used. For Ollama these are the limits of its OpenAI format.
+"""
+
+MODELFILE = "put `PARAMETER {name} {value}` into the model's Modelfile"
+INSTEAD = {
+    "anthropic": "leave it out",
+    "ollama": MODELFILE,
+    "ollama_chat": MODELFILE,
+    "openai": "leave it out, or name a server of your own with base_url",
+}
+"""Provider to advice on what to do instead."""
+
+HOTTEST = {"anthropic": 1.0}
+"""Provider to the highest temperature that it supports; DSPy would silently reduce a higher one to it."""
+
+OLLAMA_NAMES = {"repetition_penalty": "repeat_penalty"}
+"""Setting to its name in a Modelfile."""
+
+
+def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> dict[str, Any]:
+    """Return the decoding options of a model except temperature and length. Raises `ConfigError` for a setting that the
+    provider does not support."""
+    found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
+    options: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
+    provider = (settings.model or "").partition("/")[0]
+    if (settings.temperature or 0) > HOTTEST.get(provider, float("inf")):
+        raise ConfigError(
+            f"model {settings.model!r} of role {role} does not support temperature {settings.temperature}: "
+            f"{HOTTEST[provider]:g} is the highest that {provider} supports"
+        )
+    for name in list_refused_settings(settings.model or "", settings.base_url):
+        if name in options or (name == "seed" and seeded):
+            why = INSTEAD[provider].format(name=OLLAMA_NAMES.get(name, name), value=options.get(name))
+            otherwise = "" if why.startswith("leave") else f", or leave {name} out"
+            raise ConfigError(f"model {settings.model!r} of role {role} does not support {name}: {why}{otherwise}")
+    if "repetition_penalty" in options:
+        options["repeat_penalty"] = options["repetition_penalty"]  # llama.cpp's name; vLLM uses the other one
+    return options
+
+
+def list_refused_settings(model: str, base_url: str | None) -> tuple[str, ...]:
+    """Settings that the provider of a model does not take; none where a server of one's own speaks OpenAI's format."""
+    provider = model.partition("/")[0]
+    return () if provider == "openai" and base_url else NOT_TAKEN.get(provider, ())
+
+
+def is_litellm_needed(settings: RoleOverride) -> bool:
+    """Return whether LiteLLM must send the settings, because DSPy's own client omits them in OpenAI's format."""
+    provider = (settings.model or "").partition("/")[0]
+    return provider in ("openai", "hosted_vllm") and not (settings.top_k is settings.repetition_penalty is None)
+
+
+def is_stochastic_decoding(settings: RoleOverride) -> bool:
+    """Return whether decoding can draw other than the likeliest token, as a provider's own temperature (None) is taken
+    to do. A seed changes nothing at temperature 0."""
+    return settings.temperature != 0 and settings.top_k != 1

@@ -1,0 +1,732 @@
+"""Language models whose calls are logged, limited, retried and booked.
+
+lm = LoggedLM("openai/gpt-4.1-mini", RequestRetrier(retries=4, longest=60.0), temperature=0.0)      # a dspy.LM
+with dspy.context(adapter=Listening(dspy.ChatAdapter())):
+    dspy.Predict("question -> answer")(question="...")      # whatever model answers here, its calls are logged
+"""
+
+import contextvars
+import ctypes
+import functools
+import http.client
+import json
+import logging
+import os
+import random
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any, Literal, TypeVar
+
+import dspy
+from dspy.utils import exceptions
+from dspy.utils.callback import with_callbacks
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMInvalidRequestError,
+    LMLockTimeoutError,
+    LMProviderError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+    LMUnsupportedFeatureError,
+    LMUnsupportedModelError,
+)
+
+from rsso_dspy.calls import Call, CallLines, Place, make_plain
+from rsso_dspy.errors import BackendFailure, MissingKey, RssoError, Stopped, UsageError, find_shortage
+from rsso_dspy.playing import get_playing
+from rsso_dspy.records import Failure
+from rsso_dspy.redact import redact, register_secret
+
+T = TypeVar("T")
+
+# Asking through the log.
+
+ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
+"""Attributes of an error that are kept besides its message."""
+
+WAYS = (
+    "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
+    "rollout_id",
+)  # fmt: skip
+"""Options that only say how the model is reached. No answer depends on them, and some are secret, so they are not
+written."""
+
+
+class Attempts:
+    """What one call of a model took, as it comes."""
+
+    def __init__(self, calls: CallLines | None, number: int):
+        self._calls = calls
+        self._number = number
+        self.begun = time.perf_counter()
+
+    def begin(self) -> None:
+        self.begun = time.perf_counter()
+
+    def fail(self, kind: str, usage: list[dict[str, Any]]) -> None:
+        if self._calls is not None:
+            self._calls.fail(self._number, kind, usage)
+
+    def end(self, answer: Any, usage: list[dict[str, Any]], served: str = "", cut: bool = False) -> None:
+        if self._calls is not None:
+            seconds = round(time.perf_counter() - self.begun, 3)
+            self._calls.end(self._number, answer=answer, usage=usage, served=served, cut=cut, seconds=seconds)
+
+    def end_with_error(self, error: LMError) -> None:
+        if self._calls is not None:
+            said = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+            self._calls.end(self._number, error={"kind": type(error).__name__, "message": error.message, **said})
+
+
+def ask_logged(
+    lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], send: Callable[[Attempts], Any]
+) -> Any:
+    """Return a model's answer: from the unit's log, or from the log that is replayed, if they have it, else from
+    `send`, which writes its attempts.
+
+    Raises errors of `send`, live or recorded, and `Stopped` from `NotRecorded` if the replayed log lacks the request.
+    """
+    at = get_playing()
+    if at.calls is None:
+        return send(Attempts(None, 0))
+    ledger = at.ledger
+    place = Place(ledger.trial, ledger.attempt, ledger.step, ledger.speaker) if ledger else Place(0, 0, 0, "")
+    request = describe_request(lm, prompt, messages, kwargs)
+    try:
+        found = at.calls.find(place, request)
+    except RssoError as error:  # callers may treat any other error as the model's and ask again
+        raise Stopped from error
+    if found is not None:
+        call, is_own = found
+        if not is_own:
+            at.calls.copy(call)
+        return _give_again(lm, prompt, messages, kwargs, call, is_own)
+    attempts = Attempts(at.calls, at.calls.begin(place, request))
+    try:
+        return send(attempts)
+    except LMError as error:
+        attempts.end_with_error(error)
+        raise
+
+
+def recall_vectors(model: str, texts: Iterable[str]) -> dict[str, bytes]:
+    """Return vectors by text from the log that is replayed; empty if none is or it holds no vectors. Raises `Stopped`
+    from `NotRecorded` for a text that it lacks."""
+    calls = get_playing().calls
+    try:
+        return calls.find_vectors(model, texts) if calls is not None else {}
+    except RssoError as error:
+        raise Stopped from error
+
+
+def keep_vectors(model: str, vectors: Mapping[str, bytes]) -> None:
+    """Write vectors to the log of the unit, if there is one."""
+    at = get_playing()
+    if at.calls is not None:
+        at.calls.keep_vectors(at.ledger.trial if at.ledger else 0, model, vectors)
+
+
+def is_logged() -> bool:
+    return get_playing().calls is not None
+
+
+def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request as data: model, messages and all parameters that answers depend on."""
+    settings = {name: value for name, value in {**lm.kwargs, **kwargs}.items() if name not in WAYS}
+    known = {name: value for name, value in sorted(settings.items()) if value is not None}
+    return {
+        "model": lm.model,
+        "messages": messages if messages is not None else [{"role": "user", "content": prompt}],
+        "parameters": json.loads(json.dumps(known, default=make_plain)),
+    }
+
+
+def _give_again(
+    lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], call: Call, is_paid: bool
+) -> Any:
+    """Return the answer of a call or raise its error. Notifies the same listeners as a live request: DSPy's callbacks,
+    usage trackers and the ledger, to which it costs nothing more if it was paid in this very trial."""
+    ledger = get_playing().ledger
+    if ledger is not None:
+        ledger.is_paid = is_paid
+    for kind, usage in call.failed:
+        _notify(lm, prompt, messages, kwargs, usage)
+        if kind and ledger is not None:
+            ledger.count_failure(kind)
+    if call.error is not None:
+        raise restore_error(call.error)
+    if ledger is not None and call.cut:
+        ledger.note_truncated()
+    _notify(lm, prompt, messages, kwargs, call.usage)
+    if ledger is not None and call.served:
+        ledger.note_model(call.served)
+    return list(call.answer or [])
+
+
+def _notify(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], usage: Iterable[Any]) -> None:
+    def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """A stand-in for a request, with the signature that DSPy's callbacks expect."""
+
+    with_callbacks(request)(lm, prompt, messages=messages, **kwargs)
+    if tracker := dspy.settings.usage_tracker:
+        for entry in usage:
+            tracker.add_usage(lm.model, dict(entry))
+
+
+def restore_error(said: Mapping[str, Any]) -> LMError:
+    """Restore the recorded error of a model's client."""
+    kind = getattr(exceptions, str(said.get("kind")), LMError)
+    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
+    about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
+    error: LMError = kind(message=str(said.get("message")), **about)
+    return error
+
+
+# Limits of a request.
+
+LONGEST_ANSWER = 100_000
+"""Maximum characters of an answer. Longer ones are not read, because they would fill records and later prompts."""
+
+
+class RequestTimeout(Exception):
+    """A request exceeded its total time."""
+
+    status_code = 408
+    """The HTTP status that a server would use."""
+
+
+class _RequestAbandoned(BaseException):
+    """Ends the thread of an abandoned request."""
+
+
+def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
+    """Return the result of `request` or raise its error; raises `RequestTimeout` after `seconds`.
+
+    Clients limit only the wait for the next byte, so a server that sends a byte now and then could hold them for ever.
+    The request therefore runs in its own thread, which is abandoned after the timeout. The thread ends with the next
+    byte or with the client's own limit, and never keeps the process alive."""
+    answer: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def run_request() -> None:
+        try:
+            answer.set_result(context.run(request))
+        except BaseException as error:  # of any kind: the waiting thread raises it
+            answer.set_exception(error)
+
+    thread = threading.Thread(target=run_request, name="request", daemon=True)
+    thread.start()
+    try:
+        if not wait([answer], seconds).done:
+            raise RequestTimeout(f"no complete answer within {seconds:g} s (setting timeout)")
+    finally:
+        if not answer.done():
+            _interrupt_thread(thread)
+    return answer.result()
+
+
+def _interrupt_thread(thread: threading.Thread) -> None:
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_RequestAbandoned))
+
+
+@functools.cache
+def import_litellm() -> Any:
+    """Import LiteLLM, which takes seconds, and make the clients that it creates from now on follow no redirect, as
+    DSPy's own follows none: clients send most headers with keys along to the other host."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+    from litellm.llms.custom_httpx.http_handler import HTTPHandler
+    from litellm.llms.openai.common_utils import BaseOpenAILLM
+
+    litellm.suppress_debug_info = True
+    handler: Any = HTTPHandler
+    handler.follow_redirects = property(lambda _: False, lambda *_: None)
+    base: Any = BaseOpenAILLM
+    create_client = base._get_sync_http_client
+
+    def create_without_redirects() -> Any:
+        client = create_client()
+        client.follow_redirects = False
+        return client
+
+    base._get_sync_http_client = staticmethod(create_without_redirects)
+    return litellm
+
+
+# Failures.
+
+Policy = Literal["retry", "suspect", "fail", "stop"]
+
+POLICIES: dict[type[Exception], Policy] = {
+    LMRateLimitError: "retry",  # 429
+    LMServerError: "retry",  # 5xx, overloaded
+    LMTimeoutError: "retry",
+    LMTransportError: "retry",  # refused, reset or dropped connection
+    LMLockTimeoutError: "retry",
+    LMAuthError: "stop",  # 401, 403
+    LMBillingError: "stop",  # 402, no credit
+    LMConfigurationError: "stop",
+    LMUnsupportedModelError: "stop",  # 404, model not found
+    LMUnsupportedFeatureError: "stop",
+    MissingKey: "stop",
+    LMInvalidRequestError: "fail",  # 400: context overflow, refused content
+    LMError: "suspect",  # anything else, also a response of unknown form
+    BackendFailure: "suspect",
+}
+"""Error to policy; a subclass that is not listed has the policy of its nearest base class.
+
+    retry      temporary: the request is repeated after a wait; after the last attempt the trial is an error
+    suspect    the trial is an error, and the backend may be down
+    fail       the trial is an error because of this request; other requests may succeed
+    stop       the error would affect every unit: the run stops at once
+
+An unreadable answer is not a failed request: it is a step that does nothing, counted as malformed.
+"""
+
+
+NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")
+"""Words by which providers report an empty account under the status of a rate limit or a bad request."""
+
+REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")
+"""Codes of bad requests with settings that a model does not support; some messages begin with the setting instead."""
+
+
+def classify(error: LMError) -> type[LMError]:
+    """Return the class of an error, or a narrower one by its message or status. A missing model or path, an empty
+    account and an unsupported setting affect every request, however the provider reports them."""
+    said = f"{error.provider_code} {error.message}".lower()
+    if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(words in said for words in NO_CREDIT):
+        return LMBillingError
+    if isinstance(error, LMInvalidRequestError) and error.status == 404:
+        return LMUnsupportedModelError
+    setting = error.message.lstrip("`").startswith(("temperature", "max_tokens:"))
+    if isinstance(error, LMInvalidRequestError) and (setting or error.provider_code in REFUSED_SETTING):
+        return LMUnsupportedFeatureError
+    if isinstance(error, LMTransportError) and "timed out" in said:
+        return LMTimeoutError
+    return type(error)
+
+
+def lookup_policy(error: type[BaseException]) -> Policy | None:
+    """Return the policy of an error; None if the error does not come from the model's side."""
+    return next((POLICIES[kind] for kind in error.__mro__ if kind in POLICIES), None)
+
+
+def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
+    """Return the policy of a recorded failure; None if it did not come from the model's side."""
+    return _BY_NAME.get(failure.kind) if failure else None
+
+
+def _collect_subclasses(kind: type[Exception]) -> set[type[Exception]]:
+    return {kind}.union(*(_collect_subclasses(sub) for sub in kind.__subclasses__()))
+
+
+_BY_NAME = {
+    kind.__name__: lookup_policy(kind) for base in (LMError, BackendFailure) for kind in _collect_subclasses(base)
+}
+
+
+# Retries.
+
+TICK = 0.2
+"""Seconds between a waiting thread's checks whether it should stop."""
+
+
+class RequestRetrier:
+    """Retries of one backend, shared by its threads. `longest` is the longest wait in seconds: if a server asks for
+    more, the request fails. Waiting threads call `stopped` and raise `Stopped` when it returns True.
+
+    The wait is the server's Retry-After, otherwise it doubles from one second, with jitter so that threads do not
+    return together. A rate limit makes every thread wait and halves the number of concurrent requests; each round of
+    successes allows one more.
+    """
+
+    def __init__(self, retries: int, longest: float, stopped: Callable[[], bool] = lambda: False):
+        self.retries = retries
+        self.longest = longest
+        self.stopped = stopped
+        self.limit: int | None = None
+        """Number of concurrent requests allowed; None until the first rate limit."""
+        self._active = 0
+        self._passed = 0
+        self._until = 0.0
+        self._turn = threading.Condition()
+
+    def send_with_retries(self, request: Callable[[], T]) -> T:
+        """Return the answer. Raises the last error if all attempts fail, and any lasting error at once."""
+        for attempt in range(self.retries + 1):
+            self._wait_for_permit()
+            try:
+                answer = request()
+            except BaseException as error:
+                wait = self.wait_after(error, attempt)
+                throttled = isinstance(error, LMRateLimitError)
+                self._release_permit(throttled=wait if throttled else None)
+                ledger = get_playing().ledger
+                if ledger is not None and isinstance(error, LMError):
+                    ledger.count_failure(type(error).__name__)
+                if wait is None:
+                    raise
+            else:
+                self._release_permit(passed=True)
+                return answer
+            self._sleep_unless_stopped(0.0 if throttled else wait)
+        raise AssertionError("unreachable")
+
+    def wait_after(self, error: BaseException, attempt: int) -> float | None:
+        """Return the seconds until the next attempt; None if there is none."""
+        if lookup_policy(type(error)) != "retry" or attempt == self.retries:
+            return None
+        asked = getattr(error, "retry_after", None)
+        if asked is not None:
+            return asked if asked <= self.longest else None
+        return min(2.0**attempt, self.longest) * random.uniform(0.75, 1.25)
+
+    def _wait_for_permit(self) -> None:
+        with self._turn:
+            while (pause := self._until - time.monotonic()) > 0 or (
+                self.limit is not None and self._active >= self.limit
+            ):
+                self._raise_if_stopped()
+                self._turn.wait(min(TICK, pause) if pause > 0 else TICK)
+            self._active += 1
+
+    def _release_permit(self, passed: bool = False, throttled: float | None = None) -> None:
+        with self._turn:
+            if throttled is not None:
+                self._until = max(self._until, time.monotonic() + throttled)
+                self.limit = max(1, self._active // 2)
+                self._passed = 0
+            elif passed and self.limit is not None:
+                self._passed += 1
+                if self._passed >= self.limit:
+                    self.limit, self._passed = self.limit + 1, 0
+            self._active -= 1
+            self._turn.notify_all()
+
+    def _sleep_unless_stopped(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._raise_if_stopped()
+            time.sleep(min(TICK, left))
+
+    def _raise_if_stopped(self) -> None:
+        if self.stopped():
+            raise Stopped
+
+
+def read_retry_after(error: BaseException) -> float | None:
+    """Return the wait that a server asked for, from the headers that LiteLLM keeps in a cause of the error."""
+    below: BaseException | None = error
+    while below is not None:
+        headers = getattr(below, "litellm_response_headers", None) or {}
+        with suppress(ValueError):
+            return max(0.0, float(headers.get("retry-after", "")))
+        below = below.__cause__
+    return None
+
+
+# The models of a server.
+
+LIST_SECONDS = 5.0
+"""Total time of a request for the models that a server has."""
+LONGEST_LIST = 1_000_000
+"""Maximum number of bytes read of a list."""
+MOST_NAMED = 12
+LONGEST_NAME = 200
+"""Maximum characters kept of a model name that a server reports."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Make a redirect an error."""
+
+
+def list_models(base_url: str | None, key: str | None = None) -> list[str]:
+    """Return the names of the models at an address in OpenAI's format; empty if the server gives no such list in time.
+
+    Follows no redirect, which would take the key along.
+    """
+    if not base_url:
+        return []
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    def read_answer() -> Any:
+        request = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers=headers)
+        try:
+            with urllib.request.build_opener(_NoRedirects).open(request, timeout=LIST_SECONDS) as answer:
+                return json.loads(answer.read(LONGEST_LIST))
+        except urllib.error.HTTPError as refused:
+            refused.close()  # it holds the connection
+            return None
+
+    try:
+        said = call_with_timeout(LIST_SECONDS, read_answer)
+    except (OSError, ValueError, RecursionError, http.client.HTTPException, RequestTimeout):
+        return []
+    listed = said.get("data") if isinstance(said, dict) else None
+    names = [each.get("id") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return [name[:LONGEST_NAME] for name in names if isinstance(name, str) and name]
+
+
+def describe_models(names: list[str]) -> str:
+    """Describe the names in a phrase; empty if there are none."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"the server has {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+
+
+# Models.
+
+ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
+"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
+
+DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
+"""Options of a request that control decoding."""
+
+LONGEST_WAIT = 60.0
+"""Longest wait in seconds that a server may ask for where no configuration says it."""
+
+UNREAD = ""
+"""Replaces an answer that is too long to read."""
+
+
+class RequestTracker:
+    """What the client reports about one request. It replaces DSPy's usage tracker during the request, so that an
+    abandoned request adds no usage to the trial that continued without it."""
+
+    def __init__(self) -> None:
+        self.usage: list[dict[str, Any]] = []
+        self.name = ""
+        """Model name that the server reported."""
+        self.changed = ""
+        """Description of decoding settings that the client omitted or changed."""
+        self.cut = False
+        """Whether the server reported that it truncated the answer."""
+        self.kept = not dspy.settings.disable_history
+        """Whether the request goes into DSPy's histories."""
+
+    def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
+        self.usage.append(usage)
+
+
+class Logged:
+    """What a model does whose calls go through the log of the unit that is played: a mixin before a class of models.
+
+    It retries through `patience`; DSPy's own retries are off, because they wait as long as a server asks. Its errors
+    contain no keys. With a rollout number as `seeds`, each request has its own seed. With `replays` it sends nothing
+    and a log answers. `asks_again` tells adapters whether to ask a second time, in another format, after an unreadable
+    answer.
+    """
+
+    model: str
+    kwargs: dict[str, Any]
+    patience: RequestRetrier
+    seeds: int | None = None
+    replays = False
+    asks_again = True
+
+    @property
+    def is_player(self) -> bool:
+        """Whether no model answers, but the offline player, which has no decoding settings and no name to report."""
+        return self.model.startswith("embedded/")
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        ledger = get_playing().ledger
+        if ledger is not None:
+            if self.seeds is not None:
+                kwargs = {"seed": ledger.draw_seed(self.seeds), **kwargs}
+            settings = {**self.kwargs, **kwargs}
+            if not self.is_player:
+                ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
+
+        def send(attempts: Attempts) -> Any:
+            if self.replays:
+                raise UsageError(
+                    f"{self.model} is not called: its backend answers from the log of a run, which only runs, compiles "
+                    "and builds read; leave replay out of the backend's table to call the model"
+                )
+            if ledger is not None:
+                ledger.is_paid = False
+            return self.patience.send_with_retries(
+                lambda: self._request_once(prompt, messages, kwargs, ledger, attempts)
+            )
+
+        return ask_logged(self, prompt, messages, kwargs, send)
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        return await dspy.asyncify(self.__call__)(prompt, messages=messages, **kwargs)
+
+    def update_history(self, entry: dict[str, Any]) -> None:
+        """Take the model name and changed settings from DSPy's entry of a request, and pass it on to the history if
+        that is wanted."""
+        heard = dspy.settings.get("usage_tracker")
+        if isinstance(heard, RequestTracker):
+            heard.name = "" if self.is_player else str(entry.get("response_model") or "")
+            notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
+            heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
+            if heard.kept:
+                super().update_history(entry)  # type: ignore[misc]
+        else:
+            super().update_history(entry)  # type: ignore[misc]
+
+    def _request_once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], ledger: Any, attempts: Attempts) -> Any:
+        heard = RequestTracker()
+        attempts.begin()
+        try:
+            answer = self._request_with_timeout(prompt, messages, kwargs, heard)
+        except RequestTimeout as error:
+            failure: Exception = LMTimeoutError(str(error), model=self.model)
+        except LMError as error:
+            # A shortage on this machine is not the provider's fault, and retrying does not help.
+            failure = find_shortage(error) or self._name_models(_normalize_error(error))
+        else:
+            if heard.changed:
+                failure = LMUnsupportedFeatureError(
+                    f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of the "
+                    "backend, or leave it out",
+                    model=self.model,
+                )
+            elif answer != []:
+                answer, is_overlong = _drop_overlong_texts(answer)
+                cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
+                attempts.end(answer, heard.usage, heard.name[:LONGEST_NAME], cut)
+                self._report_request_usage(heard, ledger, cut)
+                return answer
+            else:
+                failure = LMProviderError("a response without any choice", model=self.model)
+        attempts.fail(type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
+        self._report_request_usage(heard, ledger, heard.cut)
+        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+
+    def _name_models(self, error: LMError) -> LMError:
+        """Add the server's models to the error of a missing model; return other errors unchanged."""
+        if not isinstance(error, LMUnsupportedModelError):
+            return error
+        served = describe_models(list_models(self.kwargs.get("api_base"), self.kwargs.get("api_key")))
+        if not served:
+            return error
+        known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+        return type(error)(message=redact(f"{error.message} ({served})"), **known)
+
+    def _request_with_timeout(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: RequestTracker) -> Any:
+        def send_tracked() -> Any:
+            with dspy.context(usage_tracker=heard, disable_history=False):
+                return super(Logged, self).__call__(prompt, messages=messages, **kwargs)  # type: ignore[misc]
+
+        seconds = self.kwargs.get("timeout")
+        streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
+        return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked)
+
+    def _report_request_usage(self, heard: RequestTracker, ledger: Any, cut: bool) -> None:
+        if cut and ledger is not None:
+            ledger.note_truncated()
+        if tracker := dspy.settings.usage_tracker:
+            for usage in heard.usage:
+                tracker.add_usage(self.model, usage)
+        if heard.name and ledger is not None:
+            ledger.note_model(heard.name[:LONGEST_NAME])
+
+
+class LoggedLM(Logged, dspy.LM):
+    """A model of a backend."""
+
+    def __init__(
+        self,
+        model: str,
+        patience: RequestRetrier,
+        seeds: int | None = None,
+        replays: bool = False,
+        asks_again: bool = True,
+        **options: Any,
+    ):
+        register_secret(options.get("api_key"))
+        super().__init__(model, num_retries=0, **options)
+        self.patience, self.seeds, self.replays, self.asks_again = patience, seeds, replays, asks_again
+
+
+@functools.cache
+def _add_logging(kind: type[dspy.BaseLM]) -> type[dspy.BaseLM]:
+    return type(kind.__name__, (Logged, kind), {"__module__": kind.__module__})
+
+
+def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
+    """Return a copy of a model whose calls are logged, with all that is set on it; they go into its own history."""
+    if isinstance(lm, Logged):
+        return lm
+    logged: Any = lm.copy()
+    kind: Any = type(lm)
+    logged.__class__ = _add_logging(kind)
+    logged.history = lm.history
+    logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, get_stop())
+    logged.num_retries = 0
+    return logged
+
+
+def get_stop() -> Callable[[], bool]:
+    runtime = get_playing().runtime
+    return runtime.stopped if runtime is not None else lambda: False
+
+
+class Listening:
+    """An adapter that lets a logged copy of the model at hand answer. It is the one place that sees the model that
+    DSPy has chosen."""
+
+    def __init__(self, adapter: dspy.Adapter):
+        self.adapter = adapter
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "adapter":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.adapter, name)
+
+    __class__: Any = property(lambda self: type(self.adapter))  # streaming knows adapters by their class
+
+    def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
+        return self.adapter(make_logged(lm), *asked, **named)
+
+    async def acall(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
+        return await self.adapter.acall(make_logged(lm), *asked, **named)
+
+
+def _drop_overlong_texts(answer: Any) -> tuple[Any, bool]:
+    """Return the answer's texts, with overlong ones emptied, and whether any was overlong."""
+    texts = [text["text"] if isinstance(text, dict) else text for text in answer]
+    if not any(isinstance(text, str) and len(text) > LONGEST_ANSWER for text in texts):
+        return answer, False
+    return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts], True
+
+
+class _CutOff(logging.Filter):
+    """Counts DSPy's warnings of truncated answers instead of printing each."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        heard = dspy.settings.get("usage_tracker")
+        if not isinstance(heard, RequestTracker) or "truncated" not in record.msg:
+            return True
+        heard.cut = True
+        return False
+
+
+logging.getLogger("dspy.clients.lm").addFilter(_CutOff())
+
+
+def _normalize_error(error: LMError) -> LMError:
+    """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
+    that they refuse, and messages end up in records."""
+    text = redact(ADVICE.sub("", error.message))
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    if known["retry_after"] is None:
+        known["retry_after"] = read_retry_after(error)
+    return classify(error)(message=text, **known)

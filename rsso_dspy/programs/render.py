@@ -1,0 +1,263 @@
+"""Play as text for prompts: the history window with the possible actions, a whole attempt, and its outcome."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from rsso_dspy.environments import ActionChoice, Environment, Interface
+from rsso_dspy.errors import EnvironmentFailure
+from rsso_dspy.records import SOLVED_SCORE, State, Step, Trajectory
+
+HISTORY_STATES = 10
+"""States in the history window (SSO reference, max_history)."""
+
+NO_SUBGOAL = "none"
+UNREADABLE = "(no action could be read from the answer)"
+
+
+def render_history(
+    states: Sequence[State],
+    steps: Sequence[Step],
+    render: Callable[[Sequence[State]], list[str]],
+    scaffold: str,
+    interface: Interface = "sso",
+) -> str:
+    """Format the last `HISTORY_STATES` states and the answers between them, newest last.
+
+    ``states[i + 1]`` follows ``steps[i]``. Actions are shown as sent, not as written. Under `complete`, steps have
+    their numbers of the trial in both scaffolds, and a line says which steps are no longer shown.
+    """
+    first = max(0, len(states) - HISTORY_STATES)
+    complete = interface == "complete"
+    parts = [LATEST.format(first=first + 1)] if complete and first else []
+    for number, text in enumerate(render(states[first:]), start=1):
+        index = first + number - 1
+        heading = f"Step {index + 1}:" if complete else f"Step #{number}:" if scaffold == "sso" else ""
+        parts.append(f"{heading}\n{text}" if heading else text)
+        if index < len(steps):
+            parts.append(_format_answer(steps[index], scaffold, complete))
+    return "\n\n".join(parts)
+
+
+LATEST = "Only the last steps are shown, from step {first} on; you took the ones before as well."
+"""Said before a history that has lost its beginning."""
+
+
+def _format_answer(step: Step, scaffold: str, complete: bool = False) -> str:
+    action = step.action or UNREADABLE
+    if scaffold == "flat":
+        return f"Thought: {step.reasoning}\nAction: {action}"
+    subgoal = f"\nCurrent subgoal: {step.subgoal or NO_SUBGOAL}" if step.recalled or not complete else ""
+    return f"Reasoning: {step.reasoning}{subgoal}\nNext action: {action}"
+
+
+MOST_LISTED = 100
+"""Maximum number of actions listed in a prompt."""
+
+
+def list_actions(environment: Environment, choice: ActionChoice, seen: str) -> str:
+    """Return the history as the actor sees it: `free` shows no actions beyond the templates, as in the papers; `listed`
+    shows all possible ones after the history. The list says what can be done, never what should be done: environments
+    use it to repair misspelled actions.
+
+    Raises `EnvironmentFailure` if no or too many actions are possible, or
+    the environment does not list them."""
+    if choice == "free":
+        return seen
+    list_possible: Callable[[], Sequence[str]] | None = getattr(environment, "admissible_actions", None)
+    if list_possible is None:
+        raise EnvironmentFailure(
+            f"{type(environment).__name__} does not list the possible actions, which action_choice = {choice} needs"
+        )
+    actions = tuple(dict.fromkeys(list_possible()))
+    if not 0 < len(actions) <= MOST_LISTED:
+        raise EnvironmentFailure(
+            f"{len(actions):,} actions are possible now, but action_choice = {choice} supports 1 to {MOST_LISTED:,}"
+        )
+    return f"{seen}\n\nActions that can be taken now:\n" + "\n".join(f"- {action}" for action in actions)
+
+
+Render = Callable[[Sequence[State]], list[str]]
+"""Returns the text of each state of a stretch, as shown in the actor's history."""
+
+
+def render_transcript(trajectory: Trajectory, render: Render | None = None) -> str:
+    """Format a whole attempt: every action, numbered, with its observation; with `render` also what was in sight."""
+    return _format_steps(trajectory.start, trajectory.steps, 0, render)
+
+
+def is_transcript_of(text: str, trajectory: Trajectory) -> bool:
+    """Return whether a text is the whole transcript of an attempt, in any form."""
+    wanted = [(str(number), step.action or UNREADABLE) for number, step in enumerate(trajectory.steps, start=1)]
+    return _STEPS.findall(text) == wanted
+
+
+_STEPS = re.compile(r"^Step (\d+)\. > (.*)$", re.M)
+
+LONGEST_STRETCH = 50
+"""Maximum number of steps that a rule writer reads, the newest ones: the length of OmniReflect's episodes (section
+3.2)."""
+
+
+def render_recent_steps(states: Sequence[State], steps: Sequence[Step], render: Render | None = None) -> str:
+    """Format an unfinished attempt, or the newest part of a long one."""
+    first = max(0, len(steps) - LONGEST_STRETCH)
+    return _format_steps(states[first], steps[first:], first, render)
+
+
+def _format_steps(start: State, steps: Sequence[Step], before: int, render: Render | None) -> str:
+    """Format steps from a start state on, which has `before` steps before it."""
+    states = [start, *(step.state for step in steps)]
+    if render is None:
+        shown = [f"{start.look}\n{start.inventory}", *(state.observation for state in states[1:])]
+    else:
+        shown = shorten_sights(states, render(states), before)
+    lines = [shown[0]]
+    for number, (step, seen) in enumerate(zip(steps, shown[1:], strict=True), start=before + 1):
+        lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{seen}")
+    return "\n".join(lines)
+
+
+LONGEST_SIGHTS = 16_000
+"""Maximum characters of what was in sight in one transcript, about 4,000 tokens, without the first state."""
+
+SHORTEST_REPEATED = 150
+"""Minimum characters of a repeated text that is replaced by a reference."""
+
+BLIND = "(What was in sight is left out up to step {number}.)"
+AS_BEFORE = "(All that is in sight is as it was {when}.)"
+
+
+def shorten_sights(states: Sequence[State], shown: Sequence[str], before: int = 0) -> list[str]:
+    """Shorten what was in sight during an attempt; return a text for each state. `shown` holds the texts of the actor's
+    history; `before` is the number of steps before the first state.
+
+    Every answer to an action stays. Room and inventory are shown only when they are new: a room that looks as before
+    refers to that earlier step, and the inventory is shown when it changes. If the text is still too long, the oldest
+    steps lose their room and inventory."""
+    parts = [_split_sight(state, text) for state, text in zip(states, shown, strict=True)]
+    sights = [sight for _, sight, _ in parts]
+    kept = _find_first_kept(sights)
+    told = {sights[0]: "at the beginning" if not before else f"after step {before}"}
+    texts = [shown[0]]
+    for place in range(1, len(states)):
+        answer, sight, carried = parts[place]
+        lines = [answer] if answer else []
+        if place < kept:
+            lines = [answer or states[place].observation]
+        elif sight in told and len(sight) >= SHORTEST_REPEATED:
+            lines.append(AS_BEFORE.format(when=told[sight]))
+        elif sight:
+            told.setdefault(sight, f"after step {before + place}")
+            lines.append(sight)
+        if carried and carried != parts[place - 1][2] and place >= kept:
+            lines.append(carried)
+        texts.append("\n".join(lines) or states[place].observation)
+    if kept > 1:
+        texts[0] = f"{texts[0]}\n{BLIND.format(number=before + kept - 1)}"
+    return texts
+
+
+def _split_sight(state: State, text: str) -> tuple[str, str, str]:
+    """Split a text into the answer to the action, what was in sight, and the last line if it is the inventory, which
+    stands by itself below the rest."""
+    answer, sight = "", text
+    if text == state.observation or text.startswith(f"{state.observation}\n"):
+        answer, sight = state.observation, text[len(state.observation) :].strip("\n")
+    above, _, last = sight.rpartition("\n")
+    if last[:1].isspace() or not last or (not above and not answer):
+        return answer, sight, ""
+    return answer, above, last
+
+
+def _find_first_kept(sights: Sequence[str]) -> int:
+    """Return the index of the first state whose sights are shown: as many of the newest as fit, counting each distinct
+    one once."""
+    left, seen = LONGEST_SIGHTS, {sights[0]}
+    for place in range(len(sights) - 1, 0, -1):
+        left -= 0 if sights[place] in seen else len(sights[place])
+        seen.add(sights[place])
+        if left < 0:
+            return place + 1
+    return 1
+
+
+_ENDINGS = {
+    "solved": "Solved: the task was completed",
+    "failed": "Failed: the environment ended the attempt",
+    "budget": "Failed: the attempt ended with the task undone",
+    "stalled": "Failed: the simulator came to a standstill",
+    "repeated": "Failed: the same action was repeated too often",
+    "exhausted": "Failed: the attempt went in circles",
+    "error": "Failed: the attempt was cut short",
+}
+
+
+def describe_outcome(trajectory: Trajectory) -> str:
+    """Describe for the reflector how the attempt ended, without naming the step budget. `tell_outcome` is the version
+    for the interface `complete`."""
+    changes = [f"step {i} ({step.reward:+d})" for i, step in enumerate(trajectory.steps, start=1) if step.reward]
+    text = f"{_ENDINGS[trajectory.outcome]} at an environment score of {trajectory.environment_score} of 100."
+    if changes:
+        return f"{text} The score changed at: {', '.join(changes)}."
+    return f"{text} The score never changed."
+
+
+FEWEST_IDLE = 3
+"""Minimum number of final steps without points that a sentence mentions."""
+
+
+def tell_outcome(trajectory: Trajectory) -> str:
+    """Describe the end of an attempt and the points of every step that changed them, without naming the step budget:
+
+    Step 9, focus on wood cup, ended the attempt for good: it was the wrong choice (-150 points, to -100 of 100). Until
+    then it had 50 of 100 points: +30 at step 1, +10 at step 5, +10 at step 8."""
+    steps = trajectory.steps
+    if not steps:
+        return "The attempt was over before its first step."
+    last, score = len(steps), trajectory.environment_score
+    step = f"step {last}, {name_action(steps, last - 1)},"
+    points = _list_points(trajectory, last)
+    if trajectory.outcome == "failed" and steps[-1].reward < 0:
+        lost = steps[-1].reward
+        return (
+            f"{step.capitalize()} ended the attempt for good: it was the wrong choice ({lost:+d} points, to {score} of "
+            f"{SOLVED_SCORE}). Until then it had {score - lost} of {SOLVED_SCORE} points: "
+            f"{_list_points(trajectory, last - 1)}."
+        )
+    if trajectory.outcome == "solved":
+        return f"Solved: {step} completed the task. Points: {points}."
+    ending = {
+        "failed": f"{step.capitalize()} ended the attempt for good",
+        "stalled": f"{step.capitalize()} took the game too long, which ended the attempt",
+        "repeated": f"The attempt was ended because the same action, {name_action(steps, last - 1)}, was repeated "
+        "too often",
+        "exhausted": "The attempt was ended because it went in circles",
+        "budget": "The attempt ended with the task undone",
+    }.get(trajectory.outcome, "The attempt was cut short")
+    return f"{ending}, at {score} of {SOLVED_SCORE} points: {points}.{_describe_idle_end(steps)}"
+
+
+def name_action(steps: Sequence[Step], index: int) -> str:
+    """Return the action of a step; for the number of an option also the option's text."""
+    action = steps[index].action or UNREADABLE
+    if not index or not action.isdigit():
+        return action
+    option = re.search(rf"^\s*{action}:\s*(.+)$", steps[index - 1].state.observation, re.M)
+    return f"{action} ({option[1].strip()})" if option else action
+
+
+def _list_points(trajectory: Trajectory, last: int) -> str:
+    held = [f"{trajectory.points_at_reset} held at the beginning"] if trajectory.points_at_reset else []
+    changes = [
+        f"{step.reward:+d} at step {number}"
+        for number, step in enumerate(trajectory.steps[:last], start=1)
+        if step.reward
+    ]
+    return ", ".join([*held, *changes]) if changes else ", ".join([*held, "no step earned any"])
+
+
+def _describe_idle_end(steps: Sequence[Step]) -> str:
+    """Describe final steps that earned nothing, if earlier ones did."""
+    gains = [number for number, step in enumerate(steps, start=1) if step.reward > 0]
+    idle = len(steps) - gains[-1] if gains else 0
+    return f" The last {idle} steps earned nothing." if idle >= FEWEST_IDLE else ""

@@ -1,0 +1,210 @@
+"""What stands around the steps of one trial: an environment on loan, the ledger of its calls, the texts that memories
+put into prompts, the calls that DSPy's trace keeps, and a second chance after a simulator that died.
+
+    trial = TrialRun(roles, memories, variant, seed=0, results=[], total=3)
+    trial.run(agent.play, agent.learn)      # a TrialResult
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import dspy
+from dspy.dsp.utils.settings import main_thread_config
+from dspy.utils.exceptions import LMError
+
+from rsso_dspy.environments import Environment, Transition, choose_interface
+from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
+from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line
+from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.regions import PROGRESS, TEMPLATES
+
+ROLLOUTS_PER_SEED = 1000
+"""Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
+
+Recalls = Mapping[str, Recall]
+"""What memories recall, by region."""
+
+
+class TrialRun:
+    """The trial of a variant that follows `results`, of at most `total` trials."""
+
+    environment: Environment
+    budget: int
+    """How many steps it may have."""
+
+    def __init__(
+        self,
+        roles: Roles,
+        memories: Mapping[str, Memory],
+        variant: Variant,
+        seed: int,
+        results: Sequence[TrialResult],
+        total: int,
+    ):
+        self.roles = roles
+        self.rules = roles.runtime.rules
+        self.memories = tuple(memories.values())
+        self.variant = variant
+        self.number = len(results) + 1
+        self.is_last = self.number == total
+        self.shown: dict[str, str] = {}
+        """The texts that memories put into prompts, each distinct one once: `TrialResult.shown`."""
+        spend, recall = roles.runtime.spend, roles.runtime.recall
+        self.ledger = TrialLedger(spend, f"{roles.method.name} {variant.key}", self.number, recall)
+        is_retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
+        roles.begin_trial(self.ledger, seed * ROLLOUTS_PER_SEED + self.number, is_retry)
+
+    def run(
+        self,
+        play: Callable[["TrialRun"], Trajectory],
+        learn: Callable[["TrialRun", Trajectory], dict[str, dict[str, Any]]],
+    ) -> TrialResult:
+        """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
+        recorded as an error, which is not a score."""
+        for self.ledger.attempt in (0, 1):
+            self.ledger.step, self.shown = 0, {}
+            try:
+                with _collect_calls() as (calls, outer), self.roles.runtime.environments.lease() as environment:
+                    self.budget = self.roles.runtime.budget(self.variant)
+                    self.environment = self.roles.environment = environment
+                    choose_interface(environment, self.rules.interface)
+                    trajectory = play(self)
+                    if trajectory.steps and all(step.malformed for step in trajectory.steps):
+                        raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
+                    # Still lent: roles ask it for the words of this variant, which another trial would change.
+                    learnt = learn(self, trajectory)
+                if outer is not None:
+                    outer.extend(prune_calls(calls, trajectory, self.roles.modules["actor"]))
+                return self._make_result(trajectory, learnt=learnt, shown=self.shown)
+            except JavaMissing:
+                raise  # it would hit every unit
+            except (EnvironmentFailure, BackendFailure, LMError) as error:
+                if isinstance(error, SimulatorDied) and self.ledger.attempt == 0:
+                    continue
+                return self._make_result(None, failure=Failure.of(error))
+        raise AssertionError("unreachable")
+
+    def _make_result(self, trajectory: Trajectory | None, **told: Any) -> TrialResult:
+        ledger = self.ledger
+        about = {"usage": ledger.usage_by_role(), "replayed": ledger.attempt, **ledger.to_result_fields()}
+        return TrialResult(self.number, trajectory, **told, **about)
+
+    # What the loop asks for.
+
+    def begin_step(self, number: int) -> None:
+        """Book calls under this step from now on. Raises `Stopped` once the run is stopped."""
+        if self.roles.runtime.stopped():
+            raise Stopped
+        self.ledger.step = number
+
+    def take_step(
+        self, answer: Answer | None, states: Sequence[State], steps: Sequence[Step], recalled: Recalls
+    ) -> tuple[Step, Transition | None]:
+        """The step that an answer amounts to. A malformed answer is a step that does nothing: it costs budget, not the
+        run."""
+        items = tuple(item for each in recalled.values() for item in each.ids)
+        if answer is None:
+            score = steps[-1].score if steps else self.environment.points_at_reset
+            nothing = replace(states[-1], observation="Nothing happened: your answer held no action.")
+            unread = self.ledger.last_unread("actor")
+            return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
+        move = self.environment.step(answer.action)
+        step = Step(
+            proposed=answer.action,
+            action=move.action,
+            state=move.state,
+            reward=move.reward,
+            score=move.score,
+            understood=move.understood,
+            reasoning=answer.reasoning,
+            subgoal=answer.subgoal,
+            recalled=items,
+            rejected=answer.rejected,
+            asked_back=move.asked_back,
+            no_effect=move.no_effect,
+            own_success=move.own_success,
+        )
+        return step, move
+
+    # What was shown.
+
+    def note_templates(self) -> None:
+        """Note the action templates of the variant if they differ from the implied ones."""
+        templates, implied = self.environment.action_templates, self.roles.runtime.implied_templates
+        if implied is not None and templates != implied:
+            self.shown[TEMPLATES] = templates
+
+    def show_regions(self, preambles: Recalls, recalls: Recalls) -> dict[str, str]:
+        """Return what memories put into the prompt of a step, by region, and note it."""
+        regions = {name: preambles[name].text or recalled.text for name, recalled in recalls.items()}
+        regions[PROGRESS] = "\n".join(each.progress for each in recalls.values() if each.progress)
+        self._note_change(PROGRESS, regions[PROGRESS])
+        for region, recall in preambles.items():
+            if recall.text:
+                self.shown[region] = recall.text
+        for region, recall in recalls.items():
+            if recall.text and recall.ids:
+                self.shown[f"{region}:{','.join(recall.ids)}"] = recall.text
+            elif not preambles[region].text:
+                self._note_change(region, recall.text)
+        return regions
+
+    def _note_change(self, region: str, text: str) -> None:
+        """Note the text of a region from this step on, if it changed."""
+        before = next((said for name, said in reversed(self.shown.items()) if name.startswith(f"{region}@")), "")
+        if text != before:
+            self.shown[f"{region}@{self.ledger.step}"] = text
+
+
+# DSPy's trace. Optimizers sample about one call per predictor and rollout from it, so it keeps only the informative
+# ones of the actor's hundreds of calls, and every call of the other roles.
+
+TraceEntry = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
+"""An entry of DSPy's trace: predictor, inputs, outputs."""
+
+
+def find_callers_trace() -> list[TraceEntry] | None:
+    """Return the trace that the caller opened with `dspy.context(trace=...)`, as DSPy's optimizers do. None for the
+    process-wide one, which DSPy always has and never empties: it would keep the prompts of thousands of steps."""
+    trace: list[TraceEntry] | None = dspy.settings.trace
+    return None if trace is main_thread_config.get("trace") else trace
+
+
+@contextmanager
+def _collect_calls() -> Iterator[tuple[list[TraceEntry], list[TraceEntry] | None]]:
+    """Collect the calls of the block apart from the trace of the program's caller, if there is one, so that a failing
+    block adds nothing to it; yield both."""
+    outer = dspy.settings.trace
+    calls: list[TraceEntry] = []
+    with dspy.context(trace=None if outer is None else calls):
+        yield calls, outer
+
+
+def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
+    """Return the calls in order without the actor's uninformative ones, with the inputs that were in the prompt. An
+    unparsable answer leaves no call; an answer without an action is a malformed step and is kept."""
+    acting = {id(predictor) for predictor in actor.predictors()}
+    acted = [step for step in trajectory.steps if not step.malformed]
+    worth = iter(_mark_informative_steps(acted))
+    kept = []
+    for predictor, inputs, outputs in calls:
+        has_action = first_line(outputs.get("next_action") or outputs.get("action"))
+        if id(predictor) in acting and has_action and not next(worth, True):
+            continue
+        kept.append((predictor, {name: value for name, value in inputs.items() if value != ""}, outputs))
+    return kept
+
+
+def _mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
+    """Return for each step whether it is informative: it changed the score, was not understood, repeated an action with
+    the same result, or was the last."""
+    seen: set[tuple[str, str]] = set()
+    worth = []
+    for step in steps:
+        did = (step.action, step.state.observation)
+        worth.append(bool(step.reward) or not step.understood or did in seen or step is steps[-1])
+        seen.add(did)
+    return worth
