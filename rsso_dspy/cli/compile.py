@@ -13,7 +13,7 @@ from rsso_dspy.bounds import (
     MOST_TRIALS,
     USUAL_DEMO_TOKENS,
 )
-from rsso_dspy.cli.interruption import catch_interruptions
+from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.options import (
     BackendName,
     BaseUrl,

@@ -9,7 +9,7 @@ import typer
 
 from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli import options
-from rsso_dspy.cli.interruption import catch_interruptions
+from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.options import build_config, format_command, format_plural, print_plan, print_status, split_names
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rsso_dspy.cli.interruption import catch_interruptions
+from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.options import format_command, format_plural, print_status
 from rsso_dspy.cli.program_files import describe_programs
 from rsso_dspy.cli.run_plan import describe_units_beside, print_run_plan
