@@ -10,15 +10,19 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
+    LEAST_DEMO_TOKENS,
+    MOST_DEMO_TOKENS,
     MOST_DEMONSTRATIONS,
     MOST_KEPT,
     MOST_PER_TASK,
     MOST_SECONDS,
     MOST_SEED,
     MOST_STATES,
+    MOST_STEPS,
     MOST_TEMPERATURE,
     MOST_TOKENS,
     MOST_TRIALS,
+    USUAL_DEMO_TOKENS,
 )
 from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, EmbedderConfig, PriceConfig, Section
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
@@ -234,10 +238,30 @@ class RunOptions(Section):
     constitution: Path | None = None
 
 
-class RunFile(Section):
-    """The part of a file that is not `Config`."""
+class CompileOptions(Section):
+    """Section `[compile]` of a file, or `--set compile.KEY=VALUE`. Other commands ignore it."""
+
+    trials: int = Field(2, gt=0, le=MOST_TRIALS)
+    """Trials per rollout."""
+    steps: int = Field(60, gt=0, le=MOST_STEPS)
+    """Steps per trial at most; or what the protocol allows."""
+    max_idle: int | None = Field(None, gt=0, le=MOST_STEPS)
+    """End a trial after this many steps in a row that earned nothing."""
+    max_lm_calls: int | None = Field(None, gt=0)
+    """Model calls at most."""
+    demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
+    """Tokens of all demonstrations of a predictor at most, under a teacher."""
+    roles: Names | None = None
+    """Roles or predictors that may change, e.g. actor,reflector; all when absent."""
+    start: Path | None = None
+    """Compiled program to improve on; zero-shot when absent."""
+
+
+class CommandOptions(Section):
+    """The parts of a file that are not `Config`."""
 
     run: RunOptions = RunOptions()
+    compile: CompileOptions = CompileOptions()
 
 
 class Config(Section):

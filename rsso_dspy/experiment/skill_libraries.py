@@ -26,18 +26,12 @@ from rsso_dspy.memory.skills.library import (
     summarize_skill_usage,
 )
 from rsso_dspy.memory.skills.memory import SkillMemoryState, parse_skill_snapshot
-from rsso_dspy.memory.skills.retrieve import find_pursued_skill
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.memory_sources import sources_of
 from rsso_dspy.store.run_folder import Store
 
 LIBRARY = make_json_kind("skill library", KIND)
-
-PARTIAL = (
-    "A unit stores only its final library: these are the skills in the prompts of this trial; "
-    "the library may have held others."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +54,6 @@ class SkillSource:
     def learnt_from(self) -> list[int]:
         """Trials that the library learned from, without a unit's last one unless its protocol includes it."""
         return [result.trial for result in self.record.trials if "skills" in result.learnt]
-
-    def describe_prompts(self, trial: int) -> dict[str, Any]:
-        """Return the skills in the prompts of a trial as JSON data. Raises `UsageError` for an unplayed trial."""
-        played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
-        if trial not in played:
-            raise UsageError(f"{self.record.key} has trials 1 to {len(played)}, not {trial}")
-        steps, skills = played[trial].steps, self.held.skills
-        shown = next(result.shown for result in self.record.trials if result.trial == trial)
-        at: dict[tuple[str, ...], list[int]] = {}
-        for number, step in enumerate(steps, start=1):
-            if step.recalled:
-                at.setdefault(step.recalled, []).append(number)
-        aims = [(number, step, find_pursued_skill(step, skills)) for number, step in enumerate(steps, start=1)]
-        return {
-            "trial": trial,
-            "steps": len(steps),
-            "note": PARTIAL if at else "Its prompts held no skill.",
-            "prompts": [
-                {
-                    "ids": list(ids),
-                    "names": [skills[name].name for name in ids],
-                    "steps": numbers,
-                    "text": shown[f"skills:{','.join(ids)}"],
-                }
-                for ids, numbers in at.items()
-            ],
-            "pursued": [
-                {"step": number, "id": aim, "name": skills[aim].name, "action": step.action, "reward": step.reward}
-                for number, step, aim in aims
-                if aim
-            ],
-        }
 
 
 def load_skill_source(
