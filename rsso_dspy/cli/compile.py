@@ -184,10 +184,10 @@ def _price_forecast(forecast: "Forecast", request: "CompileRequest", settings: "
 def _describe_cost(forecast: "Forecast", request: "CompileRequest", amount: float | None) -> str:
     from rsso_dspy.pricing import format_dollars
 
-    said = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
+    text = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
     calls, money = request.limits.lm_calls, request.limits.cost
-    said += f"; stopped after {calls:,} calls" if calls is not None else ""
-    return said + (f"; stopped after {format_dollars(money)}" if money is not None else "")
+    text += f"; stopped after {calls:,} calls" if calls is not None else ""
+    return text + (f"; stopped after {format_dollars(money)}" if money is not None else "")
 
 
 def _run_compile(
@@ -222,7 +222,7 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
     start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
-    found = compiled.improved or compiled.candidate
+    better = compiled.improved or compiled.candidate
     echo(
         f"{compiled.method}, {compiled.optimizer}: {describe_scores(compiled)}, on "
         f"{format_plural(compiled.val, 'val variant')}; {format_plural(compiled.tried, 'program')} compared; the "
@@ -237,7 +237,7 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     )
     if compiled.abandoned:
         echo(f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}")
-    if found:
+    if better:
         echo(f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}")
     if not compiled.improved:
         beside = ", and the candidate beside it" if compiled.candidate else ", marked as such"
@@ -247,5 +247,5 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     if compiled.rule_based:
         echo(RULE_BASED_NOTE)
     flag = " --candidate" if compiled.candidate else ""
-    verb = format_command("evaluate", out) if found else format_command("show", out)
+    verb = format_command("evaluate", out) if better else format_command("show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")

@@ -196,8 +196,8 @@ def print_constitution(book: "ConstitutionFile") -> None:
         held = [rule for rule in rules.rules if rule.lesson.category == category]
         echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
         for rule in held:
-            said = f" (said {rule.count} times)" if rule.count > 1 else ""
-            echo(f"  {rule.id} {rule.lesson.line}{said}")
+            often = f" (said {rule.count} times)" if rule.count > 1 else ""
+            echo(f"  {rule.id} {rule.lesson.line}{often}")
     if book.variants:
         echo(f"learned on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
     if book.provenance.get("rule_based"):

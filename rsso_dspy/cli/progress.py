@@ -79,12 +79,12 @@ class ProgressBar:
     def on_simulator_started(self, event: SimulatorsStarting) -> None:
         """Report that a simulator has started while others wait for theirs."""
         starting = event.starting
-        said = f"starting simulators: {starting.ready} of {starting.wanted}"
+        text = f"starting simulators: {starting.ready} of {starting.wanted}"
         with self._lock:
-            self._starts = "" if starting.has_all_started else said
+            self._starts = "" if starting.has_all_started else text
             self.update_bar(self._done, self._text)
             if not self.console.is_terminal and (starting.has_all_started or starting.ready % STARTS_APART == 1):
-                self.print_line(said)
+                self.print_line(text)
 
     def update_bar(self, done: int, text: str) -> None:
         """Move the bar."""
@@ -150,11 +150,11 @@ class RunProgress(ProgressBar):
                 self.best[record.arm].append(max(scores))
             self._refresh_bar()
             if not self.console.is_terminal:
-                said = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+                text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
                 if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
-                    said += " solved"  # with the points that the variant held at reset
-                said += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
+                    text += " solved"  # with the points that the variant held at reset
+                text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
+                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {text}")
 
     def _refresh_bar(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))

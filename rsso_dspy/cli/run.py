@@ -270,28 +270,27 @@ def plan_and_play(
     trials = max(plan.get_rules(unit).trials for unit in plan.units)
     for line in describe_programs(programs, plan.protocol, actor, trials):
         print_status(f"      {line}")
-    purse = planned.make_spend_limit(max_cost)
+    spend_limit = planned.make_spend_limit(max_cost)
     if not dry_run:
-        _play_and_report(planned, jobs, purse, engine)
+        _play_and_report(planned, jobs, spend_limit, engine)
 
 
-def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", engine: str) -> None:
+def _play_and_report(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: str) -> None:
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import make_price_lookup
 
-    outcome, limit = play_watched(planned, jobs, purse, engine)
+    outcome, limit = play_watched(planned, jobs, spend_limit, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
     if beside := describe_units_beside(planned):
         print_status(beside)
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    exit_if_incomplete(outcome, limit, count_stalled_trials(planned.store))
+    stored = (*planned.store.units(), *planned.store.trainings())
+    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in stored))
 
 
-def play_watched(
-    planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads"
-) -> "tuple[RunOutcome | None, str]":
+def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: str) -> "tuple[RunOutcome | None, str]":
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.experiment.events import EventStream
@@ -306,7 +305,7 @@ def play_watched(
             events = EventStream()
             watch.follow(events)
             try:
-                return planned.execute(live, jobs, purse, events, get_engine(engine), engine), ""
+                return planned.execute(live, jobs, spend_limit, events, get_engine(engine), engine), ""
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:
@@ -314,11 +313,6 @@ def play_watched(
                 if any(thread.name.startswith("unit") for thread in threading.enumerate()):
                     os._exit(ending.code)  # pressed twice: do not wait for current answers; their cost is stored
                 raise typer.Exit(ending.code) from None
-
-
-def count_stalled_trials(store: "Store") -> int:
-    """Count stalled trials among the finished units of a folder."""
-    return sum(record.stalled_trials for kind in (store.units, store.trainings) for record in kind())
 
 
 def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:

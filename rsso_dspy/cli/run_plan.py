@@ -181,8 +181,8 @@ def describe_programs(
     and acting model, and whether its compile scored candidates by other trials than the run."""
     for name, compiled in programs.items():
         if compiled:
-            said = _describe_program(compiled, protocol, model), _describe_trials(compiled.trials, trials)
-            yield from (f"{name} {line}" for line in said if line)
+            lines = _describe_program(compiled, protocol, model), _describe_trials(compiled.trials, trials)
+            yield from (f"{name} {line}" for line in lines if line)
 
 
 def _describe_trials(scored: int, played: int) -> str:
@@ -201,13 +201,13 @@ def _describe_trials(scored: int, played: int) -> str:
 
 
 def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
-    found = compiled.confirmation
+    confirmation = compiled.confirmation
     if compiled.is_made_elsewhere:
         return ""
-    if found is None:
+    if confirmation is None:
         return "has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
     if not compiled.improved:
-        return f"plays its candidate, which is {found.verdict} ({found.why})"
+        return f"plays its candidate, which is {confirmation.verdict} ({confirmation.why})"
     if (compiled.protocol.split()[0], compiled.model) == (protocol.split()[0], model):
         return ""  # other trials or another embedder of one preset are named where the run is planned
     return (

@@ -111,12 +111,12 @@ def _check_backend(config: "Config", seconds: float) -> str:
     return f"{config.active_backend.model}{rule} answered {redact(str(answer))[:SHOWN]!r}"
 
 
-def _explain_unreadable_answer(config: "Config", said: str) -> str:
+def _explain_unreadable_answer(config: "Config", answer: str) -> str:
     """Describe the expected answer and the settings to change."""
     own, at = config.active_backend, f"--set backends.{config.backend}"
     others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
     return (
-        f"{own.model} answered {redact(said)[:SHOWN]!r}, which cannot be parsed: adapter {own.adapter} expects "
+        f"{own.model} answered {redact(answer)[:SHOWN]!r}, which cannot be parsed: adapter {own.adapter} expects "
         f"{ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens={2 * (own.max_tokens or 1024)} if the answer "
         "was cut off; or another model"
     )
@@ -142,10 +142,10 @@ def show_config(
     Also prints what the protocol resolves to, with what departs from its preset in its id; the hash of everything that
     results depend on; and the proxies that requests would go through.
     """
-    from rsso_dspy.experiment.protocols import apply_decoding, resolve_protocol
+    from rsso_dspy.experiment.protocols import resolve_protocol
     from rsso_dspy.lm import list_backend_proxies
 
-    settings = apply_decoding(build_config(config, set_, backend, model=model, base_url=base_url))
+    settings = build_config(config, set_, backend, model=model, base_url=base_url)
     proxies = {"proxies": through} if (through := list_backend_proxies(settings)) else {}
     resolved = {"resolved_protocol": asdict(resolve_protocol(settings))}
     echo(json.dumps({"hash": settings.hash(), **settings.shown(), **resolved, **proxies}, indent=1))

@@ -164,13 +164,13 @@ def export(
 
     if format_ not in ("library", "skill"):
         raise UnknownName("format", format_, ("library", "skill"))
-    if format_ == "skill":
-        found = load_skill_source(run, unit, arm, print_left_out_files)
-        out = export_skill_folder(found, out)
-    else:
+    if format_ == "library":
         if out.is_dir():
             raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
         check_output_path(out, kind=LIBRARY)
-        found = load_skill_source(run, unit, arm, print_left_out_files)
-        atomic_write_text(out, export_library(found).to_json())
-    echo(f"{out}: {format_plural(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")
+    source = load_skill_source(run, unit, arm, print_left_out_files)
+    if format_ == "skill":
+        out = export_skill_folder(source, out)
+    else:
+        atomic_write_text(out, export_library(source).to_json())
+    echo(f"{out}: {format_plural(source.held.library, 'skill')} of {unit}, {source.record.arm}, from {run}")

@@ -108,7 +108,7 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
 
 
 def test_doctor_reads_the_users_problems_and_names_those_that_cannot_be_played(rsso, own):
-    words = ("doctor", "--benchmark", "pddl", "--set", f"environment.data={own}", *FAST)
+    words = ("doctor", "--set", "benchmark=pddl", "--set", f"environment.data={own}", *FAST)
     said = " ".join(rsso(*words)[1].split())
     assert f"ok simulator: pddl 1 plays: problems in {own}: gripper 1 of 20, blockworld 1 of 10" in said
     (own / "gripper" / "p02.pddl").write_text("(define")
