@@ -26,8 +26,7 @@ test: install
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 docs: install
-	$(BIN)/python -m rsso_dspy.cli.reference docs/CLI.md
-	$(BIN)/python -m rsso_dspy.cli.api_reference docs/API.md
+	$(BIN)/python -m typer rsso_dspy.cli.app utils docs --name rsso-dspy --title "Command line" --output docs/CLI.md
 	$(BIN)/python -m mkdocs build --strict --site-dir site
 
 lint: install

@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from statistics import fmean
 
+import rsso_dspy
 from benchmarks.script import make_parser, print_head, print_row, run_cli
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.program_file import load
@@ -52,14 +53,22 @@ def main() -> None:
     for seed in range(given.seeds):
         for name in SEARCHES:
             file = files[f"{name}-{seed}"] = given.out / f"{name}-{seed}.json"
-            run_cli("compile", "--method", METHOD, "--optimizer", name, "--seed", seed, *common, "-o", file)
+            run_cli("compile", "--method", METHOD, "--optimizer", name, "--set", f"seed={seed}", *common, "-o", file)
     compiled = {name: load(file) for name, file in files.items()}
     better = [str(files[name]) for name, program in compiled.items() if program.improved or program.candidate]
     held_out = given.out / "held-out"
-    programs = ",".join([ZERO_SHOT, *better])
-    run_cli("run", "--methods", METHOD, "--programs", programs, "--unconfirmed",
-            *(["--variants", given.variants] if given.variants else ["--per-task", given.per_task]),
-            "--trials", given.trials, *common, "--out", held_out)  # fmt: skip
+    rsso_dspy.run(
+        METHOD,
+        programs=[ZERO_SHOT, *better],
+        unconfirmed=True,
+        tasks=given.tasks,
+        variants=given.variants or (),
+        per_task=None if given.variants else given.per_task,
+        trials=given.trials,
+        protocol="adapt/2-cap60",
+        out=held_out,
+        jobs=given.jobs,
+    )
     records = list(Store(held_out).units())
     base = [record for record in records if record.program == ZERO_SHOT]
     played = {name: [record for record in records if record.program == name] for name in compiled}

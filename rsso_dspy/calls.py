@@ -358,8 +358,8 @@ class RecordedCalls:
         where += f", trial {place.trial}, step {place.step}" if place.trial else ""
         raise NotRecorded(
             f"not recorded: {where}: {self._explain(place, request)}\n"
-            "The run stopped here; finished work is kept. Replay what was played (`rsso-dspy reproduce DIR --run "
-            "--replay`), or leave --replay out to call the model."
+            "The run stopped here; finished work is kept. Replay what was played (`rsso-dspy run --replay DIR` alone), "
+            "or leave --replay out to call the model."
         )
 
     def get_vector(self, model: str, text: str) -> bytes:

@@ -366,7 +366,7 @@ class SpendLimit:
         if max_cost is not None and unpriced:
             raise UsageError(
                 f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
-                f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens), or use --max-tokens'
+                f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens)'
             )
         self.max_cost = max_cost
         self.max_tokens = max_tokens
@@ -409,5 +409,5 @@ class SpendLimit:
         if self.max_cost is not None and self.cost > self.max_cost:
             return f"{format_dollars(self.cost)} of {format_dollars(self.max_cost)} are spent (--max-cost)"
         if self.max_tokens is not None and self.tokens > self.max_tokens:
-            return f"{self.tokens:,} of {self.max_tokens:,} tokens are spent (--max-tokens)"
+            return f"{self.tokens:,} of {self.max_tokens:,} tokens are spent (max_tokens)"
         return ""

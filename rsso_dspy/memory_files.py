@@ -8,17 +8,15 @@ build_library(read_trajectories(file), embed, settings)                  # witho
 """
 
 import hashlib
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.benchmark import named_in
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
+from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path, make_json_kind, read_json, read_text
 from rsso_dspy.memory import Embed
 from rsso_dspy.memory.constitution import LASTING, Constitution
@@ -38,13 +36,11 @@ from rsso_dspy.memory.skills.library import (
     summarize_skill_usage,
 )
 from rsso_dspy.memory.skills.memory import SkillMemoryState, parse_skill_snapshot
-from rsso_dspy.memory.skills.retrieve import find_pursued_skill
-from rsso_dspy.memory.skills.skill import Extraction, Pairs
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
-from rsso_dspy.protocol import get_protocol, resolve_protocol
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Source, SourceKind, TrainingRecord, Trajectory, UnitRecord
-from rsso_dspy.store.guards import check_benchmark, check_sources
+from rsso_dspy.store.guards import check_sources
 from rsso_dspy.store.run_folder import Store, find_unit
 
 
@@ -188,11 +184,6 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
 
 LIBRARY = make_json_kind("skill library", KIND)
 
-PARTIAL = (
-    "A unit stores only its final library: these are the skills in the prompts of this trial; "
-    "the library may have held others."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class SkillSource:
@@ -214,38 +205,6 @@ class SkillSource:
     def learnt_from(self) -> list[int]:
         """Trials that the library learned from, without a unit's last one unless its protocol includes it."""
         return [result.trial for result in self.record.trials if "skills" in result.learnt]
-
-    def describe_prompts(self, trial: int) -> dict[str, Any]:
-        """Return the skills in the prompts of a trial as JSON data. Raises `UsageError` for an unplayed trial."""
-        played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
-        if trial not in played:
-            raise UsageError(f"{self.record.key} has trials 1 to {len(played)}, not {trial}")
-        steps, skills = played[trial].steps, self.held.skills
-        shown = next(result.shown for result in self.record.trials if result.trial == trial)
-        at: dict[tuple[str, ...], list[int]] = {}
-        for number, step in enumerate(steps, start=1):
-            if step.recalled:
-                at.setdefault(step.recalled, []).append(number)
-        aims = [(number, step, find_pursued_skill(step, skills)) for number, step in enumerate(steps, start=1)]
-        return {
-            "trial": trial,
-            "steps": len(steps),
-            "note": PARTIAL if at else "Its prompts held no skill.",
-            "prompts": [
-                {
-                    "ids": list(ids),
-                    "names": [skills[name].name for name in ids],
-                    "steps": numbers,
-                    "text": shown[f"skills:{','.join(ids)}"],
-                }
-                for ids, numbers in at.items()
-            ],
-            "pursued": [
-                {"step": number, "id": aim, "name": skills[aim].name, "action": step.action, "reward": step.reward}
-                for number, step, aim in aims
-                if aim
-            ],
-        }
 
 
 def load_skill_source(
@@ -393,8 +352,6 @@ def _read_markdown(file: Path) -> str:
 
 WORDS = ("id", "name", "summary", "target", "instructions")
 
-WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
-
 
 def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
     """Build a library from trajectories, as JSON data: ``after_each`` trajectory, and the ``library``."""
@@ -407,48 +364,11 @@ def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSett
     return {"after_each": after_each, "library": skills}
 
 
-def make_offline_settings(name: str, weighted: Mapping[str, float] | None = None, **changes: Any) -> SkillSettings:
-    """Override weights and values of a preset's skill settings; None changes nothing.
-
-    Raises `UnknownName` or `ConfigError`.
-    """
-    wanted = {key: value for key, value in changes.items() if value is not None}
-    for choice, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
-        if choice in wanted and wanted[choice] not in known:
-            raise UnknownName(choice, wanted[choice], known)
-    wanted |= {f"{key}_weight": value for key, value in (weighted or {}).items()}
-    try:
-        changed = replace(get_protocol(name).skills, **wanted)
-    except ValueError as error:
-        raise ConfigError(f"these skill settings contradict each other: {error}") from None
-    counted = [changed.coverage_weight, changed.reward_weight, changed.state_weight, changed.action_weight]
-    if sum(counted) + changed.feedback * changed.feedback_weight <= 0:
-        raise ConfigError("all score weights are 0; set one of them, e.g. --weights state=1")
-    return changed
-
-
-def parse_weights(text: str) -> dict[str, float]:
-    """Parse comma-separated ``name=number`` pairs. Raises `UnknownName` or `UsageError`."""
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name not in WEIGHTS:
-            raise UnknownName("weight", name, WEIGHTS, "Write --weights coverage=0.01,reward=0.1,state=1,action=1.")
-        try:
-            found[name] = float(value)
-        except ValueError:
-            found[name] = math.nan
-        if not 0 <= found[name] < math.inf:
-            raise UsageError(f"--weights {name}={value}: expected a number from 0 up, e.g. {name}=0.1")
-    return found
-
-
-def read_trajectories(file: Path, case: int | None = None, benchmark: str | None = None) -> list[Trajectory]:
+def read_trajectories(file: Path, case: int | None = None) -> list[Trajectory]:
     """Read the trajectories of a file.
 
     The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
-    one), or the log of a run's unit (``.jsonl``), which must belong to the ``benchmark`` if named. Raises `UsageError`
-    naming fault and place.
+    one), or the log of a run's unit (``.jsonl``). Raises `UsageError` naming fault and place.
     """
     try:
         data = None if file.suffix == ".jsonl" and file.exists() else read_json(file)
@@ -462,7 +382,7 @@ def read_trajectories(file: Path, case: int | None = None, benchmark: str | None
         elif case is not None:
             raise UsageError("it holds no cases; drop --case")
         if data is None:
-            return _read_unit_trajectories(file, benchmark)
+            return _read_unit_trajectories(file)
         if isinstance(data, dict) and "trajectories" not in data:
             raise UsageError("it holds no `trajectories` and no `cases`; see `rsso-dspy skills build --help`")
         return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
@@ -481,13 +401,11 @@ def _select_case(cases: Any, case: int | None) -> Any:
     return cases[(case or 1) - 1]
 
 
-def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajectory]:
+def _read_unit_trajectories(file: Path) -> list[Trajectory]:
     """Return the trajectories of played trials; an errored trial has none."""
     record = find_unit(file)
     if record is None:
         raise UsageError("it is no log of a unit with a finished trial, or damaged")
     if not record.trajectories:
         raise UsageError("it has no finished trial")
-    if benchmark and (made_on := named_in(record.provenance)):
-        check_benchmark("it", made_on, benchmark)
     return list(record.trajectories)

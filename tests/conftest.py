@@ -28,7 +28,7 @@ LONGEST_FIRST = (
     "environments/test_golds.py",
     "environments/test_alfworld.py",
     "experiment/test_faults.py",
-    "cli/test_reproduce.py",
+    "cli/test_replay.py",
     "cli/test_compile_interrupted.py",
     "hostile/test_vanished_folder.py",
     "hostile/test_processes.py",

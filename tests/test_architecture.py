@@ -15,8 +15,8 @@ GROUND = {
     "records", "errors", "files", "redact", "bounds", "version", "calls", "playing", "loops",
 }  # fmt: skip
 RUNS = GROUND | {
-    "config", "embed", "environments", "executor", "lm", "memory", "memory_files", "plan", "programs", "protocol",
-    "sessions", "store",
+    "config", "embed", "environments", "executor", "lm", "logged_lm", "memory", "memory_files", "plan", "programs",
+    "protocol", "sessions", "store",
 }  # fmt: skip
 ALLOWED = {
     "records": set(),
@@ -46,8 +46,10 @@ ALLOWED = {
     "protocol": GROUND | {"config", "environments", "lm", "memory", "programs", "signatures"},
     "plan": GROUND | {"config", "environments", "lm", "memory", "programs", "protocol", "store"},
     "memory_files": GROUND | {"config", "environments", "memory", "plan", "programs", "protocol", "store"},
-    "sessions": GROUND | {"config", "embed", "environments", "lm", "memory", "programs", "protocol", "store"},
-    "executor": GROUND | {"environments", "lm", "memory", "memory_files", "plan", "programs", "sessions", "store"},
+    "sessions": GROUND
+    | {"config", "embed", "environments", "lm", "logged_lm", "memory", "programs", "protocol", "store"},
+    "executor": GROUND
+    | {"environments", "lm", "logged_lm", "memory", "memory_files", "plan", "programs", "sessions", "store"},
     "forecast": GROUND | {"executor", "plan", "pricing", "programs", "store"},
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},

@@ -123,5 +123,5 @@ def test_tokens_can_be_limited_where_no_price_is_known():
     purse = SpendLimit(None, 10, {"actor": "m"}, {}.get)
     purse.add_usage("actor", Usage(calls=1, input=6, output=5))
     assert "11 of 10 tokens" in purse.exceeded_limit
-    with pytest.raises(UsageError, match=r'set \[prices."m"\].*--max-tokens'):
+    with pytest.raises(UsageError, match=r'set \[prices."m"\]'):
         SpendLimit(1.0, None, {"actor": "m"}, {}.get)

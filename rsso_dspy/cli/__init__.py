@@ -2,9 +2,14 @@
 
 `main` is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call,
 1 for a failed run, 130 when interrupted, 143 after SIGTERM. Keys are redacted from all output.
+
+A shell can start a program without stdout or stderr (`2>&-`). The next opened file then gets the number of the missing
+stream, and Java or a C library that writes to that stream by number would write into the file.
 """
 
+import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -13,10 +18,10 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line and exit."""
-    from rsso_dspy.cli.redacted_streams import redact_streams
-    from rsso_dspy.cli.standard_streams import open_missing_streams
-
     open_missing_streams()
+
+    from rsso_dspy.cli.process import redact_streams
+
     with redact_streams():
         _run_cli()
 
@@ -24,8 +29,7 @@ def main() -> None:
 def _run_cli() -> None:
     import traceback
 
-    from rsso_dspy.cli.os_errors import find_os_error, to_rsso_error
-    from rsso_dspy.cli.standard_streams import discard_stream
+    from rsso_dspy.cli.process import find_os_error, to_rsso_error
     from rsso_dspy.errors import RssoError
 
     try:
@@ -46,8 +50,7 @@ def _run_cli() -> None:
 
 def _run_typer_app() -> None:
     """Run the command, treat SIGTERM like Ctrl-C, and flush all output."""
-    from rsso_dspy.cli.interruption import INTERRUPTED, TERMINATED, ExitStatus, exit_on_interrupt, interrupt_on_sigterm
-    from rsso_dspy.cli.standard_streams import flush_stdout
+    from rsso_dspy.cli.process import INTERRUPTED, TERMINATED, ExitStatus, exit_on_interrupt, interrupt_on_sigterm
 
     ending = ExitStatus()
     try:
@@ -74,3 +77,31 @@ def _exit_with_error(error: "RssoError") -> NoReturn:
 
     print(replace_controls(f"error: {error}"), file=sys.stderr)  # may quote a file or a server
     raise SystemExit(error.exit_code)
+
+
+def open_missing_streams() -> None:
+    """Open the null device for each closed standard stream. Call this before opening any other file."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def flush_stdout() -> None:
+    """Flush stdout and raise its errors now; at interpreter exit they could not be reported properly."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_stream(1)
+        raise
+
+
+def discard_stream(number: int) -> None:
+    """Redirect a stream without a reader to the null device, so that its buffer causes no error at exit."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)

@@ -1,28 +1,12 @@
 """The commands. They import heavy libraries inside their functions, so that `--help` is fast."""
 
+import inspect
 from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli import (
-    compile,
-    config,
-    constitution,
-    doctor,
-    evaluate,
-    export,
-    memory,
-    merge,
-    paper,
-    program,
-    report,
-    reproduce,
-    run,
-    show,
-    skills,
-    tasks,
-)
-from rsso_dspy.cli.option_groups import group_options
+from rsso_dspy.cli import compile, constitution, export, paper, report, run, setup, show, skills
+from rsso_dspy.cli.options import group_options
 from rsso_dspy.cli.terminal_text import echo
 
 app = typer.Typer(
@@ -33,25 +17,34 @@ app = typer.Typer(
     "SIGTERM.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 app.command("run")(run.run_methods)
 app.command("compile")(compile.compile_program)
-app.command("evaluate")(evaluate.evaluate_program)
+app.command("evaluate")(run.evaluate_program)
 app.command("report")(report.report_runs)
-app.command("merge")(merge.merge_runs)
-app.command("export")(export.export_runs)
-app.command("reproduce")(reproduce.reproduce_run)
+app.command("show")(show.show_source)
+app.command("doctor")(setup.check_setup)
+app.add_typer(setup.config_app, name="config")
+app.command("tasks")(setup.print_tasks)
 app.command("paper")(paper.print_paper)
-app.command("show")(show.show_unit)
-app.command("tasks")(tasks.print_tasks)
-app.command("doctor")(doctor.check_setup)
-app.add_typer(config.app, name="config")
-app.add_typer(constitution.app, name="constitution")
-app.add_typer(memory.app, name="memory")
-app.add_typer(program.app, name="program")
 app.add_typer(skills.app, name="skills")
+app.add_typer(constitution.app, name="constitution")
+app.command("export")(export.export_runs)
 group_options(app)
+
+
+def _keep_summaries(app: typer.Typer) -> None:
+    """Keep summaries whole where commands are listed; `typer utils docs` would cut them at 45 characters."""
+    for command in app.registered_commands:
+        command.short_help = " ".join((inspect.getdoc(command.callback) or "").partition("\n\n")[0].split())
+    for group in app.registered_groups:
+        if group.typer_instance:
+            group.short_help = group.typer_instance.info.help
+            _keep_summaries(group.typer_instance)
+
+
+_keep_summaries(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,45 +5,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.bounds import (
-    LEAST_DEMO_TOKENS,
-    MOST_DEMO_TOKENS,
-    MOST_DOLLARS,
-    MOST_STEPS,
-    MOST_TRIALS,
-    USUAL_DEMO_TOKENS,
-)
-from rsso_dspy.cli.interruption import catch_interruptions
+from rsso_dspy.cli import options
 from rsso_dspy.cli.options import (
-    BackendName,
-    BaseUrl,
-    BenchmarkName,
-    ConfigFile,
-    DryRun,
-    Jobs,
-    ModelName,
-    Overrides,
-    ProtocolName,
-    Replay,
-    Seed,
     build_config,
     format_command,
     format_plural,
     print_plan,
     print_status,
     split_names,
+    split_tasks,
 )
+from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.run_plan import describe_forecast, describe_models, describe_spending
+from rsso_dspy.cli.show_program import describe_scores
 from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rsso_dspy.config import Config
     from rsso_dspy.forecast import Forecast
+    from rsso_dspy.optimize.calibration import Calibration
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.request import CompileRequest
 
 
 def compile_program(
+    method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
     calib: Annotated[
         str,
         typer.Option(
@@ -52,7 +40,8 @@ def compile_program(
             '[...], "confirm": [...]}.'
         ),
     ] = "1-per-task",
-    method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
+    benchmark: options.BenchmarkName = None,
+    task_names: options.TaskNames = None,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -68,73 +57,34 @@ def compile_program(
             help="Who plays train, for demonstrations: a backend, or gold for solutions of training variants.",
         ),
     ] = None,
-    demo_tokens: Annotated[
-        int,
-        typer.Option(
-            min=LEAST_DEMO_TOKENS,
-            max=MOST_DEMO_TOKENS,
-            help="Tokens of all demonstrations of a predictor at most, under a teacher.",
-        ),
-    ] = USUAL_DEMO_TOKENS,
-    task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
-    compile_trials: Annotated[int, typer.Option(min=1, max=MOST_TRIALS, help="Trials per rollout.")] = 2,
-    compile_steps: Annotated[
-        int, typer.Option(min=1, max=MOST_STEPS, help="Steps per trial at most; or what the protocol allows.")
-    ] = 60,
+    protocol: options.ProtocolName = None,
     max_rollouts: Annotated[
         int | None,
         typer.Option(min=1, help="Rollouts at most; four times train and val, and confirm twice, when absent."),
     ] = None,
-    max_lm_calls: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=MOST_DOLLARS,
-            help="US dollars at most; the best so far is kept.",
-            metavar="USD",
-        ),
-    ] = None,
-    max_idle: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST_STEPS, help="End a trial after this many steps in a row that earned nothing."),
-    ] = None,
-    roles: Annotated[
-        str | None,
-        typer.Option(
-            help="Roles or predictors that may change, comma-separated, e.g. actor,reflector; all when absent."
-        ),
-    ] = None,
-    start: Annotated[
-        Path | None, typer.Option("--from", help="Compiled program to improve on; zero-shot when absent.")
-    ] = None,
+    max_cost: options.MaxCost = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=20, help="Seeds that each val and confirm variant is played with; more where few.")
     ] = 1,
-    protocol: ProtocolName = None,
-    seed: Seed = None,
-    jobs: Jobs = 1,
+    jobs: options.Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
-    replay: Replay = None,
-    dry_run: DryRun = False,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-    benchmark: BenchmarkName = None,
-    config: ConfigFile = None,
-    set_: Overrides = None,
+    dry_run: options.DryRun = False,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    backend: options.BackendName = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
 ) -> None:
     """Compile a method's prompts on calibration variants and write the best program found, with a verdict.
 
     It is confirmed when it beats the program it started from on variants that neither has seen. Ctrl-C and a spent
-    budget keep the best so far. Held-out variants are never played.
+    budget keep the best so far. Held-out variants are never played. More by --set or in section [compile] of the file:
+    compile.trials (2) and compile.steps (60) of a rollout, compile.max_idle, compile.max_lm_calls, compile.demo_tokens
+    (1500), compile.roles (all), compile.start (a compiled program to improve on).
     """
-    settings = build_config(
-        config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
-    )
+    from rsso_dspy.config import load_compile_options
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
-    from rsso_dspy.optimize.confirmable import describe_limits, describe_power
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.optimize.request import build_request, choose_optimizer
     from rsso_dspy.optimize.rollout_logs import RolloutLogs
@@ -143,86 +93,104 @@ def compile_program(
     from rsso_dspy.programs.methods import get_method
     from rsso_dspy.protocol import resolve_protocol
 
+    settings = build_config(
+        config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
+    )
+    more = load_compile_options(config, set_ or ())
     check_writers([get_method(method_name)], settings)
     preset = resolve_protocol(settings)
-    tasks = None if task_names == "all" else split_names(task_names, "--tasks")
-    calibration = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data)
-    base = load(start) if start else None
-    optimizer = optimizer or choose_optimizer(teacher_name)
-    teacher = choose_teacher(teacher_name, settings, demo_tokens) if teacher_name else None
-    wanted = build_request(
+    calibration = draw_calibration(
+        calib, split_tasks(task_names), settings.seed, settings.simplification, settings.benchmark_in_data
+    )
+    base = load(more.start) if more.start else None
+    request = build_request(
         get_method(method_name),
         preset,
         calibration,
-        optimizer,
-        compile_trials,
-        compile_steps,
+        optimizer or choose_optimizer(teacher_name),
+        more.trials,
+        more.steps,
         max_rollouts,
-        max_lm_calls,
+        more.max_lm_calls,
         settings.seed,
         print_status,
         max_cost,
-        split_names(roles, "--roles") if roles is not None else None,
+        split_names(more.roles, "compile.roles") if more.roles is not None else None,
         base,
-        max_idle,
+        more.max_idle,
         seeds,
-        teacher=teacher,
+        teacher=choose_teacher(teacher_name, settings, more.demo_tokens) if teacher_name else None,
     )
-    there = load_finished_compile(out, settings, wanted)
-    kept = 0 if there else RolloutLogs.for_output(out).check_request(describe_request(settings, wanted))
-    forecast = wanted.forecast(preset)
-    most = _price_forecast(forecast, wanted, settings)
+    finished = load_finished_compile(out, settings, request)
+    kept = 0 if finished else RolloutLogs.for_output(out).check_request(describe_request(settings, request))
+    forecast = request.forecast(preset)
+    price = _price_forecast(forecast, request, settings)
     print_plan(
-        f"plan: {optimizer} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, into {out}\n"
-        f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
-        f"      {describe_models(settings, {'actor', *forecast.calls})}\n"
-        f"      {_describe_cost(forecast, wanted, most)}"
+        f"plan: {request.optimizer.name} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, "
+        f"into {out}",
+        f"      at most {request.limits.rollouts} rollouts of {more.trials} trials of {more.steps} steps",
+        f"      {describe_models(settings, {'actor', *forecast.calls})}",
+        f"      {_describe_cost(forecast, request, price)}",
+        *(f"      {note}" for note in _list_notes(request, calibration, base, forecast, price, kept)),
     )
-    if kept:
-        print_plan(
-            f"      {format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not "
-            "played again"
-        )
-    if teacher:
-        print_plan(f"      {teacher.describe_play(calibration)}")
-    spare = calibration.describe_spare() if optimizer == "gepa" else ()
-    power = (*describe_power(wanted, base), *describe_limits(wanted, forecast.total_calls, most))
-    for note in (*calibration.notes, *spare, *(teacher.notes if teacher else ()), *power):
-        print_plan(f"      {note}")
     if base and base.candidate:
-        print_plan(f"      {start} holds an unconfirmed candidate: it starts from the program that one started from")
-    if there:
+        print_plan(
+            f"      {more.start} holds an unconfirmed candidate: it starts from the program that one started from"
+        )
+    if finished:
         print_plan(f"      {out} holds the result already: kept")
-    if dry_run:
-        return
-    compiled = there or _run_compile(wanted, base, jobs, out, settings)
-    _print_outcome(compiled, out)
+    if not dry_run:
+        _print_outcome(finished or _run_compile(request, base, jobs, out, settings), out)
 
 
-def _price_forecast(forecast: "Forecast", wanted: "CompileRequest", settings: "Config") -> float | None:
+def _list_notes(
+    request: "CompileRequest",
+    calibration: "Calibration",
+    base: "Compiled | None",
+    forecast: "Forecast",
+    price: float | None,
+    kept: int,
+) -> "Iterator[str]":
+    """Yield what else a plan says: what is kept of an attempt, who teaches, and what can be confirmed."""
+    from rsso_dspy.optimize.confirmable import describe_limits, describe_power
+
+    if kept:
+        yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
+    if request.teacher:
+        yield request.teacher.describe_play(calibration)
+    yield from calibration.notes
+    if request.optimizer.name == "gepa":
+        yield from calibration.describe_spare()
+    if request.teacher:
+        yield from request.teacher.notes
+    yield from describe_power(request, base)
+    yield from describe_limits(request, forecast.total_calls, price)
+
+
+def _price_forecast(forecast: "Forecast", request: "CompileRequest", settings: "Config") -> float | None:
     """Return the dollars of a forecast; None if a price is unknown."""
     from rsso_dspy.lm import Backend
     from rsso_dspy.pricing import compute_cost as price
     from rsso_dspy.pricing import make_price_lookup, sum_amounts
 
     price_of = make_price_lookup(settings.prices)
-    taught = wanted.teacher.models if wanted.teacher else {}
+    taught = request.teacher.models if request.teacher else {}
     models: dict[str, str] = {**dict(Backend(settings.active_backend).models.items()), **taught}
     by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}
     return sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
 
 
-def _describe_cost(forecast: "Forecast", wanted: "CompileRequest", amount: float | None) -> str:
+def _describe_cost(forecast: "Forecast", request: "CompileRequest", amount: float | None) -> str:
     from rsso_dspy.pricing import format_dollars
 
-    said = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
-    calls, money = wanted.limits.lm_calls, wanted.limits.cost
-    said += f"; stopped after {calls:,} calls" if calls is not None else ""
-    return said + (f"; stopped after {format_dollars(money)}" if money is not None else "")
+    text = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
+    calls, money = request.limits.lm_calls, request.limits.cost
+    text += f"; stopped after {calls:,} calls" if calls is not None else ""
+    return text + (f"; stopped after {format_dollars(money)}" if money is not None else "")
 
 
 def _run_compile(
-    wanted: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config"
+    request: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config"
 ) -> "Compiled":
     from rsso_dspy.cli.progress import CompileProgress
     from rsso_dspy.executor import EventStream
@@ -232,14 +200,14 @@ def _run_compile(
 
     with catch_interruptions() as ending, session(settings, jobs=jobs) as live:
         live.backend.check_connections()
-        if "skills" in wanted.method.memories:
+        if "skills" in request.method.memories:
             live.embedder.check(live.backend.replay is not None)
-        with CompileProgress(wanted.limits.rollouts) as watch:
+        with CompileProgress(request.limits.rollouts) as watch:
             events = EventStream()
             watch.follow(events)
             try:
-                agent = base.agent() if base else Agent(wanted.method.name)
-                return compile_agent(agent, live, wanted, jobs, events, out)
+                agent = base.agent() if base else Agent(request.method.name)
+                return compile_agent(agent, live, request, jobs, events, out)
             except KeyboardInterrupt:
                 watch.print_line(
                     f"interrupted: {out} holds the best so far; repeat the command, no rollout is played twice"
@@ -252,18 +220,12 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     from rsso_dspy.optimize.description import describe_noise, describe_verdict
     from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
-    before, after = compiled.before, compiled.after
     start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
-    found = compiled.improved or compiled.candidate
-    if before is None or after is None:
-        said = f"the budget ended before {start} was scored"
-    elif found:
-        said = f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}"
-    else:
-        said = f"nothing better than {start} was found (metric {before.metric:.3f}, Mean {before.mean:.2f})"
+    better = compiled.improved or compiled.candidate
     echo(
-        f"{compiled.method}, {compiled.optimizer}: {said}, on {format_plural(compiled.val, 'val variant')}; "
-        f"{format_plural(compiled.tried, 'program')} compared; the search ended: {compiled.search_end}"
+        f"{compiled.method}, {compiled.optimizer}: {describe_scores(compiled)}, on "
+        f"{format_plural(compiled.val, 'val variant')}; {format_plural(compiled.tried, 'program')} compared; the "
+        f"search ended: {compiled.search_end}"
     )
     echo(describe_verdict(compiled))
     for line in describe_noise(compiled):
@@ -274,7 +236,7 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     )
     if compiled.abandoned:
         echo(f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}")
-    if found:
+    if better:
         echo(f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}")
     if not compiled.improved:
         beside = ", and the candidate beside it" if compiled.candidate else ", marked as such"
@@ -283,6 +245,6 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
         echo(f"note: {note}")
     if compiled.rule_based:
         echo(RULE_BASED_NOTE)
-    flag = " --unconfirmed" if compiled.candidate else ""
-    verb = format_command("evaluate", out) if found else format_command("program", "show", out)
+    flag = " --candidate" if compiled.candidate else ""
+    verb = format_command("evaluate", out) if better else format_command("show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")

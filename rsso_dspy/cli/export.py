@@ -1,25 +1,29 @@
 """`rsso-dspy export`: write one or several runs in a format that other tools read."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
-from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
+from rsso_dspy.cli.options import format_plural, load_prices, print_status
+from rsso_dspy.cli.report import Separate, open_runs
+from rsso_dspy.cli.show import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rsso_dspy.pricing import PriceOf
-    from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.inspect_export import ExportedRun
+    from rsso_dspy.report.parquet_columns import RowKind
     from rsso_dspy.store.pooled_runs import PooledRuns
 
 PARQUET, INSPECT = "parquet", "inspect"
+ROWS: tuple["RowKind", ...] = ("trials", "steps")
 
 
 def export_runs(
@@ -43,34 +47,39 @@ def export_runs(
         ),
     ] = None,
     separate: Separate = False,
-    config: ConfigFile = None,
-    set_: Overrides = None,
 ) -> None:
     """Write a run in a format that other tools read: Parquet, or logs of Inspect.
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
+    from rsso_dspy.report.inspect_export import write_inspect_logs
+    from rsso_dspy.report.parquet_export import check_parquet_target, write_parquet
+
     if format_ not in (PARQUET, INSPECT):
         raise UnknownName("format", format_, (PARQUET, INSPECT))
     if format_ == INSPECT and rows:
         raise UsageError(f"--rows chooses the rows of a Parquet file; leave it out with --format {format_}")
     pool = open_runs(folders, separate)
-    price_of = load_prices(config, set_, folders)
-    if format_ == PARQUET:
-        _export_parquet(pool, folders, out, rows or "trials", price_of)
+    price_of = load_prices(None, None, folders)
+    if format_ == INSPECT:
+        target = out or _name_target(folders[0], f"-{format_}")
+        check_output_path(target, "-o")
+        with _tell_left_out(pool):
+            written = write_inspect_logs(target, _collect_run(pool, price_of))
+        echo(f"{target}: {format_plural(range(written), 'file')}")
         return
-    from rsso_dspy.files import check_output_path
-    from rsso_dspy.report.inspect_export import write_inspect_logs
-
-    target = out or _name_target(folders[0], f"-{format_}")
-    check_output_path(target, "-o")
+    kind = next((each for each in ROWS if each == (rows or "trials")), None)
+    if kind is None:
+        raise UnknownName("kind of rows", rows or "", ROWS)
+    target = out or _name_target(folders[0], f"-{kind}.parquet")
+    check_parquet_target(target)
     with _tell_left_out(pool):
-        written = write_inspect_logs(target, _collect_run(pool, price_of))
-    echo(f"{target}: {format_plural(range(written), 'file')}")
+        written = write_parquet(target, kind, chain(pool.trainings(), pool.units()), price_of)
+    echo(f"{target}: {format_plural(range(written), kind.removesuffix('s'))}")
 
 
 @contextmanager
-def _tell_left_out(pool: "PooledRuns") -> "Iterator[None]":
+def _tell_left_out(pool: "PooledRuns") -> Iterator[None]:
     """Name, after the block, the files that it could not read and, if it succeeds, the unfinished work."""
     try:
         yield
@@ -83,8 +92,6 @@ def _tell_left_out(pool: "PooledRuns") -> "Iterator[None]":
 
 def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     """Collect what Inspect's logs say of a run."""
-    from datetime import UTC, datetime
-
     from rsso_dspy.api import collect_played
     from rsso_dspy.environments.benchmark import DEFAULT
     from rsso_dspy.report.analysis import analyze_run
@@ -106,22 +113,3 @@ def _name_target(folder: Path, ending: str) -> Path:
     """Return the default target, beside the folder."""
     whole = folder.resolve()
     return (whole if folder.name in ("", "..") else folder).with_name(f"{whole.name}{ending}")
-
-
-def _export_parquet(
-    pool: "PooledRuns", folders: "Sequence[Path]", out: Path | None, rows: str, price_of: "PriceOf"
-) -> None:
-    from itertools import chain
-    from typing import get_args
-
-    from rsso_dspy.report.parquet_export import RowKind, check_parquet_target, write_parquet
-
-    chosen = next((each for each in get_args(RowKind) if each == rows), None)
-    if chosen is None:
-        raise UnknownName("kind of rows", rows, get_args(RowKind))
-    target = out or _name_target(folders[0], f"-{rows}.parquet")
-    check_parquet_target(target)
-    records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
-    with _tell_left_out(pool):
-        written = write_parquet(target, chosen, records, price_of)
-    echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

@@ -1,17 +1,19 @@
 """`rsso-dspy paper`: the published tables, with their statistics recomputed, and our runs beside them."""
 
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rsso_dspy.cli.option_groups import complete_words
+from rsso_dspy.cli.options import Json, complete_words
+from rsso_dspy.cli.report import open_runs
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from rsso_dspy.records import UnitRecord
     from rsso_dspy.report.omnireflect import OwnRow
     from rsso_dspy.report.table_data import Sheet
@@ -37,11 +39,7 @@ def print_paper(
         list[Path] | None,
         typer.Option("--with", help="omnireflect, reflexion: add a run folder's rows; repeatable.", metavar="DIR"),
     ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="omnireflect: write the efficiency figure of the runs named by --with.", metavar="FILE.svg"),
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    json_: Json = False,
 ) -> None:
     """Print the tables of a paper.
 
@@ -49,9 +47,9 @@ def print_paper(
     beside them, and the example files that play them. reflexion: example figures of its memory, likewise.
     """
     if name == "omnireflect":
-        _print_omnireflect(table, beside or [], figure, json_)
-    elif table or figure:
-        raise UsageError("--table and --figure need `rsso-dspy paper omnireflect`")
+        _print_omnireflect(table, beside or [], json_)
+    elif table:
+        raise UsageError("--table needs `rsso-dspy paper omnireflect`")
     elif name != "rsso":
         _print_examples(name, beside or [], json_)
     elif beside:
@@ -61,21 +59,18 @@ def print_paper(
 
 
 def _print_examples(name: str, folders: list[Path], json_: bool) -> None:
-    import json
-    from dataclasses import asdict
-
     from rsso_dspy.environments.benchmark import named_in
     from rsso_dspy.report.paper import load_published_tables
     from rsso_dspy.report.paper_tables import build_example_tables
     from rsso_dspy.report.reflexion import build_own_tables, measure_own_row
     from rsso_dspy.report.terminal import print_renderable
 
-    found = load_published_tables(name)
+    published = load_published_tables(name)
     ours = [measure_own_row(named_in(records[0].provenance) or "", records) for records in _read_arms(folders)]
     if json_:
-        echo(json.dumps({**found, "ours": [asdict(row) for row in ours]}, indent=1))
+        echo(json.dumps({**published, "ours": [asdict(row) for row in ours]}, indent=1))
         return
-    print_renderable(build_example_tables(found))
+    print_renderable(build_example_tables(published))
     _print_sheets(build_own_tables(ours))
     echo(_describe_examples(name, EXAMPLES[name][0]))
 
@@ -93,9 +88,6 @@ def _print_sheets(sheets: "Iterable[Sheet]") -> None:
 
 
 def _print_rsso(json_: bool) -> None:
-    import json
-    from dataclasses import asdict
-
     from rsso_dspy.report.paper import load_published_tables, recompute_statistics
     from rsso_dspy.report.paper_tables import build_paper_tables
     from rsso_dspy.report.terminal import print_renderable
@@ -106,19 +98,14 @@ def _print_rsso(json_: bool) -> None:
     print_renderable(build_paper_tables())
 
 
-def _print_omnireflect(table: int | None, folders: list[Path], figure: Path | None, json_: bool) -> None:
-    import json
-
+def _print_omnireflect(table: int | None, folders: list[Path], json_: bool) -> None:
     from rsso_dspy.report import omnireflect
     from rsso_dspy.report.paper import load_published_tables
     from rsso_dspy.report.table_data import to_rich_table
     from rsso_dspy.report.terminal import print_renderable
 
     published = load_published_tables("omnireflect")
-    arms = list(_read_arms(folders))
-    ours = [_make_row(records) for records in arms]
-    if figure is not None:
-        _write_figure(figure, arms)
+    ours = [_make_row(records) for records in _read_arms(folders)]
     if json_:
         echo(json.dumps({**published, "ours": [_serialize_row(row) for row in ours]}, indent=1))
         return
@@ -141,7 +128,6 @@ def _describe_examples(name: str, files: str) -> str:
 
 def _read_arms(folders: "Sequence[Path]") -> "Iterator[list[UnitRecord]]":
     """Yield the units of each arm of these runs, pooled as `report` does, benchmark by benchmark."""
-    from rsso_dspy.cli.run_folders import open_runs
     from rsso_dspy.environments.benchmark import named_in
     from rsso_dspy.report.metrics import group_by_arm
     from rsso_dspy.store.run_folder import read_run_file
@@ -167,22 +153,5 @@ def _make_row(records: "Sequence[UnitRecord]") -> "OwnRow":
 
 
 def _serialize_row(row: "OwnRow") -> dict[str, Any]:
-    from dataclasses import asdict
-
     benchmark, protocol, model, arm, measures = row
     return {"benchmark": benchmark, "protocol": protocol, "model": model, "arm": arm, **asdict(measures)}
-
-
-def _write_figure(file: Path, arms: "Sequence[list[UnitRecord]]") -> None:
-    from rsso_dspy.environments.benchmark import named_in
-    from rsso_dspy.files import check_output_path
-    from rsso_dspy.report.figures import save_figure
-    from rsso_dspy.report.figures.efficiency import draw_efficiency_figure
-
-    if not arms:
-        raise UsageError("--figure draws our runs: add --with DIR")
-    if file.suffix not in (".svg", ".png"):
-        raise UsageError(f"{file}: a figure's file ends in .svg or .png")
-    check_output_path(file, "--figure")
-    named = {f"{records[0].arm} ({named_in(records[0].provenance) or ''})": records for records in arms}
-    save_figure(draw_efficiency_figure(named), file)

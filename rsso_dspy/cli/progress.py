@@ -1,4 +1,4 @@
-"""Progress of units or rollouts on stderr: a bar and a row per arm on a terminal, plain lines elsewhere."""
+"""Progress of units or rollouts on stderr: a bar on a terminal, plain lines elsewhere."""
 
 import sys
 import threading
@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.cli.arm_progress import ArmProgress, build_live_table
 from rsso_dspy.config import EMBEDDED
 from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished, UsageSpent
 from rsso_dspy.forecast import Stopwatch, in_words, range_in_words
@@ -28,9 +25,6 @@ WIDE = 80
 
 STARTS_APART = 10
 """Number of simulator starts per progress line without a terminal."""
-
-AROUND = 6
-"""Terminal lines needed besides those of the arms; with fewer, only the bar is shown."""
 
 
 class ProgressBar:
@@ -78,12 +72,12 @@ class ProgressBar:
     def on_simulator_started(self, event: SimulatorsStarting) -> None:
         """Report that a simulator has started while others wait for theirs."""
         starting = event.starting
-        said = f"starting simulators: {starting.ready} of {starting.wanted}"
+        text = f"starting simulators: {starting.ready} of {starting.wanted}"
         with self._lock:
-            self._starts = "" if starting.has_all_started else said
+            self._starts = "" if starting.has_all_started else text
             self.update_bar(self._done, self._text)
             if not self.console.is_terminal and (starting.has_all_started or starting.ready % STARTS_APART == 1):
-                self.print_line(said)
+                self.print_line(text)
 
     def update_bar(self, done: int, text: str) -> None:
         """Move the bar."""
@@ -92,12 +86,9 @@ class ProgressBar:
 
 
 class RunProgress(ProgressBar):
-    """Counts units, trainings and tokens of a run.
+    """Counts units, trainings and tokens of a run; with `planned`, also predicts the time that is left."""
 
-    With `planned` and a large enough terminal, every arm has a row that includes work finished earlier.
-    """
-
-    def __init__(self, work: Sequence[Job], planned: "Run | None" = None, jobs: int = 1):
+    def __init__(self, work: Sequence[Job], planned: "Run | None" = None):
         super().__init__("units", len(work))
         self.done = 0
         self.errors = 0
@@ -106,22 +97,6 @@ class RunProgress(ProgressBar):
         self.best: dict[str, list[int]] = defaultdict(list)
         self._watch = make_stopwatch(planned) if planned else None
         self._foretold = False
-        self._arms = ArmProgress(planned, work, jobs) if planned and self.console.is_terminal else None
-        self._live = Live(console=self.console, get_renderable=self._render_progress) if self._arms else None
-
-    def __enter__(self) -> Self:
-        if self._live is None:
-            return super().__enter__()
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is None:
-            return super().__exit__(kind, error, trace)
-        self._refresh_bar()
-        return self._live.stop()
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
@@ -150,8 +125,6 @@ class RunProgress(ProgressBar):
         work, result = event.work, event.result
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
-            if self._arms:
-                self._arms.add_trial(work, result)
             self._refresh_bar()
             if isinstance(work, Training) and result.trajectory and not self.console.is_terminal:
                 played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
@@ -168,36 +141,21 @@ class RunProgress(ProgressBar):
                 self.errors += 1
             elif isinstance(record, UnitRecord):
                 self.best[record.arm].append(max(scores))
-            if self._arms:
-                self._arms.add_record(work, record)
             self._refresh_bar()
             if not self.console.is_terminal:
-                said = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+                text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
                 if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
-                    said += " solved"  # with the points that the variant held at reset
-                said += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
+                    text += " solved"  # with the points that the variant held at reset
+                text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
+                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {text}")
 
     def _refresh_bar(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
-        shown = "" if self._has_room else f"{means}  "
         left = self._watch.left() if self._watch else None
         time = f"  {in_words(left.mean)} left by calls" if left and self.done < self.total else ""
-        self.update_bar(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}{time}")
-
-    @property
-    def _has_room(self) -> bool:
-        """Return whether the table fits now; the window may be resized."""
-        rows = len(self._arms.tallies) + AROUND if self._arms else 0
-        return bool(rows) and self.console.width >= WIDE and self.console.height >= rows
-
-    def _render_progress(self) -> RenderableType:
-        if self._arms is None or not self._has_room:
-            return self._bar
-        with self._lock:
-            return Group(build_live_table(self._arms.build_rows()), self._bar)
+        self.update_bar(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}{time}")
 
 
 def make_stopwatch(planned: "Run") -> Stopwatch | None:
@@ -225,12 +183,13 @@ class CompileProgress(ProgressBar):
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
             best = rollouts.best_candidate
-            score = "" if best is None else f"best {best.mean_over(rollouts.val, seeds=rollouts.seeds):.3f}  "
+            mean = None if best is None else best.mean_over(rollouts.val, seeds=rollouts.seeds)
+            score = "" if mean is None else f"best {100 * mean:.1f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
             self.update_bar(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
             if not self.console.is_terminal:
                 player = "teacher" if rollout.variant in rollouts.taught else f"candidate {candidate.number}"
                 self.print_line(
-                    f"[{self.done}/{self.total}] {player} {rollout.variant.key}: {rollout.score:.3f}"
+                    f"[{self.done}/{self.total}] {player} {rollout.variant.key}: {100 * rollout.score:.1f}"
                     f"  {score}{rollouts.lm_calls:,} calls"
                 )

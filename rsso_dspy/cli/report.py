@@ -1,36 +1,40 @@
-"""`rsso-dspy report`: results of a run, on the terminal, as files and as one page."""
+"""`rsso-dspy report`: results of runs, on the terminal, as files and as one page."""
 
-from collections.abc import Mapping
-from enum import StrEnum
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
-from rsso_dspy.cli.page_content import CallFinder, build_sections, draw_run_figures, get_page_title
-from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
+from rsso_dspy.cli.show import load_calls, print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import UsageError
-from rsso_dspy.files import check_output_path
+from rsso_dspy.errors import NotInstalled, UsageError
+from rsso_dspy.files import atomic_write_text, check_output_path
 
 if TYPE_CHECKING:
+    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_comparison import RoleDifference
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
+    from rsso_dspy.report.page import PageCalls, PageSection, PromptChange
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
+
+Separate = Annotated[bool, typer.Option("--separate", help="Keep the arms of each folder apart, as ARM (DIR).")]
+
+EVERY = "all"
+"""Value of `--against` that compares all pairs."""
 
 MOST_STEPS = 20_000
 """Maximum number of steps whose requests and answers a page holds."""
 
-
-class FigureSizeName(StrEnum):
-    """Widths of figures."""
-
-    PAGE = "page"
-    COLUMN = "column"
+TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
+NO_LOG = "its log is not in the folder of the run"
 
 
 def report_runs(
@@ -41,10 +45,13 @@ def report_runs(
         ),
     ],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    against: Annotated[str | None, typer.Option(help="Compare all other arms with this one.", metavar="ARM")] = None,
-    every: Annotated[
-        bool, typer.Option("--all-pairs", help="Compare all pairs of arms; p values are corrected for their number.")
-    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare all other arms with this one; all: every pair, with p values corrected for their number.",
+            metavar="ARM|all",
+        ),
+    ] = None,
     with_paper: Annotated[
         bool, typer.Option("--with-paper", help="Add the published figures, marked as another model's.")
     ] = False,
@@ -60,24 +67,17 @@ def report_runs(
         Path | None,
         typer.Option("--figures", help="Write every figure to this folder as SVG, PDF and PNG.", metavar="FOLDER"),
     ] = None,
-    figure_size: Annotated[
-        FigureSizeName, typer.Option(help="Width of figures: a page's text (7.2 inches) or one of two columns (3.5).")
-    ] = FigureSizeName.PAGE,
     separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
     """Print results and costs of each arm, and paired differences with their tests."""
-    import json
-
     from rsso_dspy.api import collect_played
     from rsso_dspy.report.analysis import analyze_run
     from rsso_dspy.report.analysis_json import serialize_analysis
     from rsso_dspy.report.page import check_page_target
     from rsso_dspy.report.report_files import build_table_files
 
-    if against is not None and every:
-        raise UsageError("--against and --all-pairs exclude each other; use one of them")
     price_of = load_prices(config, set_, folders)
     if html:
         check_page_target(html)
@@ -85,29 +85,31 @@ def report_runs(
         if folder:
             check_output_path(folder, option)
     pool = open_runs(folders, separate)
-    found = collect_played(pool)
+    played = collect_played(pool)
     for store in pool.stores:
         print_left_out_files(store)
-    if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
+    if not (played.records or played.trainings or played.begun or played.abandoned or played.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
-    analysis = analyze_run(found, price_of, against, every)
-    pictures: list[ReportFigure] = []
-    if figure_folder:
-        pictures = draw_run_figures(found, analysis, price_of, with_paper, figure_size.value)
-    files = build_table_files(analysis, with_paper) if table_folder else {}
-    check_output_files(figure_folder, pictures, table_folder, files)
-    if figure_folder:
-        write_figures(pictures, figure_folder)
-    if table_folder:
-        write_tables(files, table_folder)
+    analysis = analyze_run(played, price_of, None if against == EVERY else against, against == EVERY)
+    figures = draw_run_figures(played, analysis, price_of, with_paper) if figure_folder else []
+    tables = build_table_files(analysis, with_paper) if table_folder else {}
+    write_tables_and_figures(table_folder, tables, figure_folder, figures)
     if html:
-        write_html(pool, found, analysis, price_of, with_paper, html)
+        write_html(pool, played, analysis, price_of, with_paper, html)
         if not json_:
             print_headline(analysis, analysis.rule_based_note)
     if json_:
         echo(json.dumps(serialize_analysis(analysis), indent=1))
     elif not (table_folder or figure_folder or html):
         print_analysis(analysis, with_paper=with_paper)
+
+
+def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
+    """Open the runs of these folders for reading. Raises what `PooledRuns` raises."""
+    from rsso_dspy.store.pooled_runs import PooledRuns
+    from rsso_dspy.store.run_folder import Store
+
+    return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)], separate)
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
@@ -136,48 +138,46 @@ def print_headline(analysis: "Analysis", note: str = "") -> None:
     terminal.print_renderable(terminal.to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip()))
 
 
-def check_output_files(
-    figures: Path | None, pictures: "list[ReportFigure]", tables: Path | None, files: "Mapping[Path, str]"
+def write_tables_and_figures(
+    table_folder: Path | None,
+    tables: "Mapping[Path, str]",
+    figure_folder: Path | None,
+    figures: "Sequence[ReportFigure]",
 ) -> None:
-    """Raise `UsageError`, before writing anything, if a figure or table cannot be written or would replace a foreign
-    file."""
-    from rsso_dspy.report.figures import FORMATS, PICTURE
+    """Write tables and figures to their folders. Raises `UsageError`, before writing anything, if one cannot be written
+    or would replace a foreign file."""
+    from rsso_dspy.report.figures import FORMATS, PICTURE, save_figure
     from rsso_dspy.report.report_files import build_table_kind
 
-    for name in (f"{picture.name}{ending}" for picture in pictures for ending in FORMATS):
-        if figures:
-            check_output_path(figures / name, "--figures", PICTURE)
-    for file, text in files.items():
-        if tables:
-            check_output_path(tables / file, "--tables", build_table_kind(text))
+    pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
+    if figure_folder:
+        for _, name in pictures:
+            check_output_path(figure_folder / name, "--figures", PICTURE)
+    if table_folder:
+        for file, text in tables.items():
+            check_output_path(table_folder / file, "--tables", build_table_kind(text))
+        for file, text in tables.items():
+            atomic_write_text(table_folder / file, text)
+        print_status(f"{format_plural(tables, 'file')} in {table_folder}")
+    if figure_folder:
+        for figure, name in pictures:
+            save_figure(figure.figure, figure_folder / name)
+        print_status(f"{format_plural(figures, 'figure')} in {figure_folder}, each as SVG, PDF and PNG")
 
 
-def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
-    """Write all tables; return the files by name."""
-    from rsso_dspy.files import atomic_write_text
+def draw_run_figures(
+    played: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool
+) -> "list[ReportFigure]":
+    """Draw every figure that the run has data for. Raises `UsageError` if matplotlib is not installed."""
+    from rsso_dspy.report.figures import draw_report_figures
+    from rsso_dspy.report.metrics import group_by_arm
 
-    for name, text in files.items():
-        atomic_write_text(folder / name, text)
-    print_status(f"{format_plural(files, 'file')} in {folder}")
-
-
-def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
-    """Write all figures."""
-    from rsso_dspy.report.figures import FORMATS, save_figure
-
-    for picture in drawn:
-        for ending in FORMATS:
-            save_figure(picture.figure, folder / f"{picture.name}{ending}")
-    print_status(f"{format_plural(drawn, 'figure')} in {folder}, each as SVG, PDF and PNG")
+    comparisons = [finding.comparison for finding in analysis.findings]
+    return draw_report_figures(group_by_arm(played.records), price_of, analysis.main_pair, with_paper, comparisons)
 
 
 def write_html(
-    pool: "PooledRuns",
-    found: "RunRecords",
-    analysis: "Analysis",
-    price_of: "PriceOf",
-    with_paper: bool,
-    file: Path,
+    pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
 ) -> None:
     """Write the page."""
     from rsso_dspy.environments.benchmark import get_benchmark
@@ -186,12 +186,11 @@ def write_html(
     from rsso_dspy.report.page_sections import format_run_facts
     from rsso_dspy.report.report_files import describe_run
 
-    sections = build_sections(pool.stores, found, analysis, price_of, with_paper)
-    records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
+    records: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     write_page(
         file,
-        get_page_title(pool.stores),
-        sections,
+        ", ".join(store.folder.resolve().name for store in pool.stores),
+        _build_sections(pool.stores, played, analysis, price_of, with_paper),
         records,
         describe_run(analysis),
         format_run_facts(analysis),
@@ -200,3 +199,88 @@ def write_html(
         write_headline(analysis),
     )
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def _build_sections(
+    stores: "Sequence[Store]", played: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool
+) -> "list[PageSection]":
+    """Build the views of the page; without figures if matplotlib is not installed."""
+    from rsso_dspy.report.figures import render_figure_svg
+    from rsso_dspy.report.page import PageFigure
+    from rsso_dspy.report.page_sections import build_page_sections
+
+    drawn = {}
+    try:
+        for figure in draw_run_figures(played, analysis, price_of, with_paper):
+            svg = render_figure_svg(figure.figure, figure.name, themed=True)
+            drawn[figure.name] = PageFigure(figure.title, figure.alt, svg)
+    except NotInstalled as error:
+        print_status(f"the page has no figures: {error}")
+    changes = [change for store in stores for change in _list_prompt_changes(store)]
+    return build_page_sections(analysis, drawn, with_paper=with_paper, changes=changes)
+
+
+class CallFinder:
+    """Finds the calls of a record's models, for `most_steps` steps in all."""
+
+    def __init__(self, pool: "PooledRuns", most_steps: int):
+        self.left = most_steps
+        self._pool = pool
+
+    def find(self, record: "UnitRecord | TrainingRecord") -> "PageCalls":
+        """Return the calls of a record, or why the page has none, and how long its trials took."""
+        from rsso_dspy.report.page import PageCalls
+
+        steps = sum(len(played.steps) for played in record.trajectories)
+        for store, own in self._pool.find_sources(record):
+            log = store.load_log(store.path_of(own))
+            if log is None:
+                continue
+            if steps > self.left:
+                return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
+            self.left -= steps
+            return PageCalls(load_calls(store, own), seconds=log.seconds)
+        return PageCalls(why_not=NO_LOG)
+
+
+def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
+    """Compare the compiled programs of a run with the zero-shot one, role by role; equal roles are left out."""
+    from rsso_dspy.optimize.description import describe_verdict
+    from rsso_dspy.optimize.program_comparison import build_side, compare_programs
+    from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.report.page import PromptChange
+    from rsso_dspy.store.commands import extract_given
+
+    with TemporaryDirectory(prefix="rsso-dspy-") as folder:
+        for file in extract_given(store, Path(folder), "programs"):
+            try:
+                compiled = load(file)
+            except UsageError as error:
+                print_status(f"not in the page: the prompts of {file.name} ({error})")
+                continue
+            sides = build_side(None, "zero-shot", compiled.method), build_side(compiled, file.stem)
+            changed = [role for role in compare_programs(*sides) if role.changed]
+            text = f"It changes {', '.join(role.name for role in changed)}." if changed else "It changes no prompt."
+            if compiled.candidate:
+                text += " What is shown is its candidate, which plays only by evaluate --candidate."
+            yield PromptChange(f"{file.stem}, {describe_verdict(compiled)}", ((("same", text),),))
+            yield from (_build_change(f"{file.stem}, {role.name}", role, compiled) for role in changed)
+
+
+def _build_change(title: str, role: "RoleDifference", compiled: "Compiled") -> "PromptChange":
+    from rsso_dspy.report.page import PromptChange
+
+    rows = tuple(
+        row.words or (((row.op, row.a),) if row.op == "same" else _keep_texts(("removed", row.a), ("added", row.b)))
+        for row in role.rows
+    )
+    demos = [("Dropped", demo) for demo in role.removed] + [("Added", demo) for demo in role.added]
+    listed = tuple(
+        (f"{sign} demonstration", "\n\n".join(f"{key}: {text}" for key, text in demo.items())) for sign, demo in demos
+    )
+    state = compiled.chosen_state.get(role.name)
+    return PromptChange(title, rows, listed, state["signature"]["instructions"] if state else "")
+
+
+def _keep_texts(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((op, text) for op, text in pairs if text)

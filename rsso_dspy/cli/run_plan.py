@@ -1,65 +1,65 @@
-"""The plan of a run and its estimated cost as text, printed by `--dry-run` and before every run."""
+"""The plan of a run, its estimated cost and its programs as text, printed by `--dry-run` and before every run."""
 
 from typing import TYPE_CHECKING
 
 from rsso_dspy.cli.options import format_plural, print_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rsso_dspy.config import Config
     from rsso_dspy.forecast import CostEstimate, Forecast
+    from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.records import Usage
     from rsso_dspy.runs import Run
 
 
 def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     """Print the plan, the models and the estimated cost, with the time if this many units are played at once."""
+    plan = planned.plan
+    variants = len({unit.variant for unit in plan.units})
+    print_plan(
+        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(range(variants), 'variant')} = "
+        f"{format_plural(plan.units, 'unit')}, {format_plural(range(plan.rules.trials), 'trial')} each, protocol "
+        f"{plan.protocol}, into {planned.store.folder}",
+        *(f"      {line}" for line in _describe_plan(planned, jobs)),
+    )
+
+
+def _describe_plan(planned: "Run", jobs: int) -> "Iterator[str]":
     from rsso_dspy.lm import Backend
     from rsso_dspy.plan import list_retry_warnings
     from rsso_dspy.store.run_folder import Unit
 
     plan, settings = planned.plan, planned.config
-    variants = len({unit.variant for unit in plan.units})
     forecast = planned.forecast_calls()
     units = sum(isinstance(work, Unit) for work in planned.left)
-    episodes = sum(len(training.episodes) for training in plan.trainings)
-    print_plan(
-        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(range(variants), 'variant')} = "
-        f"{format_plural(plan.units, 'unit')}, "
-        f"{format_plural(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into "
-        f"{planned.store.folder}\n"
-        f"      {describe_models(settings, {'actor', *forecast.calls})}"
-    )
+    yield describe_models(settings, {"actor", *forecast.calls})
     for arm, stream in plan.streams.items():
         trials = f"{format_plural(range(plan.stream_trials), 'trial')} each"
         if plan.stream_trials != plan.rules.trials:
             trials += " as protocol.stream_trials says"
-        print_plan(
-            f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}; each starts from what "
-            "the one before it left"
+        yield (
+            f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}; each starts from what the one "
+            "before it left"
         )
     if plan.trainings:
-        left = len(planned.left) - units
-        print_plan(
-            f"      {format_plural(plan.trainings, 'training')} of {format_plural(range(episodes), 'episode')} "
-            f"before, {left} to play"
+        episodes = sum(len(training.episodes) for training in plan.trainings)
+        yield (
+            f"{format_plural(plan.trainings, 'training')} of {format_plural(range(episodes), 'episode')} before, "
+            f"{len(planned.left) - units} to play"
         )
-    print_plan(
-        f"      {format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play\n      "
-        f"{describe_forecast(forecast)}"
-    )
+    yield f"{format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play"
+    yield describe_forecast(forecast)
     if beside := describe_units_beside(planned):
-        print_plan(f"      {beside}")
+        yield beside
     if estimate := planned.estimate_cost():
         if expected := describe_estimate(estimate):
-            print_plan(f"      {expected}")
+            yield expected
         if time := describe_time(planned, estimate, jobs):
-            print_plan(f"      {time}")
-        for warning in list_retry_warnings(plan, Backend(settings.active_backend)):
-            print_plan(f"      {warning}")
-    for line in describe_proxies(settings):
-        print_plan(f"      {line}")
+            yield time
+        yield from list_retry_warnings(plan, Backend(settings.active_backend))
+    yield from describe_proxies(settings)
 
 
 def describe_units_beside(planned: "Run") -> str:
@@ -172,3 +172,45 @@ def describe_estimate(estimate: "CostEstimate") -> str:
             f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
         )
     return f"{', '.join(parts)}; based on {estimate.own} units of this run, and on the most of arms with few"
+
+
+def describe_programs(
+    programs: "Mapping[str, Compiled | None]", protocol: str, model: str, trials: int
+) -> "Iterator[str]":
+    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this protocol
+    and acting model, and whether its compile scored candidates by other trials than the run."""
+    for name, compiled in programs.items():
+        if compiled:
+            lines = _describe_program(compiled, protocol, model), _describe_trials(compiled.trials, trials)
+            yield from (f"{name} {line}" for line in lines if line)
+
+
+def _describe_trials(scored: int, played: int) -> str:
+    """Name the comparisons that follow from the trials of a compile (0 if unknown) and those of a unit."""
+    if 0 < scored < played:
+        return (
+            f"was compiled by the best of {scored} trial{'s' * (scored > 1)}: the report compares programs by the "
+            f"best of {played}, the protocol's, which is the main comparison, and again by the first {scored}"
+        )
+    if scored > played:
+        return (
+            f"was compiled by the best of {scored} trials, and a unit plays {played} here: nothing is compared as the "
+            f"compile scored; for that, add --trials {scored} in the adaptation setting"
+        )
+    return ""
+
+
+def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
+    confirmation = compiled.confirmation
+    if compiled.is_made_elsewhere:
+        return ""
+    if confirmation is None:
+        return "has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
+    if not compiled.improved:
+        return f"plays its candidate, which is {confirmation.verdict} ({confirmation.why})"
+    if (compiled.protocol.split()[0], compiled.model) == (protocol.split()[0], model):
+        return ""  # other trials or another embedder of one preset are named where the run is planned
+    return (
+        f"was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by {model}: "
+        "its verdict does not apply there"
+    )

@@ -1,25 +1,18 @@
 """`rsso-dspy skills`: extract skills without a model, show the library of a unit, export it to a file."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from rsso_dspy.bounds import MOST_STATES, MOST_TRIALS
-from rsso_dspy.cli.option_groups import complete_units
-from rsso_dspy.cli.options import Json, format_plural, print_status
-from rsso_dspy.cli.run_folders import print_left_out_files
+from rsso_dspy.cli.options import Json, Overrides, build_config, complete_units, format_plural, print_status
+from rsso_dspy.cli.show import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
-from rsso_dspy.errors import UsageError
-from rsso_dspy.files import check_output_path
-
-if TYPE_CHECKING:
-    from rsso_dspy.memory_files import SkillSource
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.files import atomic_write_text, check_output_path
 
 app = typer.Typer(help="Skill libraries: build one offline, show or export that of a unit.", no_args_is_help=True)
-
-ROWS = 12
-"""Maximum number of printed candidates; `--json` prints all."""
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 UnitKey = Annotated[
@@ -37,170 +30,86 @@ SkillArm = Annotated[str | None, typer.Option(help="Arm (default: the first with
 def build(
     file: Annotated[Path, typer.Argument(metavar="TRAJECTORIES", help="File of trajectories; see below.")],
     case: Annotated[int | None, typer.Option(min=1, help="Which case of a file with `cases`.")] = None,
-    preset: Annotated[str, typer.Option(help="sso-adapt/1 (the paper) or release (the published code).")] = (
-        "sso-adapt/1"
-    ),
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            help="Embedder, as in embedder.model: a sentence-transformers model, numpy/NAME, lexical, hash, ..."
-        ),
-    ] = None,
-    extraction: Annotated[str | None, typer.Option(help="Windows: sliding or reward-boundary.")] = None,
-    pairs: Annotated[
-        str | None, typer.Option(help="Pairs: across-trials, or any (windows of one long trajectory may make a skill).")
-    ] = None,
-    max_window: Annotated[
-        int | None, typer.Option(min=2, max=MOST_STATES, help="Maximum number of states in a window.")
-    ] = None,
-    feedback: Annotated[
-        bool | None, typer.Option("--feedback/--no-feedback", help="Include the results of using a skill in its score.")
-    ] = None,
-    beams: Annotated[
-        int | None, typer.Option(min=1, max=MOST_STATES, help="Beam width of the search for a skill set.")
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="Score weights, e.g. coverage=0.01,reward=0.1,state=1,action=1.")
-    ] = None,
-    benchmark: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Expected benchmark of the trajectories: units of another one are refused."),
-    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="sso-adapt/1 (the paper) or release (the published code), or another protocol.")
+    ] = "sso-adapt/1",
     json_: Json = False,
+    set_: Overrides = None,
 ) -> None:
-    """Build a library from trajectories and print every step of the extraction.
+    """Build a library from trajectories; --json prints every step of the extraction.
 
-    No model is used: skills are described by the words of their examples.
+    No model is used: skills are described by the words of their examples. --set memory.skills.max_window=4 and the
+    like change the extraction, --set embedder.model=hash the embedder.
 
     The file is a list of trajectories, {"trajectories": [...]}, {"cases": [{"trajectories": [...]}]}, or a
     unit of a run (RUN/units/ARM/TASK/VARIANT-sSEED.jsonl). A trajectory is a list of states
     {"description", "action", "reward"}: the whole state as one text, the action that led to it, and its reward as a
     share of 1.
     """
-    from dataclasses import asdict
-
-    from rsso_dspy.config import EmbedderConfig
     from rsso_dspy.embed import Embedder
-    from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
-    from rsso_dspy.memory_files import build_library, make_offline_settings, parse_weights, read_trajectories
+    from rsso_dspy.memory_files import build_library, read_trajectories
+    from rsso_dspy.protocol import resolve_protocol
 
-    settings = make_offline_settings(
-        preset,
-        parse_weights(weights) if weights is not None else None,
-        extraction=extraction,
-        pairs=pairs,
-        max_window=max_window,
-        feedback=feedback,
-        beams=beams,
-    )
-    of = benchmark_called(benchmark).name if benchmark else None
-    given = read_trajectories(file, case, of)
-    embed = Embedder(EmbedderConfig().model if embedder is None else embedder)
+    config = build_config(None, set_, None, protocol__preset=protocol)
+    settings = resolve_protocol(config).skills
+    trajectories = read_trajectories(file, case)
+    embed = Embedder(config.embedder)
     embed.check()
-    built = build_library(given, embed, settings)
-    if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
+    built = build_library(trajectories, embed, settings)
+    if settings.feedback and any(step.subgoal for trajectory in trajectories for step in trajectory.steps):
         print_status("feedback: recorded subgoals use the words of their run; they count only if the words are equal")
     if json_:
-        named = {"benchmark": of} if of else {}
-        print_json({**named, "embedder": embed.model, "settings": asdict(settings), **built})
+        print_json({"embedder": embed.model, "settings": asdict(settings), **built})
         return
-    for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
-        echo(f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True)
-        _print_update(update)
+    for number, (trajectory, update) in enumerate(zip(trajectories, built["after_each"], strict=True), start=1):
+        echo(
+            f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained; "
+            f"{len(update['candidates'])} candidates, {len(update['pool'])} in the pool, "
+            f"{len(update['selected'])} selected"
+        )
     echo(f"Library: {format_plural(built['library'], 'skill')}, described by their examples", bold=True)
     for number, skill in enumerate(built["library"], start=1):
         _print_skill(number, skill)
 
 
-def _print_update(update: dict[str, Any]) -> None:
-    """Print one update: pieces, candidates, pool and skill set. A window is piece[start:end)."""
-    echo(f"  pieces (states): {' '.join(map(str, update['pieces'])) or 'none'}")
-    _print_candidate_rows(
-        "candidates (state, action similarity)", update["candidates"], ("state_similarity", "action_similarity")
-    )
-    _print_candidate_rows("pool (score), most used first", update["pool"], ("score",))
-    _print_candidate_rows("selected (score), best first", update["selected"], ("score",))
-
-
-def _print_candidate_rows(title: str, entries: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    echo(f"  {title}: {len(entries) or 'none'}")
-    for entry in entries[:ROWS]:
-        windows = "  ".join(f"{piece}[{start}:{end})" for piece, start, end in entry["windows"])
-        echo(f"    {windows:<24}" + "".join(f"{entry[column]:>13.9f}" for column in columns))
-    if len(entries) > ROWS:
-        echo(f"    and {len(entries) - ROWS:,} more; --json has all")
-
-
 @app.command()
-def show(
-    run: RunFolder,
-    unit: UnitKey,
-    arm: SkillArm = None,
-    trial: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST_TRIALS, help="Show the skills in the prompts of this trial instead of the library."
-        ),
-    ] = None,
-    json_: Json = False,
-) -> None:
-    """Print a unit's skills with their examples, scores, use in prompts, and results."""
+def show(run: RunFolder, unit: UnitKey, arm: SkillArm = None, json_: Json = False) -> None:
+    """Print a unit's skills with their examples, scores, use in prompts, and results.
+
+    `rsso-dspy show RUN UNIT --prompts` prints the skills that each step was shown.
+    """
     from rsso_dspy.memory_files import load_skill_source
-
-    found = load_skill_source(run, unit, arm, print_left_out_files)
-    data = _describe_unit(found) | (_collect_library(found) if trial is None else found.describe_prompts(trial))
-    if json_:
-        print_json(data)
-        return
-    _print_library_heading(data)
-    if trial is None:
-        _print_library(data)
-    else:
-        _print_prompts(data)
-
-
-def _describe_unit(found: "SkillSource") -> dict[str, Any]:
-    names = ("start", "arm", "seed", "protocol", "model", "rule_based")
-    about = {name: getattr(found.record, name) for name in names}
-    return {"unit": found.record.key, **about, "embedder": found.embedder, "trials": len(found.record.trials)}
-
-
-def _collect_library(found: "SkillSource") -> dict[str, Any]:
-    accounts = found.accounts
-    return {
-        "learnt_from": found.learnt_from,
-        "library": [entry for entry in accounts if entry["in_use"]],
-        "retired": [entry for entry in accounts if not entry["in_use"]],
-    }
-
-
-def _print_library_heading(data: dict[str, Any]) -> None:
     from rsso_dspy.records import RULE_BASED_NOTE
-
-    echo(f"{data['unit']}  {data['arm']}  seed {data['seed']}", bold=True)
-    print_paragraph(f"{data['protocol']}, {data['model']}")
-    if data["rule_based"]:
-        print_paragraph(RULE_BASED_NOTE)
-
-
-def _print_library(data: dict[str, Any]) -> None:
     from rsso_dspy.report.report_files import format_ranges
 
-    learnt = ", ".join(format_ranges(data["learnt_from"], least=2)) or "none"
+    source = load_skill_source(run, unit, arm, print_left_out_files)
+    record = source.record
+    library, retired = ([each for each in source.accounts if each["in_use"] is wanted] for wanted in (True, False))
+    if json_:
+        names = ("start", "arm", "seed", "protocol", "model", "rule_based")
+        about = {"unit": record.key, **{name: getattr(record, name) for name in names}, "embedder": source.embedder}
+        learnt = {"trials": len(record.trials), "learnt_from": source.learnt_from}
+        print_json({**about, **learnt, "library": library, "retired": retired})
+        return
+    echo(f"{record.key}  {record.arm}  seed {record.seed}", bold=True)
+    print_paragraph(f"{record.protocol}, {record.model}")
+    if record.rule_based:
+        print_paragraph(RULE_BASED_NOTE)
+    learnt_from = ", ".join(format_ranges(source.learnt_from, least=2)) or "none"
     print_paragraph(
-        f"Library after trial {data['trials']}: {format_plural(data['library'], 'skill')}, learned from trials: "
-        f"{learnt}. Use is counted over all trials."
+        f"Library after trial {len(record.trials)}: {format_plural(library, 'skill')}, learned from trials: "
+        f"{learnt_from}. Use is counted over all trials."
     )
-    if data["start"]:
-        print_paragraph(f"It started from: {data['start']}; examples may come from trials there.")
-    if not data["library"]:
+    if record.start:
+        print_paragraph(f"It started from: {record.start}; examples may come from trials there.")
+    if not library:
         print_paragraph("It is empty: a skill needs two trials that gained points in similar ways.")
-    for number, skill in enumerate(data["library"], start=1):
+    for number, skill in enumerate(library, start=1):
         _print_skill(number, skill)
         _print_skill_history(skill)
-    if data["retired"]:
+    if retired:
         echo("\nNo longer in use:")
-    for skill in data["retired"]:
+    for skill in retired:
         print_paragraph(f"- {skill['name']}: {_describe_use(skill)}", "  ")
 
 
@@ -236,21 +145,6 @@ def _describe_use(skill: dict[str, Any]) -> str:
     return f"in the prompt of {skill['retrieved']} steps, pursued at {skill['targeted']}"
 
 
-def _print_prompts(data: dict[str, Any]) -> None:
-    from rsso_dspy.report.report_files import format_ranges
-
-    print_paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
-    for shown in data["prompts"]:
-        echo()
-        print_paragraph(
-            f"steps {', '.join(format_ranges(shown['steps'], least=2))}: {', '.join(shown['names'])}", bold=True
-        )
-        for line in shown["text"].splitlines():
-            print_paragraph(line, "   ")
-    for step in data["pursued"]:
-        print_paragraph(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
-
-
 @app.command()
 def export(
     run: RunFolder,
@@ -265,19 +159,17 @@ def export(
 
     From Python, `rsso_dspy.memory.skills.load_library` restores the file.
     """
-    from rsso_dspy.errors import UnknownName
-    from rsso_dspy.files import atomic_write_text
     from rsso_dspy.memory_files import LIBRARY, export_library, export_skill_folder, load_skill_source
 
     if format_ not in ("library", "skill"):
         raise UnknownName("format", format_, ("library", "skill"))
-    if format_ == "skill":
-        found = load_skill_source(run, unit, arm, print_left_out_files)
-        out = export_skill_folder(found, out)
-    else:
+    if format_ == "library":
         if out.is_dir():
             raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
         check_output_path(out, kind=LIBRARY)
-        found = load_skill_source(run, unit, arm, print_left_out_files)
-        atomic_write_text(out, export_library(found).to_json())
-    echo(f"{out}: {format_plural(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")
+    source = load_skill_source(run, unit, arm, print_left_out_files)
+    if format_ == "skill":
+        out = export_skill_folder(source, out)
+    else:
+        atomic_write_text(out, export_library(source).to_json())
+    echo(f"{out}: {format_plural(source.held.library, 'skill')} of {unit}, {source.record.arm}, from {run}")

@@ -1,17 +1,13 @@
 """Text for a terminal, wrapped to its width."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import json
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Any
 
 import typer
 
 from rsso_dspy.report.terminal import escape_controls, replace_controls
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-WIDE = 100
-"""Minimum terminal width for two texts side by side."""
 
 
 def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
@@ -24,8 +20,6 @@ def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> No
 
 def print_json(data: Any) -> None:
     """Print JSON data. Control characters are escaped, so that nothing is lost."""
-    import json
-
     print_json_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -42,8 +36,6 @@ def print_title(text: str) -> None:
 
 def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
     """Print a paragraph wrapped to the terminal."""
-    from textwrap import fill
-
     lines = fill(
         replace_controls(text),
         get_terminal_width(),
@@ -56,32 +48,9 @@ def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color
 
 def get_terminal_width() -> int:
     """Return the width of the terminal in columns, at least 30."""
-    from shutil import get_terminal_size
-
     return max(get_terminal_size().columns, 30)
 
 
-def is_on_terminal() -> bool:
-    """Return whether the stream is a terminal."""
-    from rich.console import Console
-
-    return Console().is_terminal
-
-
-def print_side_by_side(a: str, b: str, rows: "Iterable[tuple[Text, Text]]") -> None:
-    """Print two texts in columns under their names."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from rsso_dspy.report.terminal import SafeConsole
-
-    table = Table(box=None, padding=(0, 2), expand=True)
-    for name in (a, b):
-        table.add_column(Text(replace_controls(name)), ratio=1, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console = SafeConsole(width=get_terminal_width(), highlight=False)
-    with console.capture() as printed:
-        console.print(table)
-    lines = (line.rstrip() for line in printed.get().splitlines())
-    typer.echo("\n".join(lines), color=console.is_terminal or None)
+def indent_text(text: str) -> str:
+    """Return the text below a step, with control characters replaced."""
+    return "\n".join(f"      {line}" for line in replace_controls(text).splitlines())

@@ -1,7 +1,7 @@
 """One configuration tree, read from TOML and `--set a.b=value` overrides.
 
     load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
-    load_run_options(path)          # what a file holds beside: the options of a run
+    load_run_options(path)          # what a file holds beside: the options of a run; `load_compile_options` likewise
     render_config_template()        # a file with every default
 
 Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
@@ -23,6 +23,8 @@ from rsso_dspy.config.sections import (
     MINILM,
     PROFILES,
     BackendConfig,
+    CommandOptions,
+    CompileOptions,
     Config,
     EmbedderConfig,
     EnvironmentConfig,
@@ -31,7 +33,6 @@ from rsso_dspy.config.sections import (
     ProtocolConfig,
     Role,
     RoleOverride,
-    RunFile,
     RunOptions,
 )
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
@@ -42,6 +43,7 @@ __all__ = [
     "MINILM",
     "PROFILES",
     "BackendConfig",
+    "CompileOptions",
     "Config",
     "EmbedderConfig",
     "EnvironmentConfig",
@@ -52,6 +54,7 @@ __all__ = [
     "RoleOverride",
     "RunOptions",
     "format_override",
+    "load_compile_options",
     "load_config",
     "load_run_options",
     "render_config_template",
@@ -71,13 +74,9 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
     Raises `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the
     nearest keys.
     """
-    data = _read_config_file(path)
-    data.pop("run", None)
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--set {override!r} must have the form key=value, e.g. --set protocol.trials=3")
-        _assign_value(data, _split_key(key.strip()), _parse_value(value.strip()))
+    data = _read_settings(path, overrides)
+    for section in CommandOptions.model_fields:
+        data.pop(section, None)
     named = data.setdefault("backends", {})
     if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
         raise ConfigError('a backend must be a table: [backends.NAME] with model = "provider/model"')
@@ -90,14 +89,24 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
     return config
 
 
-def load_run_options(path: Path | None, **given: object) -> RunOptions:
-    """Load section `[run]` of the same file; `given` overrides it, unless None. Raises what `load_config` raises."""
-    table = _read_config_file(path).get("run", {})
+def load_run_options(path: Path | None, overrides: Sequence[str] = (), **given: object) -> RunOptions:
+    """Load section `[run]` of the same settings; `given` overrides it, unless None. Raises what `load_config`
+    raises."""
+    return _load_command_options(path, overrides, "run", **given).run
+
+
+def load_compile_options(path: Path | None, overrides: Sequence[str] = ()) -> CompileOptions:
+    """Load section `[compile]` of the same settings. Raises what `load_config` raises."""
+    return _load_command_options(path, overrides, "compile").compile
+
+
+def _load_command_options(path: Path | None, overrides: Sequence[str], section: str, **given: object) -> CommandOptions:
+    table = _read_settings(path, overrides).get(section, {})
     options = {name: value for name, value in given.items() if value is not None}
     try:
-        return RunFile.model_validate({"run": {**table, **options} if isinstance(table, dict) else table}).run
+        return CommandOptions.model_validate({section: {**table, **options} if isinstance(table, dict) else table})
     except ValidationError as error:
-        raise _explain_invalid(error, path, RunFile) from None
+        raise _explain_invalid(error, path, CommandOptions) from None
 
 
 def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
@@ -119,7 +128,9 @@ def _name_recorded(data: dict[str, Any]) -> None:
         return
     folder = (table or {}).get("replay")
     if not isinstance(folder, str):
-        raise ConfigError(f'backend "{RECORDED}" needs a log: add --replay DIR')
+        raise ConfigError(
+            f'backend "{RECORDED}" needs a log: add --replay DIR to run, elsewhere --set backends.replay.replay=DIR'
+        )
     data["backend"], settings = read_replayed_backend(Path(folder))
     data["backends"][data["backend"]] = {**settings, "replay": folder}
 
@@ -141,6 +152,17 @@ def format_override(key: str, value: Any) -> str:
     import tomlkit
 
     return f"{key}={tomlkit.item(value).as_string()}"
+
+
+def _read_settings(path: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
+    """Read the file and apply the overrides."""
+    data = _read_config_file(path)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {override!r} must have the form key=value, e.g. --set protocol.trials=3")
+        _assign_value(data, _split_key(key.strip()), _parse_value(value.strip()))
+    return data
 
 
 def _read_config_file(path: Path | None) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
+    LEAST_DEMO_TOKENS,
+    MOST_DEMO_TOKENS,
     MOST_DEMONSTRATIONS,
     MOST_DOLLARS,
     MOST_KEPT,
@@ -20,9 +22,11 @@ from rsso_dspy.bounds import (
     MOST_SECONDS,
     MOST_SEED,
     MOST_STATES,
+    MOST_STEPS,
     MOST_TEMPERATURE,
     MOST_TOKENS,
     MOST_TRIALS,
+    USUAL_DEMO_TOKENS,
 )
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
@@ -433,10 +437,30 @@ class RunOptions(Section):
     constitution: Path | None = None
 
 
-class RunFile(Section):
-    """The part of a file that is not `Config`."""
+class CompileOptions(Section):
+    """Section `[compile]` of a file, or `--set compile.KEY=VALUE`. Other commands ignore it."""
+
+    trials: int = Field(2, gt=0, le=MOST_TRIALS)
+    """Trials per rollout."""
+    steps: int = Field(60, gt=0, le=MOST_STEPS)
+    """Steps per trial at most; or what the protocol allows."""
+    max_idle: int | None = Field(None, gt=0, le=MOST_STEPS)
+    """End a trial after this many steps in a row that earned nothing."""
+    max_lm_calls: int | None = Field(None, gt=0)
+    """Model calls at most."""
+    demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
+    """Tokens of all demonstrations of a predictor at most, under a teacher."""
+    roles: Names | None = None
+    """Roles or predictors that may change, e.g. actor,reflector; all when absent."""
+    start: Path | None = None
+    """Compiled program to improve on; zero-shot when absent."""
+
+
+class CommandOptions(Section):
+    """The parts of a file that are not `Config`."""
 
     run: RunOptions = RunOptions()
+    compile: CompileOptions = CompileOptions()
 
 
 class Config(Section):

@@ -95,7 +95,7 @@ def describe_limits(wanted: CompileRequest, calls: float, dollars: float | None)
     if not wanted.optimizer.searches or not wanted.reserved:
         return
     for option, limit, most in (
-        ("--max-lm-calls", wanted.limits.lm_calls, calls),
+        ("compile.max_lm_calls", wanted.limits.lm_calls, calls),
         ("--max-cost", wanted.limits.cost, dollars),
     ):
         if limit is not None and most and limit < least * most / rollouts:

@@ -24,7 +24,7 @@ from rsso_dspy.store.guards import CompileEnvironment
 
 ENDED = {
     "rollouts": "the rollouts of --max-rollouts were spent",
-    "lm-calls": "the model calls of --max-lm-calls were spent",
+    "lm-calls": "the model calls of compile.max_lm_calls were spent",
     "cost": "the dollars of --max-cost were spent",
     "interrupted": "it was interrupted",
     "error": "an error cut it short",

@@ -96,7 +96,7 @@ def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled
     if compiled.candidate and unconfirmed:
         return compiled.select_candidate()
     advice = (
-        "add --unconfirmed (in Python unconfirmed=True) to play its candidate all the same"
+        "`rsso-dspy evaluate FILE --candidate` (in Python unconfirmed=True) plays its candidate all the same"
         if compiled.candidate
         else "it holds no candidate; compile again, with a larger --calib, more --max-rollouts or another --optimizer"
     )

@@ -177,7 +177,7 @@ def build_request(
     if max_lm_calls is not None and max_lm_calls < least:
         raise UsageError(
             f"{max_lm_calls} model calls are too few for one candidate: that takes {least} rollouts of one call or "
-            f"more each, so --max-lm-calls {least} at the very least"
+            f"more each, so compile.max_lm_calls={least} at the very least"
         )
     placebos = placebos if chosen.searches else 0
     if (most := chosen.most(calibration)) is not None:

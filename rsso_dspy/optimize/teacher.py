@@ -86,7 +86,7 @@ class Teacher:
         if optimizer not in TAUGHT:
             raise UsageError(
                 f"{optimizer} has no use for a teacher: compile with --optimizer {' or '.join(TAUGHT)} first, then "
-                f"improve on a confirmed file with --optimizer {optimizer} --from FILE"
+                f"improve on a confirmed file with --optimizer {optimizer} --set compile.start=FILE"
             )
         if not LEAST_DEMO_TOKENS <= self.demo_tokens <= MOST_DEMO_TOKENS:
             raise UsageError(
@@ -97,7 +97,9 @@ class Teacher:
             return
         get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
         if "actor" not in tuned:
-            raise UsageError("gold paths teach the actor alone, and --roles leaves it out: name it, or another teacher")
+            raise UsageError(
+                "gold paths teach the actor alone, and compile.roles leaves it out: name it, or another teacher"
+            )
 
     def describe_play(self, calibration: Calibration) -> str:
         """What the teacher will play, as a line of the plan."""

@@ -6,7 +6,7 @@
 
     store.open(identity, arms, **Manifest.from_run_spec(config, spec).add_to(store))
     extract_given(store, folder)
-    load_invocations(store)[0].to_options(folder)       # {"--config": "FOLDER/config.toml", "--methods": "rsso"}
+    load_invocations(store)[0].to_run_spec(folder, Path("again"))
 
 All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
 """
@@ -119,31 +119,28 @@ class Invocation:
             f" --per-task {self.per_task}" if self.per_task else ""
         )
 
-    def to_options(self, given: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
-        """Return the options of `rsso-dspy run` by name, with these settings added and without ``--out``.
+    def list_overrides(self, given: Path) -> list[str]:
+        """Return the settings that name input files, which were extracted to `given`."""
+        if self.examples is None:
+            return []
+        return [format_override("memory.constitution.examples", str(given / self.examples))]
 
-        `given` is the folder that the files were extracted to. A flag has an empty value.
-
-        Raises `UsageError` for a folder with a comma in its name.
-        """
-        if "," in str(given) and self.programs != (ZERO_SHOT,):
-            raise UsageError(f"{given} has a comma in its name, which would split --programs; name another folder")
-        programs = [name if name == ZERO_SHOT else str(given / name) for name in self.programs]
-        examples = self.examples and format_override("memory.constitution.examples", str(given / self.examples))
-        named: dict[str, str | list[str] | None] = {
-            "--config": str(given / CONFIG),
-            "--set": [*([examples] if examples else []), *settings],
-            "--methods": ",".join(self.methods),
-            "--programs": ",".join(programs) if self.programs != (ZERO_SHOT,) else None,
-            "--tasks": ",".join(self.tasks) if self.tasks else None,
-            "--variants": ",".join(self.variants) or None,
-            "--per-task": str(self.per_task) if self.per_task else None,
-            "--skills": str(given / self.skills) if self.skills else None,
-            "--constitution": str(given / self.constitution) if self.constitution else None,
-            "--shard": self.shard or None,
-            "--unconfirmed": "" if self.unconfirmed else None,
-        }
-        return {name: value for name, value in named.items() if value is not None and value != []}
+    def to_run_spec(self, given: Path, out: Path) -> RunSpec:
+        """Return what was asked for, with input files that were extracted to `given`, to be played into `out`."""
+        compiled = tuple(given / name for name in self.programs if name != ZERO_SHOT)
+        return RunSpec(
+            methods=self.methods,
+            programs=tuple(name if name == ZERO_SHOT else Path(name).stem for name in self.programs),
+            compiled=compiled,
+            unconfirmed=self.unconfirmed,
+            tasks=self.tasks,
+            variants=self.variants,
+            per_task=self.per_task,
+            out=out,
+            skills=given / self.skills if self.skills else None,
+            constitution=given / self.constitution if self.constitution else None,
+            shard=Shard.parse(self.shard) if self.shard else None,
+        )
 
 
 _ASKED = TypeAdapter(Invocation)

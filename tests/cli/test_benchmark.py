@@ -28,7 +28,7 @@ from tests.provider_server import provider
 from tests.toy_benchmark import TEMPLATES
 from tests.toy_package import installed
 
-TOY = ("--benchmark", "toy", "--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash")
+TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/1-cap60", "--set", "embedder.model=hash")
 PLAYS = {True: "add 1", False: "wait"}
 RUN = ("run", "--methods", "react,rsso", "--tasks", "up", "--per-task", "2", "--trials", "2", *TOY)
 
@@ -94,10 +94,10 @@ def test_a_run_is_played_shown_reported_and_reproduced(rsso):
     assert rsso("report", "first", "--html", "page.html")[0] == 0
     assert all("take NUMBER away" in unit for unit in units_in(Path("page.html")))
 
-    code, out, err = rsso("reproduce", "first", "--run")
+    code, out, err = rsso("run", "--replay", "first")
     assert code == 0, err
-    assert "4 of 4 records are equal" in out
-    code, _, err = rsso(*(word for word in RUN if word not in TOY[:2]), "--out", "first", "--dry-run")
+    assert "equal: 4 of 4 records are equal" in out
+    code, _, err = rsso(*RUN, "--benchmark", "scienceworld", "--out", "first", "--dry-run")
     assert (code, "unknown task 'up'" in err) == (2, True)
 
 
@@ -125,14 +125,11 @@ def test_a_program_is_compiled_on_it_and_plays_it_alone(rsso):
     assert made["versions"].keys() == {"dspy", "gepa", "toy"}
     assert {key.partition("::")[0] for key in (*made["train"], *made["val"])} == {"up"}
     mark_confirmed("mine.json")
-    code, out, err = rsso("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *TOY, "--out", "e")
+    code, _, err = rsso("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *TOY, "--out", "e")
     assert code == 0, err
     assert {unit.program for unit in Store(Path("e")).units()} == {"zero-shot", "mine"}
     code, _, err = rsso("evaluate", "mine.json", "--per-task", "1", "--dry-run", *TOY[2:])
     assert (code, "mine.json was made on the benchmark toy, not on scienceworld" in " ".join(err.split())) == (2, True)
-    _, out, _ = rsso("reproduce", "mine.json")
-    assert "--calib 1-per-task" in out
-    assert "benchmark" in out
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -150,7 +147,7 @@ def test_what_gepa_itself_saved_is_played(rsso):
         gepa.compile(Agent("react-sso"), trainset=[example], valset=[example]).save("gepa.json")
     assert wanted in Path("gepa.json").read_text()
 
-    words = ("gepa.json", "--tasks", "up", "--per-task", "1", "--trials", "1", *TOY)
+    words = ("gepa.json", "--variants", "up::9", "--trials", "1", *TOY)
     for verb in ("evaluate", "run --methods react-sso --programs"):
         code, _, err = rsso(*verb.split(), *words, "--dry-run")
         assert code == 0, err
@@ -230,5 +227,5 @@ def test_a_run_of_one_that_is_gone_can_still_be_read(rsso, monkeypatch, toy):
     get_benchmark.cache_clear()
     assert "add NUMBER" in rsso("show", "first", "up::9", "--prompts")[1]
     assert rsso("report", "first")[0] == 0
-    code, _, err = rsso("reproduce", "first")
+    code, _, err = rsso("run", "--replay", "first")
     assert (code, "unknown benchmark 'toy'" in err) == (2, True)

@@ -47,7 +47,9 @@ def finished(tmp_path):
         (["--seed", "-1"], "--seed"),
         (["--seed", "99999999999999999999999"], "less than or equal to 2147483647"),
         (["--trials", "99999999999", "--dry-run"], "less than or equal to 1000"),
-        (["--setting", "transfer", "--train-trials", "99999999999", "--dry-run"], "less than or equal to 1000"),
+        (["--set", "protocol.train_trials=99999999999", "--dry-run"], "less than or equal to 1000"),
+        (["--set", "protocol.frozen=true"], "add --skills FILE"),
+        (["--set", "run.trails=2"], "run.trials"),
         (["--engine", "spark", "--dry-run"], "unknown engine 'spark': known: ray, threads."),
         (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
     ],
@@ -93,7 +95,6 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
         ["config", "init", "file/x"],
         ["export", "done", "-o", "file/x"],
         ["skills", "export", "done", "boil::22", "-o", "file/x"],
-        ["merge", "done", "-o", "file/x"],
     ],
     ids=" ".join,
 )
@@ -243,9 +244,13 @@ def test_tasks_lists_all_18_with_their_held_out_variants(rsso):
 def test_config_init_writes_a_file_that_config_show_reads(rsso, tmp_path):
     assert rsso("config", "init")[0] == 0
     tomllib.loads((tmp_path / "rsso.toml").read_text())
-    code, out, _ = rsso("config", "show")
+    code, out, _ = rsso("config", "show", "--set", "protocol.preset=reflexion/1", "--set", "protocol.trials=3")
+    shown = json.loads(out)
     assert code == 0
-    assert json.loads(out)["backend"] == "embedded"
+    assert (shown["backend"], shown["protocol"]["steps"]) == ("embedded", None)
+    resolved = shown["resolved_protocol"]
+    assert resolved["id"] == "reflexion/1 trials=3"
+    assert (resolved["steps"], resolved["rules"]["trials"], resolved["rules"]["stop_on_success"]) == (49, 3, True)
     code, _, err = rsso("config", "init")
     assert code == 2
     assert "exists" in err

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from rsso_dspy.cli.compile import compile_program
+from rsso_dspy.config import CompileOptions
 from rsso_dspy.optimize.compile import compile
 from rsso_dspy.optimize.program_file import load
 from tests.cli.conftest import COMPILE, ONE
@@ -26,10 +27,10 @@ from tests.provider_server import completion, provider
         (["--max-rollouts", "0"], "--max-rollouts"),
         (["--seeds", "0"], "--seeds"),
         (["--seeds", "21"], "--seeds"),
-        (["--compile-trials", "0"], "--compile-trials"),
-        (["--compile-trials", "99999999999"], "less than or equal to 1000"),
+        (["--set", "compile.trials=0"], "compile.trials: input should be greater than 0"),
+        (["--set", "compile.trials=99999999999"], "less than or equal to 1000"),
         (["--max-rollouts", "99999999999"], "ask for --max-rollouts 100000 at most"),
-        (["--compile-steps", "0"], "--compile-steps"),
+        (["--set", "compile.stesp=9"], "did you mean compile.steps"),
         (["--protocol", "sso-adapt"], "sso-adapt/1"),
     ],
 )
@@ -66,16 +67,20 @@ def test_a_calibration_file_that_will_not_do_is_refused_by_what_is_wrong(rsso, t
     [
         ("--max-rollouts", []),
         ("--max-rollouts", ["--optimizer", "bootstrap", "--calib", "2-per-task"]),
-        ("--max-lm-calls", ["--calib", "2-per-task"]),
+        ("compile.max_lm_calls=", ["--calib", "2-per-task"]),
     ],
 )
 def test_a_budget_that_is_too_small_is_refused_with_the_least_that_works(rsso, option, words):
-    code, _, err = rsso(*ONE, *words, "--dry-run", option, "1")
+    def dry_run(most: int) -> tuple[int, str, str]:
+        limit = ("--set", f"{option}{most}") if option.endswith("=") else (option, str(most))
+        return rsso(*ONE, *words, "--dry-run", *limit)
+
+    code, _, err = dry_run(1)
     assert code == 2
-    least = int(re.search(rf"{option} (\d+)", err)[1])
+    least = int(re.search(rf"{option} ?(\d+)", err)[1])
     assert least > 1
-    assert rsso(*ONE, *words, "--dry-run", option, str(least - 1))[0] == 2
-    assert rsso(*ONE, *words, "--dry-run", option, str(least))[0] == 0
+    assert dry_run(least - 1)[0] == 2
+    assert dry_run(least)[0] == 0
 
 
 def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
@@ -90,7 +95,9 @@ def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
 
 
 def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp_path):
-    code, out, err = rsso(*ONE, "--dry-run", "--max-rollouts", "8", "--max-lm-calls", "99", "-o", "new.json")
+    code, out, err = rsso(
+        *ONE, "--dry-run", "--max-rollouts", "8", "--set", "compile.max_lm_calls=99", "-o", "new.json"
+    )
     assert (code, out) == (0, "")
     assert "gepa compiles rsso on 1 train, 1 val and 3 confirm variants (1-per-task)" in err
     assert "5 points take about 138 confirm variants" in err
@@ -114,17 +121,17 @@ def test_without_a_terminal_every_rollout_is_a_plain_line(compiled):
     lines = [line for line in compiled.err.splitlines() if line.startswith("[")]
     there = load(compiled.file)
     assert len(lines) == there.rollouts
-    assert re.fullmatch(r"\[1/8\] candidate 0 [\w-]+::\d+: \d\.\d{3}(  best \d\.\d{3})?  \d+ calls", lines[0])
-    assert f"best {there.after.metric:.3f}" in lines[-1]
+    assert re.fullmatch(r"\[1/8\] candidate 0 [\w-]+::\d+: \d+\.\d(  best \d+\.\d)?  \d+ calls", lines[0])
+    assert f"best {100 * there.after.metric:.1f}" in lines[-1]
     assert "\x1b" not in compiled.err + compiled.out
 
 
 def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled):
     there = load(compiled.file)
-    assert f"{there.before.metric:.3f}" in compiled.out
+    assert f"metric {100 * there.before.metric:.1f}" in compiled.out
     assert f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls" in compiled.out
     assert "say nothing about language models" in compiled.out
-    assert compiled.out.endswith(f"program: {compiled.file}  (rsso-dspy program show {compiled.file})\n")
+    assert compiled.out.endswith(f"program: {compiled.file}  (rsso-dspy show {compiled.file})\n")
     assert there.improved == (f"{compiled.file} holds the zero" not in compiled.out)
     assert f"verdict: {there.confirmation.verdict}" in compiled.out
     assert f"the search ended: {there.search_end}" in compiled.out
@@ -146,9 +153,9 @@ def test_the_same_command_again_keeps_the_result_and_plays_nothing(rsso, compile
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--seed", "1"], "seed: there 0, now 1"),
-        (["--compile-trials", "1"], "trials: there 2, now 1"),
-        (["--compile-steps", "9"], "steps: there 60, now 9"),
+        (["--set", "seed=1"], "seed: there 0, now 1"),
+        (["--set", "compile.trials=1"], "trials: there 2, now 1"),
+        (["--set", "compile.steps=9"], "steps: there 60, now 9"),
         (["--max-rollouts", "9"], "max_rollouts: there 8, now 9"),
         (["--seeds", "2", "--max-rollouts", "12"], "seeds: there 1, now 2"),
         (["--method", "sso"], "method: there 'rsso', now 'sso'"),
@@ -177,7 +184,7 @@ def test_a_file_that_is_something_else_is_never_overwritten(rsso, tmp_path, cont
 
 @pytest.mark.usefixtures("at_hand")
 def test_a_result_that_was_cut_short_is_played_again(rsso, tmp_path):
-    words = [*ONE, "--max-lm-calls", "6", "-o", "new.json"]
+    words = [*ONE, "--set", "compile.max_lm_calls=6", "-o", "new.json"]
     assert rsso(*words)[0] == 0
     whole = (tmp_path / "new.json").read_bytes()
     for ending in ("interrupted", "error"):
@@ -202,10 +209,10 @@ def test_a_place_that_cannot_be_written_is_found_out_before_anything_is_played(r
 @pytest.mark.usefixtures("at_hand")
 @pytest.mark.parametrize("most", [4, 30])
 def test_spent_model_calls_end_the_compile_with_the_best_so_far(rsso, tmp_path, most):
-    code, out, _ = rsso(*ONE, "--optimizer", "bootstrap", "--max-lm-calls", str(most), "-o", "new.json")
+    code, out, _ = rsso(*ONE, "--optimizer", "bootstrap", "--set", f"compile.max_lm_calls={most}", "-o", "new.json")
     there = load(tmp_path / "new.json")
     assert code == 0
-    assert "the model calls of --max-lm-calls were spent" in out
+    assert "the model calls of compile.max_lm_calls were spent" in out
     assert (there.ended_by, there.lm_calls) == ("lm-calls", most)
     assert sum(usage.calls for usage in there.usage.values()) <= most
     assert (there.before is None) == (most == 4) == ("ended before the zero-shot program was scored" in out)
@@ -213,7 +220,7 @@ def test_spent_model_calls_end_the_compile_with_the_best_so_far(rsso, tmp_path, 
 
 @pytest.mark.usefixtures("at_hand")
 def test_every_call_that_was_paid_for_is_in_the_account_of_its_role(rsso, tmp_path):
-    rsso(*ONE, "--max-lm-calls", "4", "-o", "new.json")
+    rsso(*ONE, "--set", "compile.max_lm_calls=4", "-o", "new.json")
     there = load(tmp_path / "new.json")
     assert sum(usage.calls for usage in there.usage.values()) == there.lm_calls
 
@@ -255,12 +262,14 @@ def test_an_endpoint_where_nothing_answers_is_named_before_anything_is_written(r
 def test_no_request_is_sent_beyond_the_model_calls_allowed(rsso, monkeypatch):
     monkeypatch.setenv("TEST_PROVIDER_KEY", "x")
     with provider(lambda _: completion("I would rather chat.")) as served:
-        rsso(*against(served.url), "--max-lm-calls", "6")
+        rsso(*against(served.url), "--set", "compile.max_lm_calls=6")
     assert len(served.requests) <= 6
 
 
 def test_the_defaults_that_the_help_shows_are_those_of_the_library():
     typed = inspect.signature(compile_program).parameters
     of_python = inspect.signature(compile).parameters
-    pairs = {"calib": "calib", "optimizer": "optimizer", "compile_trials": "trials", "compile_steps": "steps"}
-    assert {name: typed[name].default for name in pairs} == {name: of_python[pairs[name]].default for name in pairs}
+    shown = {name: typed[name].default for name in ("calib", "optimizer")} | CompileOptions().model_dump(
+        include={"trials", "steps"}
+    )
+    assert shown == {name: of_python[name].default for name in shown}

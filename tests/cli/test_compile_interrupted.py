@@ -130,4 +130,4 @@ def test_on_a_narrow_terminal_the_bar_is_one_line_with_everything_in_it(interrup
     assert not interrupted.moved_up
     last = bars[-1]
     assert "…" not in last
-    assert re.search(r"\d/40 best \d\.\d{3}  \d+ calls  \d\.\dM tokens eta [\d:-]+", last)
+    assert re.search(r"\d/40 best \d+\.\d  \d+ calls  \d\.\dM tokens eta [\d:-]+", last)

@@ -1,4 +1,4 @@
-"""Constitutions on the command line: built, looked at, read by a run, swept."""
+"""Constitutions on the command line: built, looked at, read by a run."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from rsso_dspy.memory.constitution.file import read_constitution
 from rsso_dspy.store.run_folder import Store
 
 FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/1-cap60"]
+DOLLAR = ["--set", 'prices."embedded/explorer".input=1', "--set", 'prices."embedded/explorer".output=1']
 TASKS = ["--tasks", "find-plant,lifespan-longest-lived"]
 
 
@@ -90,7 +91,7 @@ def test_the_same_build_gives_the_same_bytes(built, tmp_path):
 def test_a_build_that_was_stopped_goes_on(built, tmp_path):
     out = tmp_path / "book.json"
     tokens = sum(spent["input"] + spent["output"] for spent in read_constitution(built).provenance["usage"].values())
-    call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", int(0.9 * tokens), code=1)
+    call("constitution", "build", *TASKS, *FAST, "-o", out, *DOLLAR, "--max-cost", 0.9e-6 * tokens, code=1)
     assert not out.exists()
     assert list((tmp_path / "book.json.run").rglob("*.jsonl")), "it was stopped before anything was asked"
     call("constitution", "build", *TASKS, *FAST, "-o", out)
@@ -111,7 +112,7 @@ def test_a_finished_build_is_shown_again_and_another_does_not_overwrite_it(built
     assert "nothing is left to play" in again.stderr
     assert call("constitution", "show", built).splitlines()[0] in again.stdout
     assert built.stat().st_mtime_ns == before.st_mtime_ns
-    for other in (("--writer", "symbolic"), ("--explore", "0"), ("--seed", "7")):
+    for other in (("--writer", "symbolic"), ("--explore", "0"), ("--set", "seed=7")):
         with pytest.raises(UsageError, match="already exists"):
             call("constitution", "build", *TASKS, *FAST, "-o", built, *other)
 
@@ -188,7 +189,7 @@ def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
 
 def test_another_writer_does_not_go_on_with_a_build(tmp_path):
     out = tmp_path / "book.json"
-    call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", 1, code=1)
+    call("constitution", "build", *TASKS, *FAST, "-o", out, *DOLLAR, "--max-cost", 1e-6, code=1)
     with pytest.raises(UsageError, match=r"another build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
         call("constitution", "build", "--writer", "symbolic", *TASKS, *FAST, "-o", out)
 

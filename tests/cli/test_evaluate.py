@@ -175,7 +175,7 @@ def nothing_better(program):
         (lambda each: each, (), ""),
         (
             unconfirmed,
-            ("--unconfirmed",),
+            ("--candidate",),
             "mine plays its candidate, which is unconfirmed",
         ),
         (
@@ -185,7 +185,7 @@ def nothing_better(program):
         ),
         (
             lambda each: each,
-            ("--protocol", "sso-adapt/1"),
+            ("--set", "protocol.preset=sso-adapt/1"),
             "was confirmed under sso-adapt/1-cap60 ",
         ),
         (
@@ -211,6 +211,8 @@ def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, word
     program = made(load(changed))
     program.save("mine.json")
     for verb in (["evaluate", "mine.json"], ["run", "--methods", "rsso", "--programs", "mine.json"]):
+        if verb[0] == "run" and "--candidate" in words:
+            continue
         code, _, err = rsso(*verb, *SMALL, *words, "--dry-run")
         assert code == 0
         assert said in " ".join(err.split())
@@ -222,15 +224,16 @@ def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, word
 @pytest.mark.parametrize(
     ("made", "asked", "said"),
     [
-        (unconfirmed, False, "add --unconfirmed (in Python unconfirmed=True) to play its candidate"),
+        (unconfirmed, False, "`rsso-dspy evaluate FILE --candidate` (in Python unconfirmed=True) plays its candidate"),
         (nothing_better, False, "it holds no candidate; compile again"),
         (nothing_better, True, "it holds no candidate; compile again"),
     ],
 )
 def test_nothing_is_played_of_a_file_that_holds_nothing_confirmed(rsso, changed, tmp_path, made, asked, said, more):
     made(load(changed)).save("mine.json")
-    words = [*SMALL, *more, *(["--unconfirmed"] if asked else []), "--out", "out"]
-    for verb in (["evaluate", "mine.json"], ["run", "--programs", "zero-shot,mine.json"]):
+    words = [*SMALL, *more, "--out", "out"]
+    candidate = ["--candidate"] if asked else []
+    for verb in (["evaluate", "mine.json", *candidate], ["run", "--programs", "zero-shot,mine.json"]):
         code, out, err = rsso(*verb, *words)
         assert (code, out) == (2, "")
         assert f"mine.json: verdict: {load('mine.json').confirmation}. Nothing is played" in " ".join(err.split())
@@ -242,15 +245,15 @@ def test_nothing_is_played_of_a_file_that_holds_nothing_confirmed(rsso, changed,
 
 @pytest.mark.usefixtures("at_hand")
 def test_what_a_compile_leaves_unconfirmed_plays_only_where_it_is_asked_for(rsso):
-    words = ("--optimizer", "bootstrap", "--tasks", "find-plant", "--compile-trials", "1", *FAST)
+    words = ("--optimizer", "bootstrap", "--tasks", "find-plant", "--set", "compile.trials=1", *FAST)
     code, out, _ = rsso("compile", *words, "-o", "mine.json")
     assert (code, load("mine.json").improved) == (0, False)
-    assert out.endswith("(rsso-dspy evaluate mine.json --unconfirmed)\n")
+    assert out.endswith("(rsso-dspy evaluate mine.json --candidate)\n")
     hold = ("evaluate", "mine.json", "--variants", "find-plant::229", "--trials", "1", *FAST, "--out", "run")
     code, out, err = rsso(*hold)
     assert (code, out, Path("run").exists()) == (2, "", False)
     assert f"mine.json: verdict: {load('mine.json').confirmation}" in " ".join(err.split())
-    assert rsso(*hold, "--unconfirmed")[0] == 0
+    assert rsso(*hold, "--candidate")[0] == 0
     programs = {unit.arm: unit.provenance["program"] for unit in Store(Path("run")).units()}
     assert programs["rsso+mine"] == load("mine.json").chosen_program != programs["rsso"]
 
@@ -344,7 +347,7 @@ def test_programs_that_cannot_play_are_refused_and_nothing_is_left(rsso, changed
     ("words", "said"),
     [
         (["--variants", "lifespan-longest-lived::7"], "is a train variant, not test"),
-        (["--tasks", "find-plnat"], "find-plant"),
+        (["--variants", "find-plnat::1"], "find-plant"),
         (["--jobs", "0"], "--jobs"),
     ],
 )

@@ -16,7 +16,7 @@ from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save, trajectory
 
-PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')
+PRICED = '[prices."embedded/explorer"]\ninput = 3\noutput = 15\n'
 HOSTILE = 'say "\x1b[2J\x00\N{SNOWMAN}\U0001f600,\n\ud800 end'
 
 
@@ -69,7 +69,8 @@ def test_runs_of_several_seeds_are_one_file(rsso, folder):
 
 @pytest.fixture
 def trials(rsso, folder) -> pandas.DataFrame:
-    code, out, err = rsso("export", folder, "-o", "t.parquet", *PRICED)
+    Path("rsso.toml").write_text(PRICED)
+    code, out, err = rsso("export", folder, "-o", "t.parquet")
     assert (code, out) == (0, "t.parquet: 15 trials\n")
     assert "1 unfinished left out" in err
     return pandas.read_parquet("t.parquet")
@@ -91,7 +92,7 @@ def test_the_numbers_are_those_of_the_report(trials, folder):
         whole = trials[(trials.arm == arm) & (trials.kind == "unit")]
         assert whole.actor_input.sum() == whole.tokens_in.sum() == theirs.tokens["actor"].input
     store = Store(folder)
-    price_of = make_price_lookup(load_config(overrides=PRICED[1::2]).prices)
+    price_of = make_price_lookup(load_config(Path("rsso.toml")).prices)
     billed = [entry.billed for entry in itemize_costs([*store.units(), *store.trainings()], price_of)]
     assert trials.usd.sum() == pytest.approx(sum(billed))
     best = scored[(scored.arm == "reflexion") & (scored.variant == "boil::27")].best_so_far

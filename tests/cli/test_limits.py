@@ -16,6 +16,8 @@ RUN = ("run", "--methods", "react-sso,reflexion-sso", "--trials", "2", *FAST)
 ONE = (*RUN, "--variants", "lifespan-longest-lived::98")
 PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')
 
+DOLLAR = ("--set", 'prices."embedded/explorer".input=1', "--set", 'prices."embedded/explorer".output=1')
+
 pytestmark = pytest.mark.usefixtures("at_hand")
 
 
@@ -80,10 +82,10 @@ def test_the_commands_to_look_at_a_run_can_be_typed_into_a_shell(rsso):
     assert out.splitlines()[-1] == f"run: my $(runs)  ({said})"
 
 
-def test_tokens_can_be_limited_too(rsso):
-    code, _, err = rsso(*ONE, "--max-tokens", "5000", "--out", "run")
+def test_tokens_are_limited_by_a_price_of_a_dollar_a_million(rsso):
+    code, _, err = rsso(*ONE, *DOLLAR, "--max-cost", "0.005", "--out", "run")
     assert code == 1
-    assert "of 5,000 tokens are spent (--max-tokens)" in err
+    assert "of $0.0050 are spent (--max-cost)" in err
 
 
 def test_a_model_without_a_price_can_not_be_limited_in_dollars_and_nothing_is_played(rsso):
@@ -94,33 +96,22 @@ def test_a_model_without_a_price_can_not_be_limited_in_dollars_and_nothing_is_pl
     assert not Path("none").exists()
 
 
-def test_shards_merged_are_the_run(rsso):
+def test_shards_reported_together_are_the_run(rsso):
     two = (*RUN, "--variants", "lifespan-longest-lived::98,lifespan-longest-lived::111")
     assert rsso(*two, "--out", "whole")[0] == 0
     for number in (1, 2):
         assert rsso(*two, "--shard", f"{number}/2", "--out", f"part-{number}")[0] == 0
-    code, out, _ = rsso("merge", "part-1", "part-2", "--out", "merged")
-    assert code == 0
-    assert "4 records of 2 folders" in out
-    assert units("merged") == units("whole")
-    assert Path("merged/run.json").read_bytes() == Path("whole/run.json").read_bytes()
-    assert rsso("report", "merged")[1] == rsso("report", "whole")[1]
-    assert rsso("merge", "part-1", "nowhere", "--out", "other")[0] == 2
-    code, out, err = rsso("merge", "part-1", "--out", "half")
-    assert code == 0
-    assert "shards are missing: 2/2" in err
-    for folder in ("part-1", "half"):
-        assert "This is without shard 2/2 of the run." in rsso("report", folder)[1].replace("\n", " ")
-        assert json.loads(rsso("report", folder, "--json")[1])["missing_shards"] == ["2/2"]
-    assert not json.loads(rsso("report", "part-1", "part-2", "--json")[1])["missing_shards"]
-    assert "shards are missing" not in rsso("merge", "part-2", "--out", "half")[2]
-    assert Path("half/run.json").read_bytes() == Path("whole/run.json").read_bytes()
-    next(Path("part-2").rglob("units/*/*/*.jsonl")).write_text("{\n")
-    assert ": its unit is missing" in rsso("merge", "part-1", "part-2", "--out", "less")[2]
+    assert sorted(units("part-1") + units("part-2"), key=str) == sorted(units("whole"), key=str)
+    assert "This is without shard 2/2 of the run." in rsso("report", "part-1")[1].replace("\n", " ")
+    assert json.loads(rsso("report", "part-1", "--json")[1])["missing_shards"] == ["2/2"]
+    parts, whole = (json.loads(rsso("report", *dirs, "--json")[1]) for dirs in (("part-1", "part-2"), ("whole",)))
+    assert parts["missing_shards"] == []
+    for table in ("arms", "comparisons", "bill"):
+        assert parts[table] == whole[table], table
 
 
 def test_a_bill_can_be_seen_before_any_unit_is_finished(rsso):
-    assert rsso(*ONE, "--methods", "react-sso", "--max-tokens", "30000", "--out", "run")[0] == 1
+    assert rsso(*ONE, "--methods", "react-sso", *DOLLAR, "--max-cost", "0.03", "--out", "run")[0] == 1
     assert not units("run")
     code, out, _ = rsso("report", "run", *PRICED)
     assert code == 0

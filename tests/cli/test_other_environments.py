@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from rsso_dspy.cli.play import exit_if_incomplete
+from rsso_dspy.cli.run import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
 from rsso_dspy.environments.pddl.environment import Game
 from rsso_dspy.environments.pddl.tasks import find_solution, load_domain, load_setup
@@ -49,7 +49,7 @@ def test_tasks_are_listed_and_a_little_is_played(rsso, name):
     assert len(out.splitlines()) == 3 + len(get_benchmark(name).table.tasks()) + len(list_benchmarks())
     most = get_benchmark(name).most_steps
     assert (f"{name} ends a trial after 50" in " ".join(out.split()), f" {most}-{most}" in out) == (most == 50,) * 2
-    assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--benchmark", name, *FAST)[1]
+    assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--set", f"benchmark={name}", *FAST)[1]
     assert f"\n{name} {get_benchmark(name).version}\n" in out, "it is listed"
 
 
@@ -67,8 +67,8 @@ def test_a_run_is_played_by_every_kind_of_method_reported_and_reproduced(rsso, n
     assert [play(unit) for unit in Store(Path("one")).units()] == [play(unit) for unit in Store(Path("three")).units()]
     code, _, err = rsso(*run, "--out", "one")
     assert code == 0, "what is there is kept"
-    code, out, err = rsso("reproduce", "one", "--run")
-    assert (code, "3 of 3 records are equal" in out) == (0, True), err
+    code, out, err = rsso("run", "--replay", "one")
+    assert (code, "equal: 3 of 3 records are equal" in out) == (0, True), err
     assert rsso("report", "one", "--html", "page.html")[0] == 0
 
 
@@ -81,7 +81,8 @@ def test_a_run_that_is_stopped_and_resumed_leaves_the_records_of_an_uninterrupte
     whole = Store(Path("whole"))
     assert all("action_choice=listed" in unit.protocol for unit in whole.units())
     spent = sum(usage.input + usage.output for _, usage in whole.read_spending())
-    assert rsso(*run, "--max-tokens", str(spent * 3 // 4), "--out", "stopped")[0] == 1
+    dollar = [word for side in ("input", "output") for word in ("--set", f'prices."embedded/explorer".{side}=1')]
+    assert rsso(*run, *dollar, "--max-cost", f"{spent * 0.75e-6:f}", "--out", "stopped")[0] == 1
     assert Store(Path("stopped")).read_under_way(), "it was stopped within a trial"
     assert len(read_units("stopped")) < len(read_units("whole"))
     assert rsso(*run, "--out", "stopped")[0] == 0
@@ -127,9 +128,9 @@ def test_killed_and_continued_in_shards_from_recorded_answers_and_swept_it_is_th
     assert rsso("run", *what, "--out", "cut")[0] == 0
     for part in ("1/2", "2/2"):
         assert rsso("run", *what, "--shard", part, "--out", f"part{part[0]}")[0] == 0
-    assert rsso("merge", "part1", "part2", "--out", "merged")[0] == 0
     assert rsso("run", *what, "--replay", "whole", "--out", "replayed")[0] == 0
-    assert read_units("cut") == read_units("merged") == read_units("replayed") == records
+    parts = sorted(read_units("part1") + read_units("part2"), key=records.index)
+    assert read_units("cut") == parts == read_units("replayed") == records
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -141,8 +142,8 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     made = json.loads(Path("mine.json").read_text())
     assert made["environment"]["name"] == name
     mark_confirmed("mine.json")
-    code, _, err = rsso("evaluate", "mine.json", "--tasks", task, "--per-task", "1", "--trials", "1", *FAST,
-                        "--benchmark", name, "--out", "e")  # fmt: skip
+    code, _, err = rsso("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *FAST,
+                        "--set", f"benchmark={name}", "--out", "e")  # fmt: skip
     assert code == 0, err
     Path("leaking.json").write_text(json.dumps({"train": [f"{task}::0", held_out], "val": [f"{task}::1"]}))
     leak = f"of the held-out test split: {held_out}; take train"

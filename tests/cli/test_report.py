@@ -59,7 +59,7 @@ def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
 
 def test_comparisons_are_chosen(run):
     asked = [[each["second"] for each in json.loads(said(run, "--json", *more)[1])["comparisons"]] for more in (
-        (), ("--against", "rsso"), ("--all-pairs",),
+        (), ("--against", "rsso"), ("--against", "all"),
     )]  # fmt: skip
     assert [len(each) for each in asked] == [4, 3, 6]
     assert "rsso" not in asked[1]
@@ -69,7 +69,6 @@ def test_comparisons_are_chosen(run):
     ("words", "message"),
     [
         (("--against", "rso"), "rsso"),
-        (("--against", "sso", "--all-pairs"), "use one of them"),
         (("--html", "."), "is a folder"),
         (("--tables", "/dev/null/x"), "name another --tables"),
         (("--figures", "/dev/null/x"), "name another --figures"),

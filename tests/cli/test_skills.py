@@ -42,9 +42,9 @@ def unit(played):
 
 def test_build_of_a_units_file_finds_the_skill_set_that_the_run_chose(rsso, played, unit):
     file = Store(played).path_of(unit)
-    code, out, err = rsso("skills", "build", file, "--embedder", "hash", "--json")
+    code, out, err = rsso("skills", "build", file, "--set", "embedder.model=hash", "--json")
     assert (code, err) == (0, "")
-    feedback = ("--preset", "release", "--embedder", "hash")
+    feedback = ("--protocol", "release", "--set", "embedder.model=hash")
     assert "only if the words are equal" in rsso("skills", "build", file, *feedback)[2]
     after = json.loads(out)["after_each"]
     assert len(after) == len(unit.trials)
@@ -96,22 +96,6 @@ def test_show_reads_well_in_60_columns(rsso, played, monkeypatch):
         assert f"{example['first']} > {example['actions'][0]}" in said
 
 
-def test_show_of_a_trial_tells_what_its_prompts_held_and_what_is_not_known(rsso, played, unit):
-    code, out, _ = rsso("skills", "show", played, UNIT, "--trial", "3", "--json")
-    data = json.loads(out)
-    assert code == 0
-    taken = unit.trials[2].trajectory.steps
-    assert [number for shown in data["prompts"] for number in shown["steps"]] == list(range(1, len(taken) + 1))
-    for shown in data["prompts"]:
-        assert shown["text"] == unit.trials[2].shown[f"skills:{','.join(shown['ids'])}"]
-        assert all(taken[number - 1].recalled == tuple(shown["ids"]) for number in shown["steps"])
-    assert data["pursued"][0]["action"] == taken[data["pursued"][0]["step"] - 1].action
-    out = rsso("skills", "show", played, UNIT, "--trial", "3")[1]
-    assert "stores only its final library" in " ".join(out.split())
-    assert f"steps 1-{len(taken)}: {data['prompts'][0]['names'][0]}" in out
-    assert "Its prompts held no skill." in rsso("skills", "show", played, UNIT, "--trial", "1")[1]
-
-
 @pytest.mark.parametrize("verb", ["show", "export"])
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -130,7 +114,7 @@ def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, verb,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_units_without_skills_errored_units_and_trials_never_played_are_named(rsso, played, unit, tmp_path):
+def test_units_without_skills_and_errored_units_are_named(rsso, unit, tmp_path):
     store = Store(tmp_path / "run")
     store.open({}, dict.fromkeys(("sso", "react-sso"), unit.provenance["program"]))
     assert "holds no finished unit yet" in rsso("skills", "show", "run", UNIT)[2]
@@ -143,9 +127,6 @@ def test_units_without_skills_errored_units_and_trials_never_played_are_named(rs
     code, _, err = rsso("skills", "show", "run", UNIT)
     assert code == 2
     assert "not finished: trial 2 is an error (SimulatorDied: no answer); repeat the run's command" in err
-    code, _, err = rsso("skills", "show", played, UNIT, "--trial", "9")
-    assert code == 2
-    assert "has trials 1 to 3, not 9" in err
     assert "holds no run" in rsso("skills", "show", "nowhere", UNIT)[2]
 
 
@@ -227,7 +208,8 @@ def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, unit, lib
 
 @pytest.mark.usefixtures("at_hand")
 def test_what_a_library_was_learnt_on_is_not_forgotten_in_a_training(rsso, library):
-    transfer = ("--setting", "transfer", "--train-trials", "1", "--train-per-task", "1", "--trials", "1")
+    keys = ("setting=transfer", "train_trials=1", "train_per_task=1", "trials=1")
+    transfer = [word for key in keys for word in ("--set", f"protocol.{key}")]
     assert rsso(*ELSEWHERE, *transfer, "--methods", "sso", "--skills", library, "--out", "trained")[0] == 0
     rsso("skills", "export", "trained", "use-thermometer", "-o", "washed.json")
     assert UNIT in read_library("washed.json").provenance["variants"]
@@ -238,7 +220,9 @@ def test_what_a_library_was_learnt_on_is_not_forgotten_in_a_training(rsso, libra
 
 @pytest.mark.usefixtures("at_hand")
 def test_a_frozen_library_stays_what_it_was(rsso, unit, library):
-    code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--skills", library, "--frozen", "--out", "frozen")
+    code, _, err = rsso(
+        *ELSEWHERE, "--methods", "sso", "--skills", library, "--set", "protocol.frozen=true", "--out", "frozen"
+    )
     assert code == 0, err
     (record,) = Store(Path("frozen")).units()
     assert record.memories["skills"] == unit.memories["skills"]
@@ -260,12 +244,3 @@ def test_a_library_that_does_not_fit_is_refused_before_anything_is_played(rsso, 
     assert code == 2
     assert fix in err
     assert not Path("none").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "fix"), [(("--frozen",), "add --skills FILE"), (("--train-trials", "2"), "need --setting transfer")]
-)
-def test_options_that_mean_nothing_alone_say_what_is_missing(rsso, words, fix):
-    code, _, err = rsso(*ELSEWHERE, *words)
-    assert code == 2
-    assert fix in err

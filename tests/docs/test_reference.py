@@ -11,11 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import rsso_dspy
 from rsso_dspy import calls
-from rsso_dspy.cli import api_reference
 from rsso_dspy.cli.app import app
-from rsso_dspy.cli.reference import COMMAND, build_reference_page
 from rsso_dspy.config import render_config_template
 from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.protocol import PRESETS
@@ -27,20 +24,20 @@ from tests.docs.blocks import page as docs_page
 FILE = Path(__file__).parents[2] / "docs/CLI.md"
 
 
-def test_it_is_up_to_date():
-    assert FILE.read_text(encoding="utf-8") == build_reference_page(), (
-        f"docs/CLI.md is out of date; make it anew: {COMMAND}"
-    )
+MAKE = ("typer", "rsso_dspy.cli.app", "utils", "docs", "--name", "rsso-dspy", "--title", "Command line", "--output")
 
 
-def test_the_python_page_is_up_to_date():
-    page, command = api_reference.build_api_page(), api_reference.COMMAND
-    assert docs_page("API.md") == page, f"docs/API.md is out of date; make it anew: {command}"
-    assert all(f"`rsso_dspy.{name}`" in page for name in rsso_dspy.__all__ if name != "__version__")
+@pytest.mark.parametrize("terminal", [{"COLUMNS": "40", "NO_COLOR": "1"}, {"COLUMNS": "300", "FORCE_COLOR": "1"}])
+def test_the_page_is_up_to_date_whatever_the_terminal_and_the_place(terminal, tmp_path):
+    paths = os.pathsep.join([str(FILE.parents[1]), *sys.path])
+    env = {**os.environ, **terminal, "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-m", *MAKE, "page.md"], cwd=tmp_path, env=env, capture_output=True, check=True)
+    made = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert FILE.read_text(encoding="utf-8") == made, "docs/CLI.md is out of date; `make docs` makes it anew"
 
 
 def test_it_holds_every_verb_and_every_option():
-    said = build_reference_page()
+    said = FILE.read_text(encoding="utf-8")
     groups = {group.name: group.typer_instance for group in app.registered_groups}
     for group, verbs in {"": app, **groups}.items():
         for verb in verbs.registered_commands:
@@ -52,20 +49,6 @@ def test_it_holds_every_verb_and_every_option():
                 if option.name != "help":
                     assert all(spelling in section for spelling in (*option.opts, *option.secondary_opts)
                                if spelling.startswith("-")), (name, option.opts)  # fmt: skip
-
-
-def test_terminal_and_place_do_not_matter(tmp_path):
-    command = [sys.executable, "-m", "rsso_dspy.cli.reference"]
-    for number, more in enumerate(({"COLUMNS": "40", "NO_COLOR": "1"}, {"COLUMNS": "300", "FORCE_COLOR": "1"})):
-        place = tmp_path / str(number)
-        place.mkdir()
-        done = subprocess.run(
-            command, cwd=place, capture_output=True, text=True, check=True, env={**os.environ, **more}
-        )
-        assert done.stdout == build_reference_page()
-    (tmp_path / "CLI.md").touch()
-    subprocess.run([*command, str(tmp_path / "CLI.md")], check=True)
-    assert (tmp_path / "CLI.md").read_text(encoding="utf-8") == build_reference_page()
 
 
 def test_the_configuration_is_what_the_program_writes():

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.cli.interruption import TOGETHER
+from rsso_dspy.cli.process import TOGETHER
 from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.executor import Executor, UnitRunner, fingerprint_programs, make_zero_shot_programs

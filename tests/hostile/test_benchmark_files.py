@@ -108,7 +108,7 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
 
 
 def test_doctor_reads_the_users_problems_and_names_those_that_cannot_be_played(rsso, own):
-    words = ("doctor", "--benchmark", "pddl", "--set", f"environment.data={own}", *FAST)
+    words = ("doctor", "--set", "benchmark=pddl", "--set", f"environment.data={own}", *FAST)
     said = " ".join(rsso(*words)[1].split())
     assert f"ok simulator: pddl 1 plays: problems in {own}: gripper 1 of 20, blockworld 1 of 10" in said
     (own / "gripper" / "p02.pddl").write_text("(define")
@@ -241,7 +241,7 @@ def test_a_folder_that_lacks_games_is_played_as_far_as_it_goes_and_that_is_said(
         assert [(unit.key, unit.variant.split) for unit in Store(Path("r")).units()] == [
             ("pick_and_place_simple::790", "dev")
         ]
-        assert "older version" not in rsso("reproduce", "r")[2]
+        assert rsso("run", "--replay", "r")[0] == 0
     found, _, err = rsso("compile", "--benchmark", "alfworld", "--set", "environment.data=mine", "--method", "react",
                          "--calib", "1-per-task", *FAST, "-o", "p.json")  # fmt: skip
     assert (found, "no calibration variants in train and none in val" in " ".join(err.split())) == (2, True), err

@@ -15,7 +15,7 @@ from rsso_dspy.errors import ConfigError
 from tests.cli.conftest import rsso as rsso
 
 HUGE = 10**30
-FREE = {"--max-rollouts", "--max-lm-calls", "--max-tokens", "--case", "--sample"}
+FREE = {"--max-rollouts", "--case"}
 """Options that stop something, or choose among what is there: no number is too large, or the verb itself says so."""
 
 

@@ -73,12 +73,12 @@ SILENT = ("empty", "an empty object")
 UNIT_LOG = "run/units/rsso/lifespan-longest-lived/98-s0.jsonl"
 
 REPORT, SHOW = ("report", "run"), ("show", "run", UNIT)
-EXPORT, MERGE = ("export", "run", "-o", "x.parquet"), ("merge", "run", "--out", "whole")
-AGAIN, SKILLS = ("reproduce", "run"), ("skills", "show", "run", UNIT)
+EXPORT = ("export", "run", "-o", "x.parquet")
+AGAIN, SKILLS = ("run", "--replay", "run", "--dry-run"), ("skills", "show", "run", UNIT)
 DRY = (*ORDER, "--out", "run", "--dry-run")
 
 FILES: dict[str, list[tuple[str, ...]]] = {
-    UNIT_LOG: [REPORT, SHOW, EXPORT, AGAIN, SKILLS, DRY, MERGE],
+    UNIT_LOG: [REPORT, SHOW, EXPORT, AGAIN, SKILLS, DRY],
     "run/run.json": [REPORT, SHOW, AGAIN, SKILLS, DRY],
     "run/units/rsso/lifespan-longest-lived/22-s0.jsonl": [REPORT],
     "run/trainings/rsso/lifespan-longest-lived/s0.jsonl": [REPORT],
@@ -87,8 +87,8 @@ FILES: dict[str, list[tuple[str, ...]]] = {
         (*ORDER, "--skills", "skills.json", "--out", "new", "--dry-run"),
         ("skills", "build", "skills.json"),
     ],
-    "constitution.json": [("constitution", "show", "constitution.json"), ("reproduce", "constitution.json")],
-    "program.json": [("program", "show", "program.json"), ("program", "validate", "program.json")],
+    "constitution.json": [("constitution", "show", "constitution.json")],
+    "program.json": [("show", "program.json"), ("evaluate", "program.json", "--dry-run")],
     "calib.json": [("compile", "--calib", "calib.json", "--dry-run")],
 }
 CASES = [pytest.param(file, damage, id=f"{file.rpartition('/')[2]}: {damage}") for file in FILES for damage in DAMAGES]

@@ -90,7 +90,7 @@ def test_every_key_is_shown_and_no_secret(rsso):
     assert shown["backends"]["model"].keys() == load_config().active_backend.model_dump().keys()
     assert shown["backends"]["model"]["base_url"] == "http://127.0.0.1:9/v1"
     config = load_config(overrides=["backend=model", *name_model(NAME, url, None)])
-    assert shown.keys() - {"hash"} == config.model_dump().keys()
+    assert shown.keys() - {"hash", "resolved_protocol"} == config.model_dump().keys()
     assert shown["hash"] == config.hash()
 
 

@@ -35,13 +35,11 @@ WRITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "skills export": (("skills", "export", "run", "boil::22", "-o", "new/x.json"), ("x.json",)),
     "constitution build": (("constitution", "build", *ALONE, "-o", "new/x.json"), ("x.json",)),
     "compile": (("compile", *ALONE, "-o", "new/x.json"), ("x.json",)),
-    "program show": (("program", "show", "program.json", "--figure", "new/x.svg"), ("x.svg",)),
     "report --html": (("report", "run", "--html", "new/x.html"), ("x.html",)),
     "report --tables": (("report", "run", "--tables", "new"), ("methods.csv", "learning.md", "tokens.tex")),
     "report --figures": (("report", "run", "--figures", "new"), ("best-of-t.svg", "best-of-t.png")),
     "export": (("export", "run", "-o", "new/x.parquet"), ("x.parquet",)),
     "config init": (("config", "init", "new/x.toml"), ("x.toml",)),
-    "merge": (("merge", "run", "-o", "new"), ("x.json",)),
     "run": (("run", *ALONE, "--out", "new"), ("x.json",)),
 }
 """What writes a place that its user names, and files that it would write there."""
@@ -110,13 +108,12 @@ def test_a_runs_own_files_are_its_own(place, tmp_path, verb):
 @pytest.mark.parametrize("verb", [verb for verb in WRITES if verb not in ONCE])
 def test_what_a_command_wrote_it_writes_again(place, tmp_path, verb):
     words, files = WRITES[verb]
-    if verb != "merge":
-        (tmp_path / "new").mkdir()
-        (tmp_path / "new" / files[0]).touch()  # an empty file is nobody's
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / files[0]).touch()  # an empty file is nobody's
     code, _, err = place(*words)
     assert code == 0, err
     written = tree(tmp_path / "new")
-    assert all(written[name] for name in files if verb != "merge")
+    assert all(written[name] for name in files)
     (tmp_path / "new" / "beside.txt").write_text("mine")
     code, _, err = place(*words)
     assert code == 0, err

@@ -89,18 +89,16 @@ def typed(*words: object) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("case", DIFFERENT)
-@pytest.mark.parametrize("verb", ["report", "export", "merge"])
+@pytest.mark.parametrize("verb", ["report", "export"])
 def test_units_of_one_arm_that_differ_are_not_pooled(tmp_path, case, verb):
     make, difference = DIFFERENT[case]
     a, b = tmp_path / "a", tmp_path / "b"
     make(a, b)
-    out = tmp_path / ("whole" if verb == "merge" else "t.parquet")
-    code, said, message = typed(verb, a, b, *(["-o", out] if verb != "report" else []))
+    out = tmp_path / "t.parquet"
+    code, said, message = typed(verb, a, b, *(["-o", out] if verb == "export" else []))
     assert (code, said) == (2, "")
     assert not out.exists()
     assert str(b) in message
-    if verb == "merge":
-        return
     assert difference in message
     assert "cannot be pooled: report each folder alone, or add --separate" in message
     code, _, message = typed(verb, a, b, "--separate", *(["-o", out] if verb == "export" else []))
@@ -193,23 +191,21 @@ FOREIGN: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("case", FOREIGN)
-@pytest.mark.parametrize("verb", ["report", "export", "merge"])
+@pytest.mark.parametrize("verb", ["report", "export"])
 def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_path, case, verb):
     fields, why = FOREIGN[case]
     a = folder(tmp_path / "a", unit(1, fingerprint="1"), unit(3, 90, **fields))
     b = folder(tmp_path / "b", unit(2))
-    out = tmp_path / ("whole" if verb == "merge" else "t.parquet")
-    code, said, message = typed(verb, a, b, *(["-o", out] if verb != "report" else ["--json"]))
+    out = tmp_path / "t.parquet"
+    code, said, message = typed(verb, a, b, *(["-o", out] if verb == "export" else ["--json"]))
     assert code == 0, message
     copied = f"{a}/units/rsso/boil/3-s0.jsonl cannot be read ({why})"
-    assert copied + (": its unit is missing" if verb == "merge" else ": left out") in message
+    assert copied + ": left out" in message
     if verb == "report":
         (row,) = json.loads(said)["arms"]
         assert (row["units"], row["mean"]) == (2, 50)
-    elif verb == "export":
-        assert {*pandas.read_parquet(out).variant} == {"boil::1", "boil::2"}
     else:
-        assert [record.key for record in Store(out).units()] == ["boil::1", "boil::2"]
+        assert {*pandas.read_parquet(out).variant} == {"boil::1", "boil::2"}
 
 
 def test_arms_of_their_own_are_compared_on_the_same_units(tmp_path):

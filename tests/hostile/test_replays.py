@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +40,14 @@ __all__ = ["at_hand", "rsso"]
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 RUN = ("run", "--methods", "rsso", "--variants", "lifespan-longest-lived::98", "--trials", "2")
-FAST = ("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash", "--set", "protocol.stop_on_success=false")
+FAST = (
+    "--set",
+    "protocol.preset=sso-adapt/1-cap60",
+    "--set",
+    "embedder.model=hash",
+    "--set",
+    "protocol.stop_on_success=false",
+)
 
 
 @dataclass(frozen=True)
@@ -133,22 +139,11 @@ def test_it_replays_with_the_server_gone_to_equal_records(recorded, tmp_path, rs
     assert code == 0, err
     assert records(tmp_path / "again") == records(recorded.folder)
     assert read_calls(tmp_path / "again") == read_calls(recorded.folder)
-    code, out, err = rsso("reproduce", tmp_path / "again", "--run", "--replay")
+    code, out, err = rsso("run", "--replay", tmp_path / "again")
     assert code == 0, err
-    assert "1 of 1 records are equal" in out
-    assert "rsso lifespan-longest-lived::98: equal" in out
-    assert not list(tmp_path.glob("*-again"))
+    assert "equal: 1 of 1 records are equal" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["again"]
     assert len(recorded.served.requests) == recorded.asked
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_it_is_shipped_as_a_file(recorded, tmp_path, rsso):
-    with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
-        for file in recorded.folder.rglob("*"):
-            archive.write(file, f"demo/{file.relative_to(recorded.folder)}")
-    code, out, err = rsso("reproduce", tmp_path / "run.zip", "--run", "--replay")
-    assert code == 0, err
-    assert "1 of 1 records are equal" in out
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -156,7 +151,7 @@ def test_a_record_that_was_changed_is_named(recorded, tmp_path, rsso):
     folder = shutil.copytree(recorded.folder, tmp_path / "run")
     (path,) = find_logs(folder / "units")
     path.write_text(path.read_text().replace('"reasoning":"', '"reasoning":"Hm. ', 1))
-    code, out, _ = rsso("reproduce", folder, "--run", "--replay")
+    code, out, _ = rsso("run", "--replay", folder)
     assert code == 1
     assert "0 of 1 records are equal" in out
     assert "trials.0.trajectory.steps.0.reasoning is" in out
@@ -328,9 +323,11 @@ def replay(run: Run, out: Path) -> list[UnitRecord | TrainingRecord]:
 
 
 BUILDS = {
-    "program": "compile --method react --optimizer gepa --max-rollouts 4 --compile-steps 3",
+    "program": "compile --method react --optimizer gepa --max-rollouts 4 --set compile.steps=3",
     "constitution": "constitution build --explore 1",
-    "run with trainings": "run --methods reflexion --setting transfer --train-per-task 1 --per-task 1",
+    "run with trainings": (
+        "run --methods reflexion --set protocol.setting=transfer --set protocol.train_per_task=1 --per-task 1"
+    ),
 }
 
 
@@ -342,7 +339,7 @@ def test_what_is_built_replays_too(what, tmp_path, rsso):
     first, second = (tmp_path / f"{name}.json" for name in ("first", "second"))
     code, _, err = rsso(*words, place, first)
     assert code == 0, err
-    code, _, err = rsso(*words, "--replay", first, place, second)
+    code, _, err = rsso(*words, "--backend", "replay", "--set", f"backends.replay.replay={first}", place, second)
     assert code == 0, err
     if "run" in what:
         assert records(second) == records(first)
@@ -350,8 +347,9 @@ def test_what_is_built_replays_too(what, tmp_path, rsso):
     assert second.read_text() == first.read_text()
     logs = [*tmp_path.glob("first.json.r*")]
     assert len(logs) == 1, "they stay"
-    changed = ("--set", "protocol.interface=complete", "--replay", logs[0], place, tmp_path / "changed.json")
-    code, _, err = rsso(*words, *changed)
+    recorded = ("--backend", "replay", "--set", f"backends.replay.replay={logs[0]}")
+    changed = ("--set", "protocol.interface=complete", place, tmp_path / "changed.json")
+    code, _, err = rsso(*words, *recorded, *changed)
     assert code == 1
     assert "not recorded: actor of" in err
 

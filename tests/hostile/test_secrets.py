@@ -187,7 +187,7 @@ def test_a_key_with_white_space_around_it_is_sent_without_and_read_nowhere(rsso,
         ("export", "out/run", "--rows", "steps", "-o", "out/steps.parquet"),
         ("export", "out/run", "-o", "out/trials.parquet"),
         ("show", "out/run", SHORT, "--arm", "react", "--prompts"),
-        ("reproduce", "out/run"),
+        ("run", "--replay", "out/run", "--dry-run"),
     ):
         code, *more = rsso(*verb)
         assert code == 0, more

@@ -38,7 +38,7 @@ def test_a_stream_that_is_gone_is_no_failure_of_another(words, streams, code, ou
 
 WRITES = """
 import os, sys
-from rsso_dspy.cli.standard_streams import open_missing_streams
+from rsso_dspy.cli import open_missing_streams
 open_missing_streams()
 with open(sys.argv[1], "w") as record:
     record.write("a record")

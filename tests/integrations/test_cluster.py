@@ -229,7 +229,7 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
             time.sleep(ASKING)
 
     model.before = until_heard
-    with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(--max-tokens\)"):
+    with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(max_tokens\)"):
         planned.execute(lent(live, settings), 1, purse, events, get_engine("ray"), "ray")
     assert told == [1]
     assert not list(planned.store.units())

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.cli.option_groups import GROUPS
+from rsso_dspy.cli.options import GROUPS
 
 
 @pytest.mark.parametrize("verb", ["run", "compile", "evaluate"])
@@ -25,15 +25,14 @@ def test_a_command_with_many_options_shows_them_in_groups(verb):
         ("run --methods rsso,react,reac", ["rsso,react,react-sso"]),
         ("run --tasks boil,find-p", ["boil,find-plant"]),
         ("run --benchmark babyai --tasks GoToDo", ["GoToDoor"]),
-        ("evaluate --protocol sso", ["sso-adapt/1", "sso-adapt/1-cap60"]),
+        ("compile --protocol sso", ["sso-adapt/1", "sso-adapt/1-cap60"]),
         ("run --set protocol.tria", ["protocol.trials="]),
         ("compile --optimizer ge", ["gepa"]),
-        ("run --setting t", ["transfer"]),
+        ("compile --set compile.st", ["compile.steps=", "compile.start="]),
         ("run --backend oll", ["ollama"]),
         ("run --benchmark sci", ["scienceworld"]),
         ("export --rows s", ["steps"]),
         ("run --methods react,rsso+c", ["react,rsso+constitution"]),
-        ("compile --roles actor,ref", ["actor,reflector"]),
         ("constitution build --writer neuro", ["neuro-symbolic"]),
         ("hooks install --agent cl", ["claude-code"]),
         ("paper omni", ["omnireflect"]),
@@ -42,7 +41,6 @@ def test_a_command_with_many_options_shows_them_in_groups(verb):
         ("show other find", []),
         ("skills show run find", ["find-plant::2", "find-plant::30"]),
         ("skills export run m", ["melt"]),
-        ("memory show run boil", ["boil::1"]),
     ],
 )
 def test_a_shell_completes_values(line, completed, monkeypatch, tmp_path):

@@ -1,0 +1,205 @@
+"""How a command ends when it cannot go on: Ctrl-C, SIGTERM, a failed write; and what it may print.
+
+with catch_interruptions() as ending:
+    try: ...
+    except KeyboardInterrupt:
+        raise typer.Exit(ending.code)
+"""
+
+import atexit
+import errno
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, TextIO
+
+import typer
+
+from rsso_dspy.errors import FULL, OPEN_FILES, PROCESSES, RssoError, UsageError, find_shortage
+from rsso_dspy.redact import redact
+
+INTERRUPTED = 130
+TERMINATED = 143
+
+TOGETHER = 1.0
+"""Seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group."""
+
+
+@dataclass
+class ExitStatus:
+    """The way the command ends if interrupted now."""
+
+    code: int = INTERRUPTED
+    """Exit code."""
+
+
+@contextmanager
+def catch_interruptions() -> Iterator[ExitStatus]:
+    """Treat SIGTERM in the block like Ctrl-C, with its own exit code.
+
+    A second SIGTERM after more than `TOGETHER` seconds ends the process at once. Main thread only, as for all signals.
+    An `OSError` becomes an `RssoError` that says what is kept.
+    """
+    ending = ExitStatus()
+    try:
+        with interrupt_on_sigterm(ending):
+            yield ending
+    except KeyboardInterrupt:
+        if ending.code == INTERRUPTED:
+            raise
+        raise typer.Exit(ending.code) from None  # before or after playing
+    except RssoError:
+        raise
+    except Exception as error:
+        refused = find_os_error(error)
+        if refused is None:
+            raise
+        raise to_rsso_error(refused, playing=True) from error
+
+
+@contextmanager
+def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
+    """Interrupt the block on SIGTERM and note that in `ending`."""
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    if not here or before in (None, signal.SIG_IGN):
+        yield
+        return
+
+    first: list[float] = []
+
+    def interrupt_once(number: int, frame: FrameType | None) -> None:
+        first.append(time.monotonic())
+        if first[-1] - first[0] > TOGETHER:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        if len(first) > 1:
+            return
+        ending.code = TERMINATED
+        interrupt = signal.getsignal(signal.SIGINT)
+        (interrupt if callable(interrupt) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    signal.signal(signal.SIGTERM, interrupt_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def exit_on_interrupt(code: int) -> None:
+    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown.
+
+    Otherwise Python would print a traceback. Before shutdown Ctrl-C works as usual.
+    """
+    if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+        return
+    program = _find_outermost_frame(sys._getframe())
+
+    def exit_or_interrupt(number: int, frame: FrameType | None) -> None:
+        if frame is None or _find_outermost_frame(frame) is not program:
+            os._exit(code)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, exit_or_interrupt)
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python removes its handlers at the very end
+
+
+def _find_outermost_frame(frame: FrameType) -> FrameType:
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+WRONG = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL,
+    errno.ELOOP, errno.ENAMETOOLONG,
+)  # fmt: skip
+"""Errors that mean that the command names an unusable place."""
+
+
+def find_os_error(error: Exception) -> OSError | None:
+    """Return the system error that an exception is or hides; None if there is none with a number."""
+    found = find_shortage(error) or (error if isinstance(error, OSError) else None)
+    return found if found is not None and found.errno is not None else None
+
+
+def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
+    """Translate a system error into one that names the place and the fix.
+
+    Returns `UsageError` for an unusable place. During a run the message says that finished work is kept.
+    """
+    what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
+    mend = _suggest_fix(error.errno)
+    if playing:
+        return RssoError(f"{what}; finished work is kept: {mend or 'fix this'}, then repeat the command")
+    kind = UsageError if error.errno in WRONG else RssoError
+    if error.errno in (*OPEN_FILES, *PROCESSES):
+        return kind(f"{what}; {mend}, then repeat the command")
+    return kind(f"{what}; {mend or 'fix this'} or name another place, then repeat the command")
+
+
+def _suggest_fix(number: int | None) -> str:
+    """Return the fix for a system error in imperative form, or an empty string if unknown."""
+    if number in FULL:
+        return "free disk space"
+    if number == errno.EMFILE:
+        return (
+            f"this process may open {_describe_os_limit('RLIMIT_NOFILE')} (`ulimit -n` shows the limit): "
+            "raise it with `ulimit -n 4096`, or use fewer --jobs"
+        )
+    if number == errno.ENFILE:
+        return "the system-wide limit of open files is reached (/proc/sys/fs/file-max): end other programs"
+    if number == errno.EAGAIN:
+        return (
+            f"you may have {_describe_os_limit('RLIMIT_NPROC')} processes and threads (`ulimit -u` shows the limit; "
+            "a container has its own): raise it, or use fewer --jobs"
+        )
+    if number == errno.ENOMEM:
+        return "use fewer --jobs or a smaller environment.heap, end other programs, or raise the limit (`ulimit -v`)"
+    return ""
+
+
+def _describe_os_limit(name: str) -> str:
+    """Describe a resource limit of this process."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return "no more"
+    soft, _ = resource.getrlimit(getattr(resource, name))
+    return "no more" if soft == resource.RLIM_INFINITY else f"{soft:,}"
+
+
+class RedactedStream:
+    """A text stream that redacts secrets. It has no `buffer`, because bytes would bypass the filter."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(redact(text) if isinstance(text, str) else text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            raise AttributeError(name)
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def redact_streams() -> Iterator[None]:
+    """Redact stdout and stderr inside the block."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (RedactedStream(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

@@ -1,0 +1,186 @@
+"""`rsso-dspy run --replay DIR`: a run's folder holds all it takes to play it again, without a model."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy import __version__
+from rsso_dspy.cli.app import app
+from rsso_dspy.environments.scienceworld import ScienceWorld
+from rsso_dspy.reproduce import compare_runs
+from rsso_dspy.store.commands import CONFIG, load_invocations, read_given
+from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import dump_record
+from tests.cli.conftest import mark_confirmed
+from tests.log_lines import edit_lines
+
+FAST = ("--set", "protocol.preset=sso-adapt/1-cap60", "--set", "embedder.model=hash", "--set", "seed=3")
+HERE, THERE = "lifespan-longest-lived::98", "lifespan-longest-lived::111"
+RULES = {
+    "kind": "rsso-dspy constitution",
+    "schema": 1,
+    "rules": [{"category": "abstract", "text": "Teleport to the room that the task names."}],
+}
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run, in a folder where nothing of what it was given is left as it was."""
+
+    folder: Path
+    records: list[dict[str, Any]]
+
+
+def read_records(out: Path) -> list[dict[str, Any]]:
+    return list(map(dump_record, Store(out, read_only=True).units()))
+
+
+@pytest.fixture(scope="module")
+def played(env: ScienceWorld, tmp_path_factory) -> Iterator[Played]:
+    """A run that was given a program, a library, rules and settings, all gone since; two commands made it."""
+    at = tmp_path_factory.mktemp("given")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(at)
+        patch.setattr(env, "close", lambda: None)
+        patch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+
+        def typed(*words: str) -> None:
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, done.output
+
+        Path("rules.json").write_text(json.dumps(RULES))
+        Path("rsso.toml").write_text("[backends.embedded]\ntemperature = 0.25\n")
+        calib = ("--tasks", "lifespan-longest-lived", "--optimizer", "none")
+        calib += ("--set", "compile.trials=1", "--set", "compile.steps=2")
+        typed("compile", *calib, "--max-rollouts", "1", *FAST, "-o", "plain.json")
+        mark_confirmed("plain.json")
+        typed("run", "--methods", "sso", "--variants", HERE, "--trials", "2", *FAST, "--out", "before")
+        typed("skills", "export", "before", HERE, "-o", "library.json")
+        run = ("run", "--variants", THERE, "--trials", "1", *FAST, "--skills", "library.json", "--out", "run")
+        run += ("--constitution", "rules.json")
+        typed(*run, "--methods", "rsso+constitution", "--programs", "zero-shot,plain.json")
+        typed(*run, "--methods", "sso+constitution")
+        for name in ("rules.json", "plain.json", "library.json"):
+            Path(name).unlink()
+        Path("rsso.toml").write_text("[backends.embedded]\ntemperature = 0.9\n")
+        yield Played(at / "run", read_records(at / "run"))
+
+
+def edit_run_file(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change run.json by hand."""
+    data = json.loads((folder / "run.json").read_text())
+    change(data)
+    (folder / "run.json").write_text(json.dumps(data))
+
+
+@pytest.fixture
+def copied(played, tmp_path) -> Path:
+    return Path(shutil.copytree(played.folder, tmp_path / "run"))
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_run_is_played_again_from_its_folder_alone_and_comes_out_equal(rsso, played, tmp_path):
+    (tmp_path / "rsso.toml").write_text("seed = 7\n[memory]\nreflections = 1\n")
+    before = {path: path.stat().st_mtime_ns for path in played.folder.rglob("*")}
+    code, out, err = rsso("run", "--replay", played.folder)
+    assert code == 0, err
+    assert out.endswith("\nequal: 3 of 3 records are equal\n")
+    assert {path: path.stat().st_mtime_ns for path in played.folder.rglob("*")} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["rsso.toml"], "nothing is left"
+    code, out, _ = rsso("run", "--replay", played.folder, "--out", "again it's")
+    assert code == 0
+    assert read_records(tmp_path / "again it's") == played.records
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_records_that_come_out_otherwise_are_listed_with_the_first_field(rsso, copied):
+    (file,) = copied.glob("units/rsso+constitution/*/*.jsonl")
+    edit_lines(file, "unit", lambda line: line["unit"]["provenance"].update(commit="another"))
+    (file,) = copied.glob("units/sso+constitution/*/*.jsonl")
+    edit_lines(file, "trial", lambda line: line["result"]["trajectory"]["steps"][1].update(action="look\x1b[2J"))
+    code, out, _ = rsso("run", "--replay", copied)
+    assert code == 1
+    assert "2 of 3 records are equal, except for provenance.commit" in out
+    assert f"sso+constitution {THERE}: trials.0.trajectory.steps.1.action is " in out
+    assert "\x1b" not in out
+
+
+def test_a_dry_run_says_what_a_replay_would_play(rsso, played, tmp_path):
+    code, out, err = rsso("run", "--replay", played.folder, "--dry-run")
+    assert (code, out) == (0, "")
+    assert err.count("plan: ") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_record_that_is_missing_is_no_reproduction_and_nothing_is_equal_to_nothing(played, copied, tmp_path):
+    found = compare_runs(Store(played.folder), Store(tmp_path / "none"))
+    assert (found.equal, found.total, len(found.missing)) == (0, 3, 3)
+    shutil.rmtree(copied / "units")
+    found = compare_runs(Store(copied), Store(played.folder))
+    assert (found.total, found.new) == (0, len(played.records))
+
+
+def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
+    store = Store(played.folder, read_only=True)
+    (first, second) = load_invocations(store)
+    assert (first.methods, second.methods) == (("rsso+constitution",), ("sso+constitution",))
+    assert first.programs == ("zero-shot", "programs/plain.json")
+    assert (first.skills, second.constitution) == ("skills/library.json", "constitution/rules.json")
+    names = {Path(name).name for name in read_given(store)}
+    assert names == {"config.toml", "plain.json", "library.json", "rules.json"}
+
+
+def edit_config(text: Callable[[str], str]) -> Callable[[dict[str, Any]], object]:
+    return lambda data: data["given"].update({CONFIG: text(data["given"][CONFIG])})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: data["identity"].update(prompts="0"), "not played: it would be another run (prompts 0 then"),
+        (lambda data: data.pop("commands"), "holds no command"),
+        (lambda data: data["identity"].pop("config"), "run.json is damaged"),
+        (lambda data: data["identity"].update(config={"seed": 0}), "run.json is damaged"),
+        (
+            lambda data: data["identity"]["config"]["protocol"].update(trials=5),
+            "run.json says protocol.trials = 5, but the stored command says 1",
+        ),
+        (
+            edit_config(lambda text: f'{text}\n[backends.embedded.roles.reflector]\nmodel = "openai/gpt-4o"\n'),
+            "backends.embedded.roles.reflector.model = (absent), but the stored command says openai/gpt-4o",
+        ),
+        (
+            edit_config(lambda text: text.replace("trials = 1", "trials = 3000")),
+            f"install the original version, rsso_dspy {__version__}",
+        ),
+        (edit_config(lambda _: "garbage"), "restore it"),
+        (lambda data: data["commands"][1].update(methods=["dead-ends"]), "unknown method 'dead-ends'"),
+    ],
+)
+def test_a_folder_that_contradicts_itself_or_would_be_another_run_is_not_played(rsso, copied, tmp_path, change, said):
+    edit_run_file(copied, change)
+    code, out, err = rsso("run", "--replay", copied, "--out", "again", "--dry-run")
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert not (tmp_path / "again").exists()
+
+
+def test_what_the_folder_says_is_safe_to_show(rsso, copied):
+    evil = "\x1b]0;gotcha\x07"
+    edit_run_file(copied, lambda data: data["commands"][0].update(skills=f"skills/{evil}", variants=[evil]))
+    code, out, err = rsso("run", "--replay", copied)
+    assert code == 2
+    assert "gotcha" in err
+    assert not {"\x1b", "\x07"} & {*out, *err}
+
+
+def test_the_original_folder_is_never_the_target(rsso, played):
+    code, _, err = rsso("run", "--replay", played.folder, "--out", played.folder)
+    assert code == 2
+    assert "is the original run; name another --out" in err
