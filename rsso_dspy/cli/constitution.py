@@ -134,14 +134,14 @@ def export(
 def _print_plan(built: "ConstitutionBuild", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
     """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
     from rsso_dspy.executor import list_pending_jobs
-    from rsso_dspy.forecast import Forecast
+    from rsso_dspy.forecast import Forecast, forecast_calls
 
     calls: Counter[str] = Counter()
     left = 0
     for plan, store in zip(built.plans, built.make_stores(), strict=True):
         work = list_pending_jobs(plan, store)
         left += len(work)
-        calls.update(plan.forecast_calls(work).calls)
+        calls.update(forecast_calls(plan, work).calls)
     episodes = sum(len(plan.units) for plan in built.plans)
     forecast = Forecast(dict(calls))
     print_plan(
