@@ -19,7 +19,6 @@ from rsso_dspy.explorer.reflector import RecordedAction, parse_transcript, write
 from rsso_dspy.explorer.scene_parser import is_failure
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 from rsso_dspy.explorer.verbalizer import write_steps, write_target
-from rsso_dspy.explorer.worlds.roles import reflect_on_world
 
 _NAME_ALL = re.compile(
     r"(?:name|list|forbid) every (?:action|mistake)|(?:name|forbid) all (?:actions|mistakes)"
@@ -43,7 +42,7 @@ _SENTENCES = re.compile(r"(?<=\.) +")
 
 def write_heeded_reflection(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     """`write_reflection`, then apply what the instruction asks for."""
-    written = dict(reflect_on_world(prompt) or write_reflection(prompt, dice))
+    written = dict(write_reflection(prompt, dice))
     said = _read_instruction(prompt)
     sentences = _SENTENCES.split(written["plan"])
     if _NO_ROOMS.search(said):
