@@ -2,7 +2,7 @@
 
     python benchmarks/alfworld_examples.py
 
-The rule-based player makes no mistake in these games, so that nothing could be learned from its mistakes. Hence made
+The rule-based player does not know these games, and walkthroughs make no mistake to learn from. Hence made
 training games are played by their own walkthroughs with slips: some actions are taken twice, before their turn, or
 first without numbers. Writes `rsso_dspy/environments/alfworld/data/examples.json`; the other benchmarks' examples are
 those of the command in their files.

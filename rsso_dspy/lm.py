@@ -70,10 +70,8 @@ class Backend:
 
     @property
     def deaf_roles(self) -> frozenset[Role]:
-        """Roles in which the embedded model follows at most a few fixed sentences of an instruction."""
-        from rsso_dspy.explorer import HEEDING
-
-        return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role not in HEEDING)
+        """Roles in which the embedded model ignores the words of its instruction."""
+        return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role != "actor")
 
     @property
     def models(self) -> dict[Role, str]:

@@ -25,7 +25,7 @@ from rsso_dspy.explorer.seeded_noise import SeededNoise
 
 _FROM_PLAN = "it is the next step of my plan from an earlier attempt"
 # A plan goes before everything; a skill goes before looking around, but not before what the task says outright.
-_PLAN, _SKILL, _ADVISED, _ADVISED_HERE = 20.0, 5.8, 1.0, 9.0
+_PLAN, _SKILL, _ADVISED = 20.0, 5.8, 1.0
 _ROOM_WORDS = 3
 """Maximum words in the name of a room; "go to a room not seen yet" names none."""
 _NOISE = 1.2
@@ -55,17 +55,14 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
     aims = parse_task_goals(prompt.get_region("task"))
     scene = scene_parser.build_scene(prompt.get_region("history"))
     notes = update_notes(scene, aims, prompt)
-    read = _read_prompt(prompt)
-    general = [*read.general, *_collect_demonstrated(prompt)]
-    told = [*general, *read.scoped]
+    told = [*_read_told(prompt), *_collect_demonstrated(prompt)]
     driven = tuple(each for drive in DRIVES for each in drive(scene, aims))
     plan = advice.select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     proposals = [
         *driven,
         *_propose_plan_step(plan, notes, scene, driven),
         *_propose_skill_steps(prompt.get_region("skills"), scene, driven),
-        *_propose_advised(general, scene, _ADVISED),
-        *_propose_advised([line for line in read.scoped if not _is_done(line.command, scene)], scene, _ADVISED_HERE),
+        *_propose_advised(told, scene),
     ]
     context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
     # The first of equals wins, so the order of drives decides where weights, advice and chance do not.
@@ -78,10 +75,10 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
     return best.action, f"{reasoning} {notes.to_sentence()}".strip(), subgoal
 
 
-def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene, weight: float) -> list[ActionProposal]:
+def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene) -> list[ActionProposal]:
     """Actions that single pieces of advice call for and that are possible now."""
     return [
-        ActionProposal(line.command.text, weight, "I was advised to")
+        ActionProposal(line.command.text, _ADVISED, "I was advised to")
         for line in told
         if line.positive and line.command and is_concrete(line.command) and _is_possible(line.command, scene)
     ]
@@ -107,22 +104,12 @@ def _score_proposal(
     return score
 
 
-def _read_prompt(prompt: ParsedPrompt) -> advice.Advice:
+def _read_told(prompt: ParsedPrompt) -> list[AdviceClause]:
     """The advice besides plans and skills, which are followed step by step: constitution, instruction and, from past
     attempts, what to avoid."""
-    task = prompt.get_region("task")
-    rules, told = (advice.read_advice(text, task) for text in (prompt.get_region("constitution"), prompt.instruction))
+    rules, told = map(advice.read_advice, (prompt.get_region("constitution"), prompt.instruction))
     plans = advice.split_past_attempts(prompt.get_region("plans_from_past_attempts"))
-    cautions = (line for plan in plans for line in advice.read_plan_cautions(plan))
-    return advice.Advice((*rules.general, *told.general, *cautions), (*rules.scoped, *told.scoped))
-
-
-def _is_done(step: Command | None, scene: scene_parser.Scene) -> bool:
-    """Whether the action was taken in this attempt, as far as history and notes show."""
-    return step is not None and (
-        normalize_words(step.text) in (*scene.done, *scene.notes.did)
-        or (step.verb == "focus" and step.thing in scene.notes.focused)
-    )
+    return [*rules, *told, *(line for plan in plans for line in advice.read_plan_cautions(plan))]
 
 
 def _collect_demonstrated(prompt: ParsedPrompt) -> list[AdviceClause]:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from rsso_dspy.explorer.commands import (
     AdviceClause,
@@ -33,18 +32,9 @@ _CONDITIONAL = re.compile(
 )
 """Matches a sentence of advice that is not read."""
 _MISTAKE = re.compile(r"^\W*mistake:", re.I)
-_SCOPE = re.compile(r"^\W*(?:in|for) tasks about ([^:]{3,100}):\s*(.+)$", re.I)
 _ABOUT = 0.85
 LIKED, TOPIC, DISLIKED, SHUNNED = 1.6, 0.5, -30.0, -3.0
 """What advice adds to the score of an action: called for, about a mentioned thing, forbidden, or better avoided."""
-
-
-class Advice(NamedTuple):
-    """What a text says to do and not to do."""
-
-    general: tuple[AdviceClause, ...] = ()
-    scoped: tuple[AdviceClause, ...] = ()
-    """For tasks of the sort of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +84,10 @@ def _drop_conditional_steps(plan: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def read_advice(text: str, task: str) -> Advice:
-    """What a text says, line by line. A line "In tasks about boiling: ..." counts where the task holds its words."""
-    general: list[AdviceClause] = []
-    scoped: list[AdviceClause] = []
-    for line in text.replace("**", "").replace("`", "").splitlines():
-        if scope := _SCOPE.match(line):
-            if extract_content_words(scope[1]) <= extract_content_words(task):
-                scoped += lines(_drop_conditions(scope[2]))
-        else:
-            general += lines(line if _MISTAKE.match(line) else _drop_conditions(line))
-    return Advice(tuple(general), tuple(scoped))
+def read_advice(text: str) -> tuple[AdviceClause, ...]:
+    """What a text says to do and not to do, line by line."""
+    rows = text.replace("**", "").replace("`", "").splitlines()
+    return tuple(clause for row in rows for clause in lines(row if _MISTAKE.match(row) else _drop_conditions(row)))
 
 
 def _drop_conditions(line: str) -> str:

@@ -12,9 +12,9 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_e
 
 from rsso_dspy.explorer import memory_writers, prompt_parser
 from rsso_dspy.explorer.actor import answer_flat_actor, answer_subgoal_actor
-from rsso_dspy.explorer.heeded_roles import write_heeded_steps, write_heeded_target
 from rsso_dspy.explorer.proposer import (
     propose_edits,
+    restate_instruction,
     revise_instruction,
     rewrite_instruction,
     shorten_instruction,
@@ -22,7 +22,7 @@ from rsso_dspy.explorer.proposer import (
 from rsso_dspy.explorer.reflection_fields import distill_plans, write_full_reflection
 from rsso_dspy.explorer.rule_writer import write_or_merge_rules
 from rsso_dspy.explorer.seeded_noise import SeededNoise
-from rsso_dspy.explorer.verbalizer import list_equivalent_skills, summarize_skill
+from rsso_dspy.explorer.verbalizer import list_equivalent_skills, summarize_skill, write_steps, write_target
 
 CHARACTERS_PER_TOKEN = 4
 """Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
@@ -36,8 +36,8 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"plan"}), write_full_reflection),
     (frozenset({"never", "always"}), distill_plans),
     (frozenset({"summary", "skill_name"}), summarize_skill),
-    (frozenset({"steps"}), write_heeded_steps),
-    (frozenset({"target"}), write_heeded_target),
+    (frozenset({"steps"}), write_steps),
+    (frozenset({"target"}), write_target),
     (frozenset({"equivalent"}), list_equivalent_skills),
     (frozenset({"abstract_rules"}), write_or_merge_rules),
     (frozenset({"error_rules"}), write_or_merge_rules),
@@ -48,15 +48,11 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"bullet_tags", "new_bullets"}), memory_writers.judge_bullets),
     (frozenset({"new_cheatsheet"}), memory_writers.rewrite_cheatsheet),
     (frozenset({"new_instruction"}), revise_instruction),
+    (frozenset({"proposed_instruction"}), restate_instruction),
     (frozenset({"shortened_instruction"}), shorten_instruction),
     (frozenset({"edits"}), propose_edits),
 )
 """Sets of output fields that identify a role, most telling first; a role matches if all of its set are asked for."""
-
-
-HEEDING = frozenset({"actor"})
-"""Roles whose instruction is worth compiling. The others heed a few fixed sentences (`heeded_roles.py`) or none; no
-search would find those."""
 
 
 class Explorer:

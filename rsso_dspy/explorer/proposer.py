@@ -1,17 +1,14 @@
-"""The proposer of better instructions: what several variants share becomes lines of the instruction, for the tasks that
-share it. Without any feedback on the game it adds what holds in most such games.
+"""The proposer of better instructions: lines of advice from the feedback, below the hand-written text.
 
-A proposal is an edit. The hand-written text stays; below it, under a heading, stand the lines that proposals added:
-each proposal adds some and may drop some. Which ones depends on the seed and on the whole request, so that several
-proposals are a search that can go both ways.
+A proposal adds a few lines under a heading, which ones depends on the seed and on the whole request. Where nothing new
+is told it leaves out a line that was added before, or adds what holds in most such games.
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.explorer.commands import AdviceClause, extract_content_words, lines, normalize_words
+from rsso_dspy.explorer.commands import lines, normalize_words
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt, parse_region_list
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 
@@ -22,31 +19,21 @@ RULES_OF_THUMB = (
     "Try the rooms that you have not seen yet.",
     "Pick up what the task names as soon as you see it.",
     "Open a container before you give up a room.",
-    "Read what is written down, such as notes and recipes.",
     "Do not wait while something is left to be done.",
     "Only focus on a thing when the task asks for it.",
-    "Keep to one plan until an observation speaks against it.",
     "Always use the names that the observations give.",
 )
 """Proposed where no line is told."""
 
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
-_SAMPLE = re.compile(r"^# Example \d+\s*$", re.M)
 _NUMBERED = re.compile(r"^(\d+)\. (.+)$", re.M)
-_SCOPED, _GUESSED, _SHORTEST = "In tasks about ", "Perhaps: ", 5
+_GUESSED = "Perhaps: "
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
 _FACTS = re.compile(r"^\s*Facts:\s*$", re.M)
 _ADVICE = re.compile(r"^\s*Advice:\s*$((?:\n\s*- .*)*)", re.M)
 _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
-_LIMIT = re.compile(r"\d+")
-_MOST_NEW, _MOST_LINES, _MOST_CHARACTERS = 5, 14, 1600
-"""Lines one proposal adds to a whole instruction, and lines and characters of all that proposals added."""
-_THEN = ", then "
-"""In a line that says what to do in order: such lines are proposed first."""
-_MOST_EDITS, _MOST_ADDED = 4, 3
-"""Edits of one answer to a request for edits, and how many of them add a line."""
-_DROP = 0.3
-"""Probability that a line of an earlier proposal is dropped."""
+_MOST_NEW, _MOST_LINES = 3, 12
+"""Lines that one proposal adds, and all that proposals added."""
 
 
 def rewrite_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> str:
@@ -54,108 +41,42 @@ def rewrite_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> str:
     answer is fenced too."""
     fences = _FENCE.findall(prompt.text)
     current = fences[0].strip() if fences else ""
-    samples = _SAMPLE.split("\n".join(fences[1:]) or prompt.text)
-    return f"```\n{edit_instruction(current, map(extract_feedback_lines, samples), dice, prompt.text)}\n```"
+    told = extract_feedback_lines("\n".join(fences[1:]) or prompt.text)
+    return f"```\n{_add_lines(current, told, dice, prompt.text)}\n```"
 
 
 def revise_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """The signature of DSPy's `InstructionProposer`: a list of samples, of which only the feedback is a source."""
-    samples = [
-        sample
-        for sample in parse_region_list(prompt.get_region("examples_with_feedback"))
-        if isinstance(sample, Mapping)
-    ]
-    told = [extract_feedback_lines(str(sample.get("Feedback", ""))) for sample in samples]
-    return {"new_instruction": edit_instruction(prompt.get_region("current_instruction"), told, dice, prompt.text)}
+    samples = parse_region_list(prompt.get_region("examples_with_feedback"))
+    feedback = [str(each.get("Feedback", "")) for each in samples if isinstance(each, Mapping)]
+    told = [line for text in feedback for line in extract_feedback_lines(text)]
+    return {"new_instruction": _add_lines(prompt.get_region("current_instruction"), told, dice, prompt.text)}
+
+
+def restate_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
+    """The signature of MIPROv2's proposer, which tells no feedback."""
+    return {"proposed_instruction": _add_lines(prompt.get_region("basic_instruction"), (), dice, prompt.text)}
 
 
 def shorten_instruction(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """The signature that asks for a shorter draft: lines go, the last ones first, until it fits."""
-    base, added = split_instruction(prompt.get_region("instruction"))
-    limit = max(map(int, _LIMIT.findall(prompt.get_region("length_limit"))), default=len(base))
-    while added and len(join_instruction(base, added)) > limit:
-        added = added[:-1]
-    return {"shortened_instruction": join_instruction(base, added)}
+    base, added = _split_instruction(prompt.get_region("instruction"))
+    limit = max(map(int, re.findall(r"\d+", prompt.get_region("length_limit"))), default=len(base))
+    while added and len(_join_instruction(base, added)) > limit:
+        added.pop()
+    return {"shortened_instruction": _join_instruction(base, added)}
 
 
 def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """The request of a compile: numbered lines of the instruction, what variants share, what was tried before. What one
-    task type shares becomes a clause for it, what several share a line for all; what one variant alone suggests is
-    taken half as often. Where nothing is shared, as for other roles, the feedback on calls is a source, and where there
-    is none, what holds in most such games."""
-    shared = prompt.get_region("shared_by_variants")
-    attempts = prompt.get_region("attempts")
-    votes: Counter[str] = Counter()
-    for line in shared.splitlines():
-        for clause, weight in _list_clauses(line):
-            votes[clause] += weight
-    votes += Counter(_list_advice(attempts))
-    base, added = _split_numbered(prompt.get_region("current_instruction"))
-    told = [base, *added.values(), *_list_failed(prompt.get_region("tried_before"))]
-    known = normalize_words("\n".join(told))
-    fresh = Counter({line: count for line, count in votes.items() if normalize_words(line) not in known})
-    if not fresh and not added:
-        fresh = Counter(line for line in RULES_OF_THUMB if normalize_words(line) not in known)
-    ordered = Counter({line: count for line, count in votes.items() if _THEN in line})
-    if ordered:
-        ordered = Counter(part for line in ordered for part in _list_parts(line, {*map(normalize_words, told)})[:1])
-    picked = _sample_lines(ordered or fresh, dice, prompt.text, _MOST_ADDED)
-    new = _drop_contradictions(picked, f"{base}\n" + "\n".join(added.values()))
-    chance = {number: _sample_probability(line, f"keep {prompt.text}", dice) for number, line in added.items()}
-    dropped = sorted((n for n in added if chance[n] < _DROP and added[n] not in votes), key=chance.__getitem__)
-    if not new and not dropped and added:
-        dropped = [min(added, key=chance.__getitem__)]
-    edits = [*(f"add: {line}" for line in new), *(f"drop {number}" for number in dropped)][:_MOST_EDITS]
+    """The request of a compile: numbered lines of the instruction, what variants share, what was tried before. The
+    feedback on calls is a source where nothing is shared."""
+    shared = "\n".join(line.partition(": ")[2] for line in prompt.get_region("shared_by_variants").splitlines())
+    told = extract_feedback_lines(shared or prompt.get_region("attempts"))
+    current = prompt.get_region("current_instruction")
+    added = [number for number, _ in _NUMBERED.findall(current.partition(HEADING)[2])]
+    new = _choose_new_lines(told, f"{current}\n{prompt.get_region('tried_before')}", bool(added), dice, prompt.text)
+    edits = [f"add: {line}" for line in new] or [f"drop {number}" for number in added[:1]]
     return {"diagnosis": "What several variants have in common was not heeded.", "edits": edits}
-
-
-def _list_parts(line: str, said: Collection[str]) -> list[str]:
-    """A procedure, its first half, its second half and its last two steps, without those in `said`: a procedure that
-    failed as a whole may help in part."""
-    scope, mark, order = line.rpartition(": ")
-    steps = order.strip().rstrip(".").split(_THEN)
-    half = len(steps) // 2
-    parts = [steps, steps[half:], steps[:half], steps[-2:]] if len(steps) > 2 else [steps]
-    texts = dict.fromkeys(f"{scope}{mark}{_THEN.join(part)}." for part in parts)
-    return [text for text in texts if normalize_words(text) not in said]
-
-
-def _list_clauses(line: str) -> Iterator[tuple[str, int]]:
-    """Yield the lines made from one shared line, with their weights."""
-    scope, _, rest = line.partition(": ")
-    for sentence in re.split(r"(?<=[.!])\s+(?=[A-Z])", rest):
-        said = sentence.strip().removeprefix(_GUESSED).strip()
-        if len(said) < _SHORTEST:
-            continue
-        if scope.startswith(_SCOPED):
-            yield f"{scope}: {said[:1].lower()}{said[1:]}", 1 if sentence.strip().startswith(_GUESSED) else 2
-        else:
-            yield said, 2
-
-
-def _list_advice(attempts: str) -> Iterator[str]:
-    """Yield the advice on the calls of a role, each sentence once per call."""
-    for block in re.findall(r"^Advice:\n((?:- .*\n?)+)", attempts, re.M):
-        yield from dict.fromkeys(line.removeprefix("- ").removeprefix(_GUESSED).strip() for line in block.splitlines())
-
-
-def _split_numbered(text: str) -> tuple[str, dict[int, str]]:
-    """The lines that people wrote, and those that proposals added, by number."""
-    base, _, below = text.partition(HEADING)
-    own = "\n".join(line for _, line in _NUMBERED.findall(base))
-    return own, {int(number): line for number, line in _NUMBERED.findall(below)}
-
-
-def _list_failed(tried: str) -> list[str]:
-    """Lines that were added before and not kept."""
-    failed, lines = [], []
-    for line in tried.splitlines():
-        if line.startswith("+ "):
-            lines.append(line.removeprefix("+ "))
-        elif not line.startswith("- "):
-            failed += lines if line.endswith("not kept") else []
-            lines = []
-    return failed
 
 
 def extract_feedback_lines(text: str) -> list[str]:
@@ -173,76 +94,31 @@ def extract_feedback_lines(text: str) -> list[str]:
     return list({normalize_words(line): line for line in reversed(found)}.values())[::-1]
 
 
-def edit_instruction(current: str, samples: Iterable[Sequence[str]], dice: SeededNoise, context: str) -> str:
-    """The current instruction, edited with lines from the feedback of each sample: within bounds, without repeats or
-    contradictions. A line found in more samples is more likely to be taken."""
-    base, added = split_instruction(current)
-    found = Counter(line for sample in samples for line in dict.fromkeys(sample))
-    chance = {line: _sample_probability(line, f"keep {context}", dice) for line in added}
-    kept = [line for line in added if line in found or chance[line] >= _DROP]
-    said = normalize_words("\n".join([base, *added]))
-    fresh = Counter({line: count for line, count in found.items() if normalize_words(line) not in said})
-    if not fresh and kept == added:
-        kept = [line for line in added if line != min(added, key=chance.__getitem__)]
-    new = _sample_lines(fresh, dice, context)
-    accepted = _limit_lines(_drop_contradictions([*new, *kept], base))
-    ordered = [line for line in [*kept, *new] if line in accepted]
-    return join_instruction(base, ordered) or "Solve the task by one action at a time."
+def _add_lines(current: str, told: Sequence[str], dice: SeededNoise, context: str) -> str:
+    """The current instruction with new lines; the oldest added lines go where there are too many."""
+    base, added = _split_instruction(current)
+    new = _choose_new_lines(told, current, bool(added), dice, context)
+    kept = added[1:] if not new else added
+    return _join_instruction(base, [*kept, *new][-_MOST_LINES:]) or "Solve the task by one action at a time."
 
 
-def split_instruction(instruction: str) -> tuple[str, list[str]]:
+def _choose_new_lines(told: Sequence[str], known: str, begun: bool, dice: SeededNoise, context: str) -> list[str]:
+    """A seeded, non-empty sample of the lines that are not known yet. Where no line is told and none was added before,
+    of the rules of thumb."""
+    said = normalize_words(known)
+    fresh = [line for line in dict.fromkeys(told) if normalize_words(line) not in said]
+    if not fresh and not begun:
+        fresh = [line for line in RULES_OF_THUMB if normalize_words(line) not in said]
+    size = 1 + int((dice.draw_noise("size", context) + 1) / 2 * _MOST_NEW)
+    taken = sorted(fresh, key=lambda line: -dice.draw_noise(line, context))[:size]
+    return [line for line in fresh if line in taken]
+
+
+def _split_instruction(instruction: str) -> tuple[str, list[str]]:
     """The hand-written text, and the lines that proposals added to it."""
     base, _, added = instruction.partition(HEADING)
     return base.strip(), [line.strip(" -") for line in added.splitlines() if line.strip(" -")]
 
 
-def join_instruction(base: str, added: Sequence[str]) -> str:
+def _join_instruction(base: str, added: Sequence[str]) -> str:
     return "\n".join([f"{base}\n\n{HEADING}".strip(), *(f"- {line}" for line in added)]) if added else base
-
-
-def _sample_lines(found: Counter[str], dice: SeededNoise, context: str, most: int = _MOST_NEW) -> list[str]:
-    """A seeded, non-empty sample in the order of the lines. A line's probability grows with the number of samples it
-    was found in (the best of as many draws counts)."""
-    size = 1 + int(_sample_probability("size", context, dice) * most)
-    best = {
-        line: max(_sample_probability(line, f"take {number} {context}", dice) for number in range(count))
-        for line, count in found.items()
-    }
-    taken = sorted(found, key=lambda line: -best[line])[:size]
-    return [line for line in found if line in taken]
-
-
-def _sample_probability(candidate: str, context: str, dice: SeededNoise) -> float:
-    """Between 0 and 1."""
-    return (dice.draw_noise(candidate, context) + 1) / 2
-
-
-def _drop_contradictions(found: Iterable[str], base: str) -> list[str]:
-    """The lines without those that contradict the base or an earlier line."""
-    stands, agreeing = _collect_claims(base), []
-    for line in found:
-        claims = _collect_claims(line)
-        if not any((subject, not positive) in stands for subject, positive in claims):
-            stands |= claims
-            agreeing.append(line)
-    return agreeing
-
-
-def _collect_claims(text: str) -> set[tuple[Any, bool]]:
-    """What a text speaks for (True) or against (False): commands, in whatever words they are put, or plain clauses."""
-    return {(_get_claim_subject(line), line.positive) for line in lines(text)}
-
-
-def _get_claim_subject(line: AdviceClause) -> Any:
-    if line.command is None:
-        return normalize_words(line.text)
-    verb = "teleport" if line.command.verb == "go" else line.command.verb
-    return verb, extract_content_words(line.command.thing), extract_content_words(line.command.place)
-
-
-def _limit_lines(found: Iterable[str]) -> list[str]:
-    kept: list[str] = []
-    for line in found:
-        if len(kept) < _MOST_LINES and sum(map(len, kept)) + len(line) <= _MOST_CHARACTERS:
-            kept.append(line)
-    return kept

@@ -12,9 +12,8 @@ from typing import Any
 
 from rsso_dspy.explorer.advice import split_past_attempts
 from rsso_dspy.explorer.commands import normalize_words
-from rsso_dspy.explorer.heeded_roles import write_heeded_reflection
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt, parse_region_list
-from rsso_dspy.explorer.reflector import RecordedAction, parse_transcript
+from rsso_dspy.explorer.reflector import RecordedAction, parse_transcript, write_reflection
 from rsso_dspy.explorer.scene_parser import is_failure
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 
@@ -26,8 +25,8 @@ _LINES_AT_MOST = 10
 
 
 def write_full_reflection(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """`write_heeded_reflection` with the fields of improvements, of which an adapter asks for those it wants."""
-    written = dict(write_heeded_reflection(prompt, dice))
+    """`write_reflection` with the fields of improvements, of which an adapter asks for those it wants."""
+    written = dict(write_reflection(prompt, dice))
     circled = _list_circled_actions(prompt.get_region("loops"))
     forbidden = [f"Do not {action}." for action in circled if action not in written["plan"]]
     plan = " ".join([written["plan"], *forbidden])

@@ -240,7 +240,7 @@ def _list_actions_to_avoid(acts: Sequence[RecordedAction], kept: Sequence[Record
     the last gain. Never an action of the plan itself."""
     spared = {_resolve_option_number(acts, act) for act in kept} | {act.text for act in kept}
     costly = [_resolve_option_number(acts, act) for act in acts if act.gain < 0]
-    useless = [act.text for act in acts if is_failure(act.seen) and act.command and not act.text.isdigit()]
+    useless = [act.text for act in acts if is_failure(act.seen) and act.text and not act.text.isdigit()]
     last = max((act.number for act in acts if act.gain > 0), default=0)
     vain = [
         act.text

@@ -9,7 +9,6 @@ from rsso_dspy.explorer.reflector import RecordedAction, parse_transcript
 from rsso_dspy.explorer.scene_parser import is_failure
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 from rsso_dspy.explorer.verbalizer import is_near_duplicate
-from rsso_dspy.explorer.worlds.roles import write_world_rules
 
 _MOST = 8
 
@@ -22,8 +21,6 @@ def write_or_merge_rules(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str
 
 def write_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """``abstract_rules``, ``error_rules`` and ``progress_rules``, none of which is known already."""
-    if (of_world := write_world_rules(prompt)) is not None:
-        return of_world
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
     known = normalize_words(prompt.get_region("known_rules"))
     abstract = [rule for rule in dict.fromkeys(_derive_abstract_rules(acts)) if normalize_words(rule) not in known]
@@ -72,7 +69,7 @@ def _derive_error_rules(acts: list[RecordedAction]) -> list[dict[str, str]]:
     found: dict[str, str] = {}
     previous = ""
     for act in acts:
-        if is_failure(act.seen) and act.command is not None:
+        if is_failure(act.seen):
             found[f"{act.text}, without effect"] = "name a thing that is visible here as the observation names it"
         elif act.text == previous and act.text != "wait":
             found[f"{act.text}, twice in a row"] = "do something else when an action changes nothing"

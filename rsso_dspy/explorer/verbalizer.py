@@ -3,13 +3,12 @@ equal."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rsso_dspy.explorer.commands import Command, command, extract_content_words, make, normalize_words
+from rsso_dspy.explorer.commands import Command, command, extract_content_words, normalize_words
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt, parse_region_list
 from rsso_dspy.explorer.seeded_noise import SeededNoise
-from rsso_dspy.explorer.worlds.roles import align_steps
 
 _EXCERPT = re.compile(r"^(?:Excerpt|Example) \d+[:.]?\s*$", re.M | re.I)
 _ACTION = re.compile(r"^Action (\d+): (.+)$", re.M)
@@ -51,8 +50,6 @@ def parse_excerpts(text: str) -> list[SkillExcerpt]:
 def summarize_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, str]:
     """``summary`` and ``skill_name``."""
     found = parse_excerpts(prompt.get_region("examples"))
-    if common := align_steps([each.actions for each in found]):
-        return {"summary": f"The player does: {'; '.join(common)}.", "skill_name": " ".join(common[-1].split()[:4])}
     steps = find_common_steps(found)
     doing = ", then ".join(_format_gerund(step) for step in steps) or "looking around"
     ends = _list_final_observations(found)
@@ -62,17 +59,13 @@ def summarize_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, st
 
 def write_steps(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """``steps``: one action each, placeholders where the excerpts differ."""
-    found = parse_excerpts(prompt.get_region("examples"))
-    if common := align_steps([each.actions for each in found]):
-        return {"steps": common}
-    return {"steps": [step.text for step in find_common_steps(found)] or ["wait"]}
+    steps = find_common_steps(parse_excerpts(prompt.get_region("examples")))
+    return {"steps": [step.text for step in steps] or ["wait"]}
 
 
 def write_target(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, str]:
     """``target``: what every final state has in common, else what the last step brings about."""
     found = parse_excerpts(prompt.get_region("examples"))
-    if common := align_steps([each.actions for each in found]):
-        return {"target": f"What comes of this is reached: {common[-1]}."}
     steps = [step for text in parse_region_list(prompt.get_region("steps")) if (step := command(str(text)))]
     endings = list(dict.fromkeys(_list_final_observations(found)))
     if len(endings) == 1 and endings[0]:
@@ -100,19 +93,24 @@ def find_common_steps(found: Sequence[SkillExcerpt]) -> list[Command]:
     where another excerpt does something else. Without any common step, the first excerpt's own actions."""
     if not found:
         return []
-    rows = [[command(action) for action in each.actions] for each in found]
+    rows = [[_read_action(action) for action in each.actions] for each in found]
     steps: list[Command] = []
     for position, first in enumerate(rows[0]):
         reached = [row[position] for row in rows[1:] if position < len(row)]
-        others = [other for other in reached if first and other and other.verb == first.verb]
-        if first is None or len(others) < len(reached):
+        if any(other.verb != first.verb for other in reached):
             continue
-        thing = _merge_part(first, others, "thing", _SLOT.get(first.verb, "OBJ"))
-        place = first.place and _merge_part(first, others, "place", "CONTAINER")
-        step = make(first.verb, thing, place)
+        thing = _merge_part(first, reached, "thing", _SLOT.get(first.verb, "OBJ"))
+        place = first.place and _merge_part(first, reached, "place", "CONTAINER")
+        step = replace(first, thing=thing, place=place)
         if not steps or steps[-1] != step or step.verb == "wait":
             steps.append(step)
-    return steps or [step for step in rows[0] if step is not None]
+    return steps or rows[0]
+
+
+def _read_action(action: str) -> Command:
+    """The command; of one that the player's grammar does not know, the first word is the verb."""
+    verb, _, rest = action.partition(" ")
+    return command(action) or Command(verb, rest)
 
 
 def _merge_part(first: Command, others: Sequence[Command], part: str, slot: str) -> str:

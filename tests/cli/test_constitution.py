@@ -2,17 +2,18 @@
 
 import json
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
 from rsso_dspy.memory.constitution.file import read_constitution
+from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.store.run_folder import Store
 
 FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/1-cap60"]
@@ -70,13 +71,20 @@ def test_a_built_file_says_where_it_comes_from_and_leaves_its_logs(built):
     assert not any("Error rules:" in example for example in book.examples), "patterns drew none: left out"
 
 
-@pytest.mark.parametrize("name", ["pddl", "babyai"])
-def test_examples_that_come_with_a_benchmark_are_what_their_command_writes(name, tmp_path):
-    shipped = json.loads((files(f"rsso_dspy.environments.{name}") / "data/examples.json").read_text())
-    call(*shipped["made_by"].split()[1:], "-o", tmp_path / "book.json")
-    book, table = read_constitution(tmp_path / "book.json"), get_benchmark(name).table
-    assert {table.parse(key).split for key in book.variants} == {"train"}
-    assert list(book.examples) == shipped["examples"]
+@pytest.mark.parametrize(("name", "calib"), [("pddl", "5-per-task"), ("babyai", "1-per-task")])
+def test_examples_that_come_with_a_benchmark_are_play_of_training_variants(name, calib):
+    benchmark = get_benchmark(name)
+    environment = benchmark.environment(load_config().environment, lambda: False)
+    tasks = set()
+    for variant in draw_calibration(calib, None, 0, None, benchmark, 0).train:
+        environment.reset(variant)
+        tasks.add(f"Task: {environment.task}".strip())
+    examples = benchmark.examples()
+    assert len({example.partition("\n")[0].strip() for example in examples} & tasks) == len(examples) == 3
+    assert any("Error rules:\n- Mistake: " in example for example in examples)
+    for example in examples:
+        assert [f"\nStep {number}. > " in example for number in range(1, 12)] == [True] * 10 + [False]
+        assert "Progress rules:\n- " in example
 
 
 def test_patterns_ask_no_model(symbolic):

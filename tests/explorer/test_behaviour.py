@@ -106,27 +106,6 @@ def test_a_mistake_in_the_constitution_is_not_made_again(ask):
     assert told.action != bare
 
 
-OUTSIDE = (
-    "This outside location is called the outside.\nYou also observe:\n\ta giant tortoise\n\ta dove\n"
-    "\ta door to the kitchen (that is open)"
-)
-LIFE_SPAN = (
-    "Your task is to find the animal with the longest life span. Focus on the animal with the longest life span."
-)
-
-
-def test_what_is_told_for_a_sort_of_task_goes_before_looking_around(ask):
-    given = BARE | {"task": LIFE_SPAN, "history": OUTSIDE}
-    advice = "In tasks about {}: focus on the giant tortoise."
-    told, other = (
-        FlatActor.with_instructions(f"{FlatActor.instructions}\n{advice.format(sort)}")
-        for sort in ("life span", "boiling")
-    )
-    assert ask(told, **given).action == "focus on giant tortoise"
-    assert ask(other, **given) == ask(FlatActor, **given)
-    assert ask(FlatActor, **given).action == "teleport to kitchen"
-
-
 def test_a_conditional_step_of_a_plan_is_no_step():
     plan = "Attempt 1: Too slow.\nTeleport to bedroom; open closet. If the stove is broken, open the freezer."
     assert [step.text for step in select_plan_steps(plan)] == ["teleport to bedroom", "open closet"]
@@ -134,21 +113,17 @@ def test_a_conditional_step_of_a_plan_is_no_step():
 
 
 @pytest.mark.parametrize(
-    ("text", "general", "scoped"),
+    ("text", "expected"),
     [
-        ("Open the fridge. Do not wait.", {"open fridge": True, "wait": False}, {}),
+        ("Open the fridge. Do not wait.", {"open fridge": True, "wait": False}),
         ("- Avoid waiting.\n- First, open the fridge, then open the freezer.",
-         {"wait": False, "open fridge": True, "open freezer": True}, {}),
-        ("In tasks about the longest life span: do not wait.", {}, {"wait": False}),
-        ("In tasks about boiling: do not wait.", {}, {}),
+         {"wait": False, "open fridge": True, "open freezer": True}),
         ("If the fridge is closed, open it. Do not wait unless you hold the thermometer. Open the freezer.",
-         {"open freezer": True}, {}),
-        ("Open the freezer rather than the fridge. Only wait once it is open.", {}, {}),
-        ("- Mistake: open fridge, without effect when it is open. Instead: look elsewhere", {"open fridge": False}, {}),
-        ("Use the names that the observations give.", {}, {}),
+         {"open freezer": True}),
+        ("Open the freezer rather than the fridge. Only wait once it is open.", {}),
+        ("- Mistake: open fridge, without effect when it is open. Instead: look elsewhere", {"open fridge": False}),
+        ("Use the names that the observations give.", {}),
     ],
 )  # fmt: skip
-def test_advice_is_what_to_do_and_what_not_without_conditions(text, general, scoped):
-    read = read_advice(text, LIFE_SPAN)
-    for clauses, expected in ((read.general, general), (read.scoped, scoped)):
-        assert {line.command.text: line.positive for line in clauses if line.command} == expected
+def test_advice_is_what_to_do_and_what_not_without_conditions(text, expected):
+    assert {line.command.text: line.positive for line in read_advice(text) if line.command} == expected

@@ -1,10 +1,10 @@
 """Optimizers get instructions that say more than before, from the feedback alone."""
 
-import subprocess
-import sys
-
 import dspy
 import pytest
+from dspy.propose.grounded_proposer import generate_instruction_class
+from dspy.teleprompt.gepa import InstructionProposer
+from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
 from rsso_dspy.adapter import XMLAdapter
 from rsso_dspy.explorer import Explorer
@@ -18,36 +18,25 @@ FEEDBACK = [
     "Teleport to the greenhouse early.",
     "Never mix water.",
 ]
+BASE = FlatActor.instructions.strip()
 
 
 def lm(seed=0):
     return dspy.LM("embedded/explorer", engine=Explorer(seed), cache=False, temperature=1.0)
 
 
-def gepa(seed, lines=FEEDBACK, current=FlatActor.instructions):
-    from gepa.strategies.instruction_proposal import InstructionProposalSignature
-
-    return InstructionProposalSignature.run(
-        lm=lambda prompt: lm(seed)(prompt)[0],
-        input_dict={
-            "current_instruction_doc": current,
-            "dataset_with_feedback": [
-                {"Inputs": {"task": "Find."}, "Generated Outputs": "-", "Feedback": " ".join(lines)}
-            ],
-        },
-    )["new_instruction"]
+def gepa(seed, lines=FEEDBACK, current=BASE):
+    """What GEPA's own question is answered with."""
+    sample = {"Inputs": {"task": "Find."}, "Generated Outputs": "-", "Feedback": " ".join(lines)}
+    asked = {"current_instruction_doc": current, "dataset_with_feedback": [sample]}
+    return InstructionProposalSignature.run(lm=lambda prompt: lm(seed)(prompt)[0], input_dict=asked)["new_instruction"]
 
 
-BASE = FlatActor.instructions.strip()
-
-
-def instructed(seed, *samples, current=BASE, **options):
+def instructed(seed, lines=FEEDBACK, current=BASE, **options):
     """What DSPy's own proposer for GEPA makes of feedback texts, one a sample."""
-    from dspy.teleprompt.gepa import InstructionProposer
-
     examples = [
         {"Inputs": {"task": "Do not eat the soap."}, "Generated Outputs": {"action": "open door"}, "Feedback": said}
-        for said in samples
+        for said in lines
     ]
     with dspy.context(lm=lm(seed)):
         return InstructionProposer(**options)({"actor": current}, {"actor": examples}, ["actor"])["actor"]
@@ -59,76 +48,70 @@ def added(instruction):
     return [line.removeprefix("- ") for line in rest.strip().splitlines()]
 
 
-def test_gepa_gets_the_current_instruction_and_feedback():
-    proposed = gepa(0)
-    assert proposed.startswith(FlatActor.instructions.strip().split("\n", 1)[0])
-    assert any(line in proposed for line in FEEDBACK)
+@pytest.mark.parametrize("propose", [gepa, instructed])
+def test_lines_of_the_feedback_are_added_below_the_hand_written_text(propose):
+    taken = [added(propose(seed)) for seed in range(6)]
+    assert all(0 < len(lines) < len(FEEDBACK) for lines in taken)
+    assert {line for lines in taken for line in lines} == set(FEEDBACK), "neither inputs nor outputs are advice"
+    assert len({*map(tuple, taken)}) > 2, "other seeds propose other lines"
+    assert propose(4) == propose(4)
 
 
-def test_other_seeds_propose_other_subsets():
-    assert len({gepa(seed) for seed in range(8)}) > 2
-    assert gepa(4) == gepa(4)
+@pytest.mark.parametrize("propose", [gepa, instructed])
+def test_nothing_is_said_twice_the_length_is_bounded_and_without_news_a_line_goes(propose):
+    current = BASE
+    for _ in range(4):
+        before, current = current, propose(1, current=current)
+    assert len(added(current)) == len(set(added(current)))
+    assert before != current
+    assert len(added(propose(1, FEEDBACK, f"{BASE}\n\n{HEADING}\n" + "\n".join(FEEDBACK)))) == len(FEEDBACK) - 1
+    for number in range(40):
+        current = propose(number, [f"Do not open the box number {number}, it is of no use."], current)
+    assert len(added(current)) == 12
 
 
-def test_nothing_is_said_twice_and_the_length_is_bounded():
-    proposed = gepa(1)
-    for _ in range(3):
-        proposed = gepa(1, current=proposed)
-    assert all(proposed.count(line) <= 1 for line in FEEDBACK)
-    long = gepa(0, lines=[f"Do not open the box number {number}, it is of no use to anybody." for number in range(300)])
-    assert len(long) < 3000
+def test_a_limit_of_length_is_kept():
+    current = instructed(0)
+    short = instructed(1, current=current, max_chars=len(BASE) + 100)
+    assert short.startswith(BASE)
+    assert len(short) <= len(BASE) + 100
 
 
-NUMBERED = f"1. Play.\n2. Think first.\n{HEADING}\n3. Never mix water.\n4. In tasks about boil: be quick."
-SHARED = (
-    "Several task types: Do not repeat an action that changed nothing.\n"
-    "In tasks about boil: Activate the stove. Perhaps: Try fire where no other heater does.\n"
-    "In tasks about find a plant: First, teleport to greenhouse."
-)
-CLAUSES = {
-    "Do not repeat an action that changed nothing.",
-    "In tasks about boil: activate the stove.",
-    "In tasks about boil: try fire where no other heater does.",
-    "In tasks about find a plant: first, teleport to greenhouse.",
-}
+def test_a_proposal_without_feedback_holds_rules_of_thumb():
+    asked = generate_instruction_class()
+    given = {**dict.fromkeys(asked.signature.input_fields, "-"), "basic_instruction": BASE}
+    with dspy.context(lm=lm()):
+        said = asked(**given).proposed_instruction
+    assert set(added(said)) < set(RULES_OF_THUMB)
+    assert set(added(gepa(0, lines=["It ended at 8 points."]))) < set(RULES_OF_THUMB)
 
 
-def edited(seed=0, adapter=dspy.ChatAdapter, **fields):
-    """The edits that the offline proposer gives."""
-    given = {"role": "actor.", "current_instruction": NUMBERED} | fields
-    with dspy.context(lm=lm(seed), adapter=adapter()):
-        return dspy.Predict(ProposeEdits)(**given).edits
+NUMBERED = f"1. Play.\n2. Think first.\n{HEADING}\n3. Never mix water."
+SHARED = "Several task types: Do not repeat an action that changed nothing.\nIn tasks about boil: Activate the stove."
 
 
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter, dspy.JSONAdapter, XMLAdapter])
-def test_what_a_type_shares_becomes_a_clause_for_it(adapter):
-    taken = [edited(seed, adapter, shared_by_variants=SHARED, attempts="Advice:\n") for seed in range(12)]
-    lines = [edit.removeprefix("add: ") for edits in taken for edit in edits if edit.startswith("add: ")]
-    assert set(lines) == CLAUSES, "and what several types share holds everywhere"
-    assert all(1 <= len(edits) <= 4 for edits in taken)
-    assert {edit for edits in taken for edit in edits if not edit.startswith("add")} == {"drop 3", "drop 4"}
-
-
-def test_what_one_variant_suggests_is_taken_more_seldom():
-    taken = [edited(seed, shared_by_variants=SHARED) for seed in range(60)]
-    guessed, shared = (sum(f"add: {line}" in edits for edits in taken) for line in sorted(CLAUSES)[1:3][::-1])
-    assert 0 < guessed < shared
-
-
-def test_what_was_tried_in_vain_is_not_tried_again():
-    tried = "+ In tasks about boil: activate the stove.\n  2 variants: 0.70 -> 0.60 (boil -0.10), not kept"
+@pytest.mark.parametrize(
+    ("given", "edits"),
+    [
+        ({"shared_by_variants": SHARED},
+         {"add: Do not repeat an action that changed nothing.", "add: Activate the stove."}),
+        ({"shared_by_variants": SHARED, "tried_before": "+ Activate the stove.\n  0.70 -> 0.60, not kept"},
+         {"add: Do not repeat an action that changed nothing."}),
+        ({"attempts": "A call:\nFacts:\nDo not read this.\nAdvice:\n- Always name the mistake."},
+         {"add: Always name the mistake."}),
+        ({}, {"drop 3"}),
+        ({"current_instruction": "1. Play."}, {f"add: {line}" for line in RULES_OF_THUMB}),
+    ],
+)  # fmt: skip
+def test_edits_add_what_is_told_and_was_not_tried(adapter, given, edits):
+    taken = []
     for seed in range(12):
-        assert "add: In tasks about boil: activate the stove." not in edited(
-            seed, shared_by_variants=SHARED, tried_before=tried
-        )
-
-
-def test_another_role_hears_the_advice_on_its_calls_and_who_hears_nothing_gets_rules_of_thumb():
-    attempts = "A call of this role:\nFacts:\nDo not read this.\nAdvice:\n- Always name the mistake."
-    assert "add: Always name the mistake." in edited(role="reflector.", attempts=attempts)
-    bare = {edit for seed in range(6) for edit in edited(seed, current_instruction="1. Play.")}
-    assert bare <= {f"add: {line}" for line in RULES_OF_THUMB}
-    assert len(bare) > 3
+        with dspy.context(lm=lm(seed), adapter=adapter()):
+            asked = {"role": "actor.", "current_instruction": NUMBERED, **given}
+            taken.append(dspy.Predict(ProposeEdits)(**asked).edits)
+    assert all(1 <= len(each) <= 3 for each in taken)
+    assert {edit for each in taken for edit in each} == edits
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -137,68 +120,3 @@ def test_a_proposal_changes_what_the_player_does(ask, seed):
     bare = ask(FlatActor, **regions).action
     proposed = gepa(seed, lines=[f"Do not {bare}."])
     assert ask(FlatActor.with_instructions(proposed), **regions).action != bare
-
-
-def test_dspys_proposer_gets_the_hand_written_text_and_feedback_lines_only():
-    for seed in range(12):
-        lines = added(instructed(seed, "The trial ended at 8 points.", " ".join(FEEDBACK)))
-        assert lines
-        assert set(lines) <= set(FEEDBACK), "neither inputs nor outputs nor facts are advice"
-    assert len({instructed(seed, *FEEDBACK) for seed in range(8)}) > 3
-
-
-def test_a_proposal_is_the_same_in_every_process():
-    code = (
-        "from tests.explorer.test_proposing import *; import sys;"
-        "sys.stdout.write(instructed(3, *FEEDBACK, current=instructed(1, *FEEDBACK)))"
-    )
-    here = instructed(3, *FEEDBACK, current=instructed(1, *FEEDBACK))
-    for seed in ("1", "2"):
-        env = {"PYTHONHASHSEED": seed}
-        there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-        assert there.stdout == here
-
-
-def test_the_search_goes_both_ways():
-    current = instructed(0, *(f"Do not open box {name}." for name in "abcdefgh"))
-    before = added(current)
-    later = [added(instructed(seed, "Never mix water.", current=current)) for seed in range(20)]
-    assert any(set(before) - set(lines) for lines in later), "lines are dropped"
-    assert any(set(before) < set(lines) for lines in later), "and added to all that were there"
-    unmoved = [added(instructed(seed, "", current=current)) for seed in range(5)]
-    assert all(len(lines) < len(before) for lines in unmoved), "without feedback there is still something to try"
-
-
-def test_a_line_and_its_contrary_never_stand_together():
-    pairs = [
-        ("Teleport to the kitchen.", "Do not teleport to the kitchen."),
-        ("First, go to the hall.", "Avoid teleporting to hall."),
-        ("Always look twice.", "Never look twice."),
-    ]
-    current = BASE
-    for seed in range(30):
-        current = instructed(seed, *(line for pair in pairs for line in pair), current=current)
-        lines = added(current)
-        assert len(lines) == len(set(lines))
-        for pair in pairs:
-            assert not set(pair) <= set(lines)
-    against = f"{BASE}\nDo not open the fridge."
-    assert "Open the fridge." not in instructed(0, "Open the fridge.", current=against)
-
-
-def test_lines_of_many_samples_are_likelier():
-    rare = [f"Do not open box {name}." for name in "abcdefgh"]
-    samples = [f"Wait a while. {line}" for line in rare]
-    taken = [added(instructed(seed, *samples)) for seed in range(40)]
-    often = sum("Wait a while." in lines for lines in taken)
-    assert often > 2 * max(sum(line in lines for lines in taken) for line in rare)
-
-
-def test_many_proposals_stay_within_bounds_and_a_limit_is_kept():
-    current = BASE
-    for seed in range(40):
-        current = instructed(seed, f"Do not open the box number {seed}, it is of no use to anybody.", current=current)
-    assert len(current) < len(BASE) + 2000
-    short = instructed(0, *FEEDBACK, current=current, max_chars=len(BASE) + 150)
-    assert short.startswith(BASE)
-    assert len(short) <= len(BASE) + 150
