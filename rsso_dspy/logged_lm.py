@@ -63,63 +63,6 @@ WAYS = (
 written."""
 
 
-class Attempts:
-    """What one call of a model took, as it comes."""
-
-    def __init__(self, calls: CallLines | None, number: int):
-        self._calls = calls
-        self._number = number
-        self.begun = time.perf_counter()
-
-    def begin(self) -> None:
-        self.begun = time.perf_counter()
-
-    def fail(self, kind: str, usage: list[dict[str, Any]]) -> None:
-        if self._calls is not None:
-            self._calls.fail(self._number, kind, usage)
-
-    def end(self, answer: Any, usage: list[dict[str, Any]], served: str = "", cut: bool = False) -> None:
-        if self._calls is not None:
-            seconds = round(time.perf_counter() - self.begun, 3)
-            self._calls.end(self._number, answer=answer, usage=usage, served=served, cut=cut, seconds=seconds)
-
-    def end_with_error(self, error: LMError) -> None:
-        if self._calls is not None:
-            said = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-            self._calls.end(self._number, error={"kind": type(error).__name__, "message": error.message, **said})
-
-
-def ask_logged(
-    lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], send: Callable[[Attempts], Any]
-) -> Any:
-    """Return a model's answer: from the unit's log, or from the log that is replayed, if they have it, else from
-    `send`, which writes its attempts.
-
-    Raises errors of `send`, live or recorded, and `Stopped` from `NotRecorded` if the replayed log lacks the request.
-    """
-    at = get_playing()
-    if at.calls is None:
-        return send(Attempts(None, 0))
-    ledger = at.ledger
-    place = Place(ledger.trial, ledger.attempt, ledger.step, ledger.speaker) if ledger else Place(0, 0, 0, "")
-    request = describe_request(lm, prompt, messages, kwargs)
-    try:
-        found = at.calls.find(place, request)
-    except RssoError as error:  # callers may treat any other error as the model's and ask again
-        raise Stopped from error
-    if found is not None:
-        call, is_own = found
-        if not is_own:
-            at.calls.copy(call)
-        return _give_again(lm, prompt, messages, kwargs, call, is_own)
-    attempts = Attempts(at.calls, at.calls.begin(place, request))
-    try:
-        return send(attempts)
-    except LMError as error:
-        attempts.end_with_error(error)
-        raise
-
-
 def recall_vectors(model: str, texts: Iterable[str]) -> dict[str, bytes]:
     """Return vectors by text from the log that is replayed; empty if none is or it holds no vectors. Raises `Stopped`
     from `NotRecorded` for a text that it lacks."""
@@ -150,38 +93,6 @@ def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mappin
         "messages": messages if messages is not None else [{"role": "user", "content": prompt}],
         "parameters": json.loads(json.dumps(known, default=make_plain)),
     }
-
-
-def _give_again(
-    lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], call: Call, is_paid: bool
-) -> Any:
-    """Return the answer of a call or raise its error. Notifies the same listeners as a live request: DSPy's callbacks,
-    usage trackers and the ledger, to which it costs nothing more if it was paid in this very trial."""
-    ledger = get_playing().ledger
-    if ledger is not None:
-        ledger.is_paid = is_paid
-    for kind, usage in call.failed:
-        _notify(lm, prompt, messages, kwargs, usage)
-        if kind and ledger is not None:
-            ledger.count_failure(kind)
-    if call.error is not None:
-        raise restore_error(call.error)
-    if ledger is not None and call.cut:
-        ledger.note_truncated()
-    _notify(lm, prompt, messages, kwargs, call.usage)
-    if ledger is not None and call.served:
-        ledger.note_model(call.served)
-    return list(call.answer or [])
-
-
-def _notify(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], usage: Iterable[Any]) -> None:
-    def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """A stand-in for a request, with the signature that DSPy's callbacks expect."""
-
-    with_callbacks(request)(lm, prompt, messages=messages, **kwargs)
-    if tracker := dspy.settings.usage_tracker:
-        for entry in usage:
-            tracker.add_usage(lm.model, dict(entry))
 
 
 def restore_error(said: Mapping[str, Any]) -> LMError:
@@ -550,20 +461,7 @@ class Logged:
             settings = {**self.kwargs, **kwargs}
             if not self.is_player:
                 ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
-
-        def send(attempts: Attempts) -> Any:
-            if self.replays:
-                raise UsageError(
-                    f"{self.model} is not called: its backend answers from the log of a run, which only runs, compiles "
-                    "and builds read; leave replay out of the backend's table to call the model"
-                )
-            if ledger is not None:
-                ledger.is_paid = False
-            return self.patience.send_with_retries(
-                lambda: self._request_once(prompt, messages, kwargs, ledger, attempts)
-            )
-
-        return ask_logged(self, prompt, messages, kwargs, send)
+        return LoggedCall(self, prompt, messages, kwargs).answer()
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         return await dspy.asyncify(self.__call__)(prompt, messages=messages, **kwargs)
@@ -573,7 +471,7 @@ class Logged:
         that is wanted."""
         heard = dspy.settings.get("usage_tracker")
         if isinstance(heard, RequestTracker):
-            heard.name = "" if self.is_player else str(entry.get("response_model") or "")
+            heard.name = "" if self.is_player else str(entry.get("response_model") or "")[:LONGEST_NAME]
             notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
             heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
             if heard.kept:
@@ -581,46 +479,9 @@ class Logged:
         else:
             super().update_history(entry)  # type: ignore[misc]
 
-    def _request_once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], ledger: Any, attempts: Attempts) -> Any:
-        heard = RequestTracker()
-        attempts.begin()
-        try:
-            answer = self._request_with_timeout(prompt, messages, kwargs, heard)
-        except RequestTimeout as error:
-            failure: Exception = LMTimeoutError(str(error), model=self.model)
-        except LMError as error:
-            # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or self._name_models(_normalize_error(error))
-        else:
-            if heard.changed:
-                failure = LMUnsupportedFeatureError(
-                    f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of the "
-                    "backend, or leave it out",
-                    model=self.model,
-                )
-            elif answer != []:
-                answer, is_overlong = _drop_overlong_texts(answer)
-                cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
-                attempts.end(answer, heard.usage, heard.name[:LONGEST_NAME], cut)
-                self._report_request_usage(heard, ledger, cut)
-                return answer
-            else:
-                failure = LMProviderError("a response without any choice", model=self.model)
-        attempts.fail(type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
-        self._report_request_usage(heard, ledger, heard.cut)
-        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+    def send(self, heard: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        """Ask the model itself, once and within its timeout."""
 
-    def _name_models(self, error: LMError) -> LMError:
-        """Add the server's models to the error of a missing model; return other errors unchanged."""
-        if not isinstance(error, LMUnsupportedModelError):
-            return error
-        served = describe_models(list_models(self.kwargs.get("api_base"), self.kwargs.get("api_key")))
-        if not served:
-            return error
-        known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-        return type(error)(message=redact(f"{error.message} ({served})"), **known)
-
-    def _request_with_timeout(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: RequestTracker) -> Any:
         def send_tracked() -> Any:
             with dspy.context(usage_tracker=heard, disable_history=False):
                 return super(Logged, self).__call__(prompt, messages=messages, **kwargs)  # type: ignore[misc]
@@ -629,14 +490,118 @@ class Logged:
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked)
 
-    def _report_request_usage(self, heard: RequestTracker, ledger: Any, cut: bool) -> None:
-        if cut and ledger is not None:
-            ledger.note_truncated()
+
+class LoggedCall:
+    """One call of a model, with the log of the unit and the ledger of the trial, if there are any."""
+
+    def __init__(self, lm: Any, prompt: Any, messages: Any, kwargs: dict[str, Any]):
+        self.lm, self.prompt, self.messages, self.kwargs = lm, prompt, messages, kwargs
+        at = get_playing()
+        self.calls: CallLines | None = at.calls
+        self.ledger = at.ledger
+        self.number = 0
+
+    def answer(self) -> Any:
+        """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
+        model, whose attempts are written.
+
+        Raises errors of the model, live or recorded, and `Stopped` from `NotRecorded` if the replayed log lacks the
+        request.
+        """
+        at = self.ledger
+        if self.calls is not None:
+            place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
+            request = describe_request(self.lm, self.prompt, self.messages, self.kwargs)
+            try:
+                found = self.calls.find(place, request)
+            except RssoError as error:  # callers may treat any other error as the model's and ask again
+                raise Stopped from error
+            if found is not None:
+                call, is_own = found
+                if not is_own:
+                    self.calls.copy(call)
+                return self._give_again(call, is_own)
+            self.number = self.calls.begin(place, request)
+        if self.lm.replays:
+            raise UsageError(
+                f"{self.lm.model} is not called: its backend answers from the log of a run, which only runs, compiles "
+                "and builds read; leave replay out of the backend's table to call the model"
+            )
+        if at is not None:
+            at.is_paid = False
+        try:
+            return self.lm.patience.send_with_retries(self._attempt)
+        except LMError as error:
+            if self.calls is not None:
+                said = {"kind": type(error).__name__, "message": error.message, **_read_fields(error)}
+                self.calls.end(self.number, error=said)
+            raise
+
+    def _attempt(self) -> Any:
+        heard, begun = RequestTracker(), time.perf_counter()
+        try:
+            answer = self.lm.send(heard, self.prompt, self.messages, self.kwargs)
+        except RequestTimeout as error:
+            failure: Exception = LMTimeoutError(str(error), model=self.lm.model)
+        except LMError as error:
+            # A shortage on this machine is not the provider's fault, and retrying does not help.
+            failure = find_shortage(error) or _name_models(self.lm, _normalize_error(error))
+        else:
+            if heard.changed:
+                failure = LMUnsupportedFeatureError(
+                    f"{heard.changed} on the way to {self.lm.model}, which does not support it: change the setting of "
+                    "the backend, or leave it out",
+                    model=self.lm.model,
+                )
+            elif answer != []:
+                answer, is_overlong = _drop_overlong_texts(answer)
+                cut = is_overlong or heard.cut or (self.ledger is not None and self.ledger.is_cut(heard.usage))
+                if self.calls is not None:
+                    seconds = round(time.perf_counter() - begun, 3)
+                    self.calls.end(
+                        self.number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds
+                    )
+                self._book(heard.usage, heard.name, cut)
+                return answer
+            else:
+                failure = LMProviderError("a response without any choice", model=self.lm.model)
+        if self.calls is not None:
+            self.calls.fail(self.number, type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
+        self._book(heard.usage, heard.name, heard.cut)
+        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+
+    def _book(self, usage: Iterable[dict[str, Any]], served: str, cut: bool) -> None:
+        """Tell the ledger and DSPy's usage tracker what a request came to."""
+        if cut and self.ledger is not None:
+            self.ledger.note_truncated()
         if tracker := dspy.settings.usage_tracker:
-            for usage in heard.usage:
-                tracker.add_usage(self.model, usage)
-        if heard.name and ledger is not None:
-            ledger.note_model(heard.name[:LONGEST_NAME])
+            for entry in usage:
+                tracker.add_usage(self.lm.model, entry)
+        if served and self.ledger is not None:
+            self.ledger.note_model(served)
+
+    def _give_again(self, call: Call, is_paid: bool) -> Any:
+        """Return the answer of a recorded call or raise its error. Notifies the same listeners as a live request:
+        DSPy's callbacks, usage trackers and the ledger, to which it costs nothing more if it was paid in this very
+        trial."""
+
+        def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+            """A stand-in for a request, with the signature that DSPy's callbacks expect."""
+
+        def notify(usage: list[dict[str, Any]], served: str = "", cut: bool = False) -> None:
+            with_callbacks(request)(self.lm, self.prompt, messages=self.messages, **self.kwargs)
+            self._book(map(dict, usage), served, cut)
+
+        if self.ledger is not None:
+            self.ledger.is_paid = is_paid
+        for kind, usage in call.failed:
+            notify(usage)
+            if kind and self.ledger is not None:
+                self.ledger.count_failure(kind)
+        if call.error is not None:
+            raise restore_error(call.error)
+        notify(call.usage, call.served, call.cut)
+        return list(call.answer or [])
 
 
 class LoggedLM(Logged, dspy.LM):
@@ -722,11 +687,23 @@ class _CutOff(logging.Filter):
 logging.getLogger("dspy.clients.lm").addFilter(_CutOff())
 
 
+def _read_fields(error: LMError) -> dict[str, Any]:
+    return {name: getattr(error, name, None) for name in ERROR_FIELDS}
+
+
+def _name_models(lm: dspy.BaseLM, error: LMError) -> LMError:
+    """Add the server's models to the error of a missing model; return other errors unchanged."""
+    if not isinstance(error, LMUnsupportedModelError):
+        return error
+    served = describe_models(list_models(lm.kwargs.get("api_base"), lm.kwargs.get("api_key")))
+    return type(error)(message=redact(f"{error.message} ({served})"), **_read_fields(error)) if served else error
+
+
 def _normalize_error(error: LMError) -> LMError:
     """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
     that they refuse, and messages end up in records."""
     text = redact(ADVICE.sub("", error.message))
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    known = _read_fields(error)
     if known["retry_after"] is None:
         known["retry_after"] = read_retry_after(error)
     return classify(error)(message=text, **known)

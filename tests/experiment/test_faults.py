@@ -65,12 +65,12 @@ SOON = 0.4
 
 def give_up_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up the request of this number, from 1, soon. The others have all the time they need."""
-    once, numbers = LoggedLM._request_once, count(1)
+    send, numbers = LoggedLM.send, count(1)
 
-    def timed(self, prompt, messages, kwargs, *told):
-        return once(self, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}), *told)
+    def send_timed(self, heard, prompt, messages, kwargs):
+        return send(self, heard, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}))
 
-    monkeypatch.setattr(LoggedLM, "_request_once", timed)
+    monkeypatch.setattr(LoggedLM, "send", send_timed)
 
 
 def assert_errored(record: UnitRecord, error: str, times: int = 1) -> None:
