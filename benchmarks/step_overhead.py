@@ -32,9 +32,9 @@ from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.experiment.run import plan_run
 from rsso_dspy.experiment.session import session
 from rsso_dspy.experiment.unit_runner import UnitRunner
-from rsso_dspy.explorer import Explorer
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
+from rsso_dspy.offline import Explorer
 from rsso_dspy.programs import agent
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.run_spec import RunSpec

@@ -32,7 +32,7 @@ from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import Stopped
 from rsso_dspy.experiment.session import Session, session
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 from rsso_dspy.programs.agent import Agent
 
 METHOD = "rsso"

@@ -15,7 +15,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.session import Session, session
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 
 FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
 

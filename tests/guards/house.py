@@ -30,8 +30,8 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.events import Event, EventStream, TrialFinished, UnitFinished
 from rsso_dspy.experiment.run import plan_run
 from rsso_dspy.experiment.session import session
-from rsso_dspy.explorer import Explorer
 from rsso_dspy.lm import make_adapter
+from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.request import build_request
