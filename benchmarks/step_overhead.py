@@ -30,9 +30,9 @@ from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.executor import UnitRunner
-from rsso_dspy.explorer import Explorer
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
+from rsso_dspy.offline import Explorer
 from rsso_dspy.programs import agent
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session

@@ -31,7 +31,7 @@ from benchmarks.script import make_parser
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import Stopped
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session, session
 

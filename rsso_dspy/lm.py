@@ -154,7 +154,7 @@ class Backend:
         if provider == "embedded":
             if settings.model != EMBEDDED:
                 raise ConfigError(f"model {settings.model!r}: the only embedded model is {EMBEDDED}")
-            from rsso_dspy.explorer import Explorer
+            from rsso_dspy.offline import Explorer
 
             unhurried = RequestRetrier(0, 0.0, self.patience.stopped)
             return LoggedLM(settings.model, unhurried, engine=Explorer(seed=rollout), cache=False, **options)

@@ -14,7 +14,7 @@ import pytest
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.config import load_config
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 from rsso_dspy.sessions import Session, session
 
 FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")

@@ -27,8 +27,8 @@ from rsso_dspy.adapter import (
     repair_answer,
 )
 from rsso_dspy.config import BackendConfig
-from rsso_dspy.explorer.prompt_parser import parse_request
 from rsso_dspy.lm import Backend
+from rsso_dspy.offline.prompt import parse_request
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.constitution_writer import list_lessons
 from tests.live import Engine, says

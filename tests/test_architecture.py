@@ -37,9 +37,9 @@ ALLOWED = {
     "environments": GROUND,
     "config": GROUND | {"environments", "addresses"},
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
-    "explorer": {"environments"},
+    "offline": {"environments"},
     "logged_lm": GROUND,
-    "lm": GROUND | {"config", "addresses", "adapter", "explorer", "logged_lm"},
+    "lm": GROUND | {"config", "addresses", "adapter", "offline", "logged_lm"},
     "embed": GROUND | {"config", "addresses", "lm", "logged_lm"},
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
@@ -179,7 +179,7 @@ def test_nothing_names_the_benchmark_but_its_folder_and_the_registry():
     found = set()
     for file in PACKAGE.rglob("*.py"):
         name = file.relative_to(PACKAGE).as_posix()
-        if name.startswith(("environments/scienceworld/", "explorer/")):
+        if name.startswith(("environments/scienceworld/", "offline/")):
             continue
         if "scienceworld" in file.read_text(encoding="utf-8").lower():
             found.add(name)
@@ -234,7 +234,7 @@ def find_words(package: Path) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for file in package.rglob("*"):
         name = file.relative_to(package).as_posix()
-        if file.suffix in {".py", ".js", ".css", ".j2", ".json", ".toml", ".tsv"} and not name.startswith("explorer/"):
+        if file.suffix in {".py", ".js", ".css", ".j2", ".json", ".toml", ".tsv"} and not name.startswith("offline/"):
             said = "\n".join(read_texts(file))
             for benchmark, words in WORDS.items():
                 if not name.startswith(f"environments/{benchmark}/"):
@@ -254,7 +254,7 @@ def test_nothing_speaks_as_a_benchmark_does_but_its_folder():
         ("environments/babyai/view.py", "A = 'the microwave'", "microwave"),
         ("report/page.js", "say('Hatchling')", "hatchling"),
         ("environments/alfworld/view.py", "A = 'the microwave'", ""),
-        ("explorer/actor.py", "A = 'the microwave'", ""),
+        ("offline/actor.py", "A = 'the microwave'", ""),
         ("loops.py", '"""As in a microwave."""\nX = 1\n"""Or on a stove."""', ""),
         ("loops.py", "A = 'meltdown, boilerplate'", ""),
     ],
@@ -268,8 +268,8 @@ def test_a_word_of_a_benchmark_is_found_wherever_it_stands(tmp_path, name, text,
 
 def test_nothing_but_the_models_know_the_offline_player():
     for file in files():
-        if file.relative_to(PACKAGE).parts[0] not in {"lm.py", "explorer"}:
-            player = {name for name in imports(file) if name.startswith("rsso_dspy.explorer")}
+        if file.relative_to(PACKAGE).parts[0] not in {"lm.py", "offline"}:
+            player = {name for name in imports(file) if name.startswith("rsso_dspy.offline")}
             assert not player, f"{file} imports {player}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dspy.lm15 import Config, Message, Request
 
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 from tests.chaos.process import Process, Simulator, python
 from tests.provider_formats import CHAT, Said, text_of
 from tests.provider_server import Provider

@@ -21,7 +21,7 @@ from tests.cli.conftest import ONE
 COLUMNS = 60
 HELD = """
 import time
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 from rsso_dspy.cli import main
 from rsso_dspy.cli.progress import CompileProgress
 

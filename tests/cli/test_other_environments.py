@@ -100,7 +100,7 @@ def play(unit) -> tuple:
 CUT_OFF = """
 import os, sys
 from rsso_dspy.cli import main
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 answer, left = Explorer.complete, [int(sys.argv.pop())]
 def complete(self, request):
     left[0] -= 1

@@ -40,7 +40,7 @@ MAIN = "from rsso_dspy.cli import main; main()"
 HELD = """
 import sys, time
 from pathlib import Path
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 from rsso_dspy.cli import main
 from rsso_dspy.cli.progress import RunProgress
 

@@ -28,8 +28,8 @@ from rsso_dspy.config import Config, load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitFinished
-from rsso_dspy.explorer import Explorer
 from rsso_dspy.lm import make_adapter
+from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.constitution import plan_constitution_build

@@ -5,7 +5,7 @@ import re
 import dspy
 import pytest
 
-from rsso_dspy.explorer.proposer import extract_feedback_lines
+from rsso_dspy.offline.proposer import extract_feedback_lines
 from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.optimize.feedback.constitution import LONGEST_RULE, MOST_RULES
 from rsso_dspy.signatures import ErrorRule

@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.explorer.proposer import extract_feedback_lines
+from rsso_dspy.offline.proposer import extract_feedback_lines
 from rsso_dspy.optimize.action_advice import find_circles
 from rsso_dspy.optimize.feedback import RULES, build_feedback
 from rsso_dspy.optimize.feedback.goals import report_goal_progress

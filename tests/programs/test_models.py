@@ -17,9 +17,9 @@ from dspy.utils.exceptions import AdapterParseError
 import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.explorer import Explorer
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
+from rsso_dspy.offline import Explorer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.runtime import TrialRules

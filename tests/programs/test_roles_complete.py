@@ -10,10 +10,10 @@ from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.environments.scienceworld.action_help import USUAL
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.environment import render_listings
-from rsso_dspy.explorer.reflector import parse_transcript
-from rsso_dspy.explorer.verbalizer import parse_excerpts
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
+from rsso_dspy.offline.reflector import parse_transcript
+from rsso_dspy.offline.writers import parse_excerpts
 from rsso_dspy.playing import playing
 from rsso_dspy.programs import render
 from rsso_dspy.programs.agent import Agent

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.explorer.commands import lines, normalize_words
-from rsso_dspy.explorer.prompt_parser import ParsedPrompt, parse_region_list
-from rsso_dspy.explorer.seeded_noise import SeededNoise
+from rsso_dspy.environments.grammar import normalize_words
+from rsso_dspy.offline.advice import read_clauses
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 
 HEADING = "Advice from earlier attempts:"
 """Stands between the hand-written instruction and the lines that proposals added."""
@@ -58,15 +58,6 @@ def restate_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str,
     return {"proposed_instruction": _add_lines(prompt.get_region("basic_instruction"), (), dice, prompt.text)}
 
 
-def shorten_instruction(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
-    """The signature that asks for a shorter draft: lines go, the last ones first, until it fits."""
-    base, added = _split_instruction(prompt.get_region("instruction"))
-    limit = max(map(int, re.findall(r"\d+", prompt.get_region("length_limit"))), default=len(base))
-    while added and len(_join_instruction(base, added)) > limit:
-        added.pop()
-    return {"shortened_instruction": _join_instruction(base, added)}
-
-
 def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """The request of a compile: numbered lines of the instruction, what variants share, what was tried before. The
     feedback on calls is a source where nothing is shared."""
@@ -88,7 +79,7 @@ def extract_feedback_lines(text: str) -> list[str]:
     found = []
     for sentence in re.split(r"(?<=[.!])\s+|[\n;]", scope):
         said = sentence.strip(" \t-*•\"'`").removeprefix(_GUESSED)
-        commands = [line.command for line in lines(said) if line.command is not None]
+        commands = [line.command for line in read_clauses(said) if line.command is not None]
         if 8 <= len(said) <= 200 and (commands or _ADVISING.match(said)):
             found.append(said if said.endswith((".", "!")) else f"{said}.")
     return list({normalize_words(line): line for line in reversed(found)}.values())[::-1]

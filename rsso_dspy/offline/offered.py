@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from rsso_dspy.explorer import scene_parser
-from rsso_dspy.explorer.commands import extract_content_words
-from rsso_dspy.explorer.prompt_parser import ParsedPrompt
-from rsso_dspy.explorer.seeded_noise import SeededNoise
+from rsso_dspy.environments.grammar import extract_content_words
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
+from rsso_dspy.offline.scene import split_history
 
 _QUESTION = re.compile(r"^check .*$", re.M)
 _LISTED = re.compile(r"^Actions that can be taken now:\n((?:- .*(?:\n|\Z))+)", re.M)
@@ -39,7 +38,7 @@ def answer_offered(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]
 def _choose_offered(prompt: ParsedPrompt, question: str, dice: SeededNoise) -> str:
     """The best of what is offered, or the question where nothing is."""
     history = prompt.get_region("history")
-    turns = scene_parser.build_scene(_LISTED.sub("", history)).turns
+    turns = split_history(_LISTED.sub("", history))
     views = _follow_views([turn.seen for turn in turns])
     offered = [each for each in _list_offered(history, turns[-1].seen if turns else "") if each != question]
     if not offered:

@@ -1,15 +1,15 @@
-"""Parses the history region into a scene: where the player is, what is there, what was tried and with what effect.
+"""Reads the history region into a scene: where the player is, what is there, what was tried and with what effect.
 
 The window shows its first state in full and of later ones what is new, so a scene is put together turn by turn and
-starts afresh in every room. What has left the window is remembered through the notes in the last reasoning.
+starts afresh in every room. What has left the window is remembered through the notes in the last reasoning:
+``Notes: searched: kitchen, hallway; doors: workshop; seen: thermometer in kitchen; plan step: 3.``
 """
 
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from rsso_dspy.explorer.commands import normalize_words
-from rsso_dspy.explorer.notes import Notebook
+from rsso_dspy.environments.grammar import normalize_words
 
 _MARK = re.compile(r"^(Step #?\d+:|Reasoning:|Thought:|Current subgoal:|Next action:|Action:)[ \t]*", re.M | re.I)
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)
@@ -25,6 +25,59 @@ _FAILED = re.compile(
 _HELD = " in your inventory"
 _CARRY = re.compile(r"^you carry(?::| nothing)", re.I)
 """Begins a line that lists everything carried, separated by semicolons."""
+_NOTES = "Notes: "
+_LISTS = ("searched", "doors", "focused", "did", "failed")
+_LONGEST = 14
+"""Maximum entries of each list of the notes."""
+
+
+@dataclass
+class Notebook:
+    """Things worth remembering. Lists are in the order of discovery."""
+
+    searched: list[str] = field(default_factory=list)
+    """Rooms that were entered."""
+    doors: list[str] = field(default_factory=list)
+    """Rooms known but not entered."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """Thing that matters, to the room where it was seen."""
+    focused: list[str] = field(default_factory=list)
+    did: list[str] = field(default_factory=list)
+    """Actions other than travel that had an effect and should not be repeated."""
+    failed: list[str] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    """Readings and the like: name to value."""
+    plan: int = 0
+    """Number of steps taken of the plan from an earlier attempt."""
+
+    @classmethod
+    def parse(cls, reasoning: str) -> "Notebook":
+        """The notes in a reasoning; empty ones when there are none."""
+        notes = cls()
+        text = reasoning.rpartition(_NOTES)[2] if _NOTES in reasoning else ""
+        for part in text.split("\n", 1)[0].rstrip(". ").split("; "):
+            kind, _, rest = part.partition(": ")
+            values = [value for value in rest.split(", ") if value]
+            if kind in _LISTS:
+                setattr(notes, kind, values)
+            elif kind == "seen":
+                notes.seen = dict(value.rsplit(" in ", 1) for value in values if " in " in value)
+            elif kind == "facts":
+                notes.facts = dict(value.split(" = ", 1) for value in values if " = " in value)
+            elif kind == "plan step" and rest.isdigit():
+                notes.plan = int(rest)
+        return notes
+
+    def to_sentence(self) -> str:
+        """One sentence, empty parts left out, each part bounded."""
+        parts = [f"{kind}: {', '.join(values)}" for kind in _LISTS if (values := getattr(self, kind)[-_LONGEST:])]
+        if self.seen:
+            parts.append("seen: " + ", ".join(f"{name} in {room}" for name, room in [*self.seen.items()][-_LONGEST:]))
+        if self.facts:
+            parts.append("facts: " + ", ".join(f"{name} = {value}" for name, value in self.facts.items()))
+        if self.plan:
+            parts.append(f"plan step: {self.plan}")
+        return f"{_NOTES}{'; '.join(parts)}." if parts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +91,11 @@ class HistoryTurn:
 
 @dataclass(frozen=True, slots=True)
 class VisibleThing:
-    """Something visible. ``inside`` is what holds it, empty when it stands in the room."""
+    """Something visible. ``inside`` is what holds it, empty when it stands in the room; ``line`` the line that names
+    it."""
 
     name: str
     line: str
-    """The whole line that names it."""
     inside: str = ""
     held: bool = False
 
@@ -53,10 +106,6 @@ class VisibleThing:
     @property
     def off(self) -> bool:
         return re.search(re.escape(self.name) + r", which is (?:turned off|deactivated)", self.line) is not None
-
-    @property
-    def empty(self) -> bool:
-        return f"{self.name} (containing nothing" in self.line
 
 
 @dataclass
@@ -77,7 +126,6 @@ class Scene:
 
     @property
     def last_observation(self) -> str:
-        """The observation after the last action."""
         return self.turns[-1].seen if self.turns else ""
 
     @property
@@ -89,13 +137,10 @@ class Scene:
     def held(self) -> list[str]:
         return [thing.name for thing in self.things.values() if thing.held]
 
-    def get_thing(self, name: str) -> VisibleThing | None:
-        return self.things.get(name)
-
 
 def build_scene(history: str) -> Scene:
     """The scene at the end of a history window."""
-    turns = _split_history(history)
+    turns = split_history(history)
     reasoning = next((turn.reasoning for turn in reversed(turns) if turn.reasoning), "")
     present = Scene(turns, Notebook.parse(reasoning))
     for index, turn in enumerate(turns):
@@ -107,22 +152,26 @@ def build_scene(history: str) -> Scene:
             _update_thing_place(present, normalize_words(what), normalize_words(where))
         for line in shown:
             _add_shown_line(present, line)
-        _keep_carried(present, turn.seen, shown)
+        if any(_CARRY.match(line) for line in turn.seen.splitlines()):
+            _drop_not_carried(present, shown)
         present.doors += [door for name in _DOOR.findall(text) if (door := normalize_words(name)) not in present.doors]
         if index:
             present.done.append(normalize_words(turns[index - 1].action))
             if is_failure(seen):
                 present.failed.add(present.done[-1])
     if "ambiguous request" in present.last_observation.lower():
-        present.options = [
-            (number, normalize_words(text)) for number, text in _OPTION.findall(present.last_observation)
-        ]
+        present.options = list(find_options(present.last_observation).items())
     return present
 
 
 def is_failure(seen: str) -> bool:
     """Whether the observation says that the action had no effect."""
     return _FAILED.search(seen) is not None and "ambiguous request" not in seen.lower()
+
+
+def find_options(question: str) -> dict[str, str]:
+    """Number to text of the actions among which the world asks to choose."""
+    return {number: normalize_words(text) for number, text in _OPTION.findall(question)}
 
 
 def find_rooms(text: str) -> list[str]:
@@ -133,7 +182,7 @@ def find_rooms(text: str) -> list[str]:
     ]
 
 
-def _split_history(history: str) -> list[HistoryTurn]:
+def split_history(history: str) -> list[HistoryTurn]:
     """The window cut at its labels. A state without an action is the present one."""
     pieces = _MARK.split(history)
     turns: list[HistoryTurn] = []
@@ -182,21 +231,17 @@ def _enter_room(present: Scene, room: str) -> None:
         present.things = {name: thing for name, thing in present.things.items() if thing.held}
 
 
-def _keep_carried(present: Scene, seen: str, shown: list[str]) -> None:
+def _drop_not_carried(present: Scene, shown: list[str]) -> None:
     """Where a turn lists all that is carried, nothing else is."""
-    if not any(_CARRY.match(line) for line in seen.splitlines()):
-        return
-    carried = {
-        name for line in shown if _HELD in line for name, _ in parse_contents(line.replace(_HELD, "").strip(" .,"))
-    }
-    for name, thing in list(present.things.items()):
-        if thing.held and name not in carried:
-            del present.things[name]
+    listed = [line.replace(_HELD, "").strip(" .,") for line in shown if _HELD in line]
+    carried = {name for line in listed for name, _ in _parse_contents(line)}
+    present.things = {
+        name: thing for name, thing in present.things.items() if not thing.held or name in carried
+    }  # fmt: skip
 
 
 def _update_thing_place(present: Scene, what: str, where: str) -> None:
-    found = present.things.get(what)
-    line = found.line if found else what
+    line = present.things[what].line if what in present.things else what
     present.things[what] = VisibleThing(what, line, "" if where == "inventory" else where, where == "inventory")
 
 
@@ -205,43 +250,36 @@ def _add_shown_line(present: Scene, line: str) -> None:
         return
     held = _HELD in line
     line = line.replace(_HELD, "").strip(" .,")
-    for name, inside in parse_contents(line):
+    for name, inside in _parse_contents(line):
         old = present.things.get(name)
         present.things[name] = VisibleThing(name, line, inside, held or bool(old and old.held and inside == ""))
 
 
 @lru_cache(maxsize=4096)
-def parse_contents(line: str) -> tuple[tuple[str, str], ...]:
+def _parse_contents(line: str) -> tuple[tuple[str, str], ...]:
     """(name, container) of everything named in one line, outermost first."""
-    head = normalize_thing_name(_HEAD.split(line, maxsplit=1)[0])
+    head = _read_thing_name(_HEAD.split(line, maxsplit=1)[0])
     if not head or len(head) > 60:
         return ()
     found = [(head, "")]
-    inner = _extract_contents_text(line)
-    for part in _split_at_commas(inner):
-        for name, inside in parse_contents(part.strip(" .")):
+    inner = re.search(r"\b(?:on|in) the [a-z0-9 ]+ is: (.*)$", line) or re.search(
+        r"\((?:containing|contains) (.*)\)", line
+    )
+    for part in _split_at_commas(inner[1] if inner else ""):
+        for name, inside in _parse_contents(part.strip(" .")):
             if name not in ("nothing", "on", "off"):
                 found.append((name, inside or head))
     return tuple(found)
 
 
-def normalize_thing_name(text: str) -> str:
+def _read_thing_name(text: str) -> str:
     """The name by which a thing is called in an action."""
-    said = normalize_words(text)
+    name = normalize_words(text)
     for prefix in ("substance called ", "unknown substance called "):
-        said = said.removeprefix(prefix)
-    if said.startswith("recipe titled"):
+        name = name.removeprefix(prefix)
+    if name.startswith("recipe titled"):
         return "recipe"
-    return "" if said.startswith(("which is", "nothing")) else said
-
-
-def _extract_contents_text(line: str) -> str:
-    """The text that lists what a thing holds: after "is:", or within its own brackets."""
-    if match := re.search(r"\b(?:on|in) the [a-z0-9 ]+ is: (.*)$", line):
-        return match.group(1)
-    if match := re.search(r"\((?:containing|contains) (.*)\)", line):
-        return match.group(1)
-    return ""
+    return "" if name.startswith(("which is", "nothing")) else name
 
 
 def _split_at_commas(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Optimizers get instructions that say more than before, from the feedback alone."""
+"""What the offline player writes: reflections with their improvements' fields, and better instructions."""
 
 import dspy
 import pytest
@@ -6,11 +6,107 @@ from dspy.propose.grounded_proposer import generate_instruction_class
 from dspy.teleprompt.gepa import InstructionProposer
 from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
-from rsso_dspy.adapter import XMLAdapter
-from rsso_dspy.explorer import Explorer
-from rsso_dspy.explorer.proposer import HEADING, RULES_OF_THUMB
-from rsso_dspy.signatures import FlatActor
+from rsso_dspy.memory.improvements import IMPROVEMENTS
+from rsso_dspy.offline import Explorer
+from rsso_dspy.offline.proposer import HEADING, RULES_OF_THUMB
+from rsso_dspy.offline.reflector import parse_transcript, select_actions_to_repeat
+from rsso_dspy.signatures import DistillReflections, FlatActor, Reflect
 from rsso_dspy.signatures.proposing import ProposeEdits
+from rsso_dspy.signatures.reflection import add_reflection_fields
+from tests.offline.conftest import ADAPTERS, OUTCOME, TRANSCRIPT
+
+CHOICE = (
+    "Your task is to measure the temperature of soap. First, focus on the thermometer. If the soap temperature is "
+    "above 50.0 degrees celsius, focus on the red box. If it is below 50.0 degrees celsius, focus on the blue box."
+)
+
+
+def test_kept_actions_are_those_that_earned_and_those_they_rest_on():
+    kept = select_actions_to_repeat(parse_transcript(TRANSCRIPT, OUTCOME))
+    assert [act.text for act in kept] == ["teleport to kitchen", "focus on thermometer"]
+
+
+def test_an_action_that_handled_a_needed_thing_is_kept():
+    text = (
+        "Step 1. > open fridge\nThe fridge is now open.\nStep 2. > pick up soap\nYou move the soap to the inventory.\n"
+        "Step 3. > pick up fork\nYou move the fork to the inventory.\n"
+        "Step 4. > move soap to red box\nYou move the soap to the red box."
+    )
+    kept = select_actions_to_repeat(parse_transcript(text, "The score changed at: step 4 (+50)."))
+    assert [act.number for act in kept] == [1, 2, 4]
+
+
+def test_a_wrong_choice_is_named_and_the_other_one_planned(ask):
+    answer = ask(Reflect, task=CHOICE)
+    assert "focus on red box" in answer.what_went_wrong
+    assert "make the choice: focus on blue box" in answer.plan
+    assert "Do not focus on red box" in answer.plan
+
+
+def test_a_choice_that_was_never_made_is_planned(ask):
+    unfinished = TRANSCRIPT.partition("Step 5.")[0]
+    outcome = "Failed: the attempt ended with the task undone. The score changed at: step 2 (+8), step 4 (+25)."
+    answer = ask(Reflect, task=CHOICE, transcript=unfinished, outcome=outcome)
+    assert "never made" in answer.what_went_wrong
+    assert "make the choice: focus on" in answer.plan
+
+
+def test_a_choice_that_an_earlier_plan_ruled_out_is_not_planned_again(ask):
+    answer = ask(Reflect, task=CHOICE, earlier_plans="Do not focus on blue box.")
+    assert "make the choice" not in answer.plan
+
+
+def test_actions_that_were_not_understood_are_avoided(ask):
+    answer = ask(Reflect)
+    assert "open cupbord" in answer.what_went_wrong
+    assert "Do not open cupbord." in answer.plan
+
+
+# Fields of the improvements
+
+LOOPS = (
+    "Steps 1 to 10: 10 actions were of only 2 kinds: open door, look around.\n"
+    "Steps 3 to 4: the same action, wait, 2 times."
+)
+PLANS = "Attempt 1: Slow. Do not open stove.\n\nAttempt 2: Repeat what earned 10 points: open door. Do not eat soap."
+
+
+def test_without_improvements_the_signature_is_the_same_object():
+    assert add_reflection_fields(Reflect, frozenset()) is Reflect
+    assert add_reflection_fields(Reflect, frozenset({"adaptive", "novelty"})) is Reflect
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_every_field_of_the_improvements_is_answered_in_its_type(ask, adapter):
+    signature = add_reflection_fields(Reflect, frozenset(IMPROVEMENTS))
+    assert list(signature.output_fields)[-1] == "plan"
+    answer = ask(signature, adapter=adapter, loops=LOOPS)
+    assert answer.critical_step == 5
+    assert "open 1 times" in answer.failed_action_pattern.replace(",", "")
+    assert isinstance(answer.priority_locations, list)
+    assert "Do not open door." in answer.plan
+    assert "Do not wait" not in answer.plan
+    plain = ask(Reflect, adapter=adapter)
+    assert answer.what_went_wrong == plain.what_went_wrong
+    assert answer.plan.startswith(plain.plan)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_distilled_plans_merge_with_what_stands(ask, adapter):
+    answer = ask(
+        DistillReflections,
+        adapter=adapter,
+        task_type="boil",
+        known_never=["Do not eat soap."],
+        known_always=[],
+        known_strategy="",
+        plans=PLANS,
+    )
+    assert answer.never == ["Do not eat soap.", "Do not open stove."]
+    assert answer.always == ["Repeat what earned 10 points: open door."] == [answer.strategy]
+
+
+# Instructions
 
 FEEDBACK = [
     "Focus on the plant first.",
@@ -32,14 +128,14 @@ def gepa(seed, lines=FEEDBACK, current=BASE):
     return InstructionProposalSignature.run(lm=lambda prompt: lm(seed)(prompt)[0], input_dict=asked)["new_instruction"]
 
 
-def instructed(seed, lines=FEEDBACK, current=BASE, **options):
+def instructed(seed, lines=FEEDBACK, current=BASE):
     """What DSPy's own proposer for GEPA makes of feedback texts, one a sample."""
     examples = [
         {"Inputs": {"task": "Do not eat the soap."}, "Generated Outputs": {"action": "open door"}, "Feedback": said}
         for said in lines
     ]
     with dspy.context(lm=lm(seed)):
-        return InstructionProposer(**options)({"actor": current}, {"actor": examples}, ["actor"])["actor"]
+        return InstructionProposer()({"actor": current}, {"actor": examples}, ["actor"])["actor"]
 
 
 def added(instruction):
@@ -70,13 +166,6 @@ def test_nothing_is_said_twice_the_length_is_bounded_and_without_news_a_line_goe
     assert len(added(current)) == 12
 
 
-def test_a_limit_of_length_is_kept():
-    current = instructed(0)
-    short = instructed(1, current=current, max_chars=len(BASE) + 100)
-    assert short.startswith(BASE)
-    assert len(short) <= len(BASE) + 100
-
-
 def test_a_proposal_without_feedback_holds_rules_of_thumb():
     asked = generate_instruction_class()
     given = {**dict.fromkeys(asked.signature.input_fields, "-"), "basic_instruction": BASE}
@@ -90,7 +179,7 @@ NUMBERED = f"1. Play.\n2. Think first.\n{HEADING}\n3. Never mix water."
 SHARED = "Several task types: Do not repeat an action that changed nothing.\nIn tasks about boil: Activate the stove."
 
 
-@pytest.mark.parametrize("adapter", [dspy.ChatAdapter, dspy.JSONAdapter, XMLAdapter])
+@pytest.mark.parametrize("adapter", ADAPTERS.values())
 @pytest.mark.parametrize(
     ("given", "edits"),
     [

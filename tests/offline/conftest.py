@@ -4,7 +4,7 @@ import dspy
 import pytest
 from dspy.adapters.xml_adapter import XMLAdapter
 
-from rsso_dspy.explorer import Explorer
+from rsso_dspy.offline import Explorer
 
 TEMPLATES = "Templates:\nopen OBJ\npick up OBJ\nfocus on OBJ\nmove OBJ to CONTAINER\nteleport LOCATION\nwait"
 HALLWAY = """\

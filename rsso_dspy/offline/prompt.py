@@ -1,6 +1,6 @@
-"""Parses a request into instruction, regions, demonstrations and the form of the answer.
+"""Reads a request: instruction, regions, demonstrations and the form of the answer, by the text of its messages alone.
 
-Understands the prompts of DSPy's ChatAdapter, JSONAdapter and XMLAdapter. Reads only the text of the request.
+Understands the prompts of DSPy's ChatAdapter, JSONAdapter and XMLAdapter.
 """
 
 import json
@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from html import escape, unescape
 from itertools import pairwise
 from typing import Any, Literal
@@ -20,9 +21,21 @@ _FIELD = re.compile(r"^(?:\d+\. )?`(\w+)`(?: \(([^\n]*?)\))?:", re.M)
 _CHAT_HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.M)
 _XML_REGION = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.S)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
-_OBJECTIVE = "our objective is:"
 _STRUCTURE = re.compile(r"All interactions will be structured|^Your answer has this form:$", re.M)
 _CLOSING = re.compile(r"\n+Respond with (?:the corresponding output fields|a JSON object|the XML tags|`)[^\n]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SeededNoise:
+    """Seeded random numbers: the same seed, context and candidate give the same number in every process and thread."""
+
+    seed: int
+    temperature: float
+
+    def draw_noise(self, candidate: str, context: str) -> float:
+        """A number between -1 and 1."""
+        digest = blake2b(f"{self.seed}\x00{candidate}\x00{context}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") / 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +55,9 @@ class ParsedPrompt:
     layout: PromptLayout
     regions: Mapping[str, str]
     """Input field to its text, from the last user message."""
-    demos: tuple[Mapping[str, str], ...]
+    demos: tuple[Mapping[str, str], ...] = ()
     """Demonstrations, the earlier turns: input and output fields of each together."""
-    text: str
+    text: str = ""
     """The text of all messages, in order."""
 
     @property
@@ -62,14 +75,14 @@ def parse_request(request: Request) -> ParsedPrompt:
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
     turns = [(message.role, message.text or "") for message in request.messages]
     layout = _parse_layout(system)
-    style = layout.style
     demos = tuple(
-        _parse_demo(style, question, answer)
+        _parse_demo(layout.style, question, answer)
         for (asker, question), (answerer, answer) in pairwise(turns)
         if asker == "user" and answerer == "assistant"
     )
     last = next((text for role, text in reversed(turns) if role == "user"), "")
-    return ParsedPrompt(layout, _split_regions(style, last), demos, "\n\n".join([system, *(text for _, text in turns)]))
+    whole = "\n\n".join([system, *(text for _, text in turns)])
+    return ParsedPrompt(layout, _split_regions(layout.style, last), demos, whole)
 
 
 def format_response(layout: PromptLayout, answer: Mapping[str, Any]) -> str:
@@ -95,23 +108,18 @@ def parse_region_list(text: str) -> list[Any]:
         except ValueError:
             pass
     if items := re.findall(r"<item>(.*?)</item>", text, re.S):
-        return [_parse_xml_item(item) for item in items]
+        parsed = [{name: unescape(value.strip()) for name, value in _XML_REGION.findall(item)} for item in items]
+        return [parts or unescape(item.strip()) for parts, item in zip(parsed, items, strict=True)]
     rows = (_NUMBER.sub("", row) for row in text.splitlines())
     return [row for row in rows if row]
 
 
-def _parse_xml_item(item: str) -> Any:
-    parts = {name: unescape(value.strip()) for name, value in _XML_REGION.findall(item)}
-    return parts or unescape(item.strip())
-
-
 @lru_cache(maxsize=64)
 def _parse_layout(system: str) -> PromptLayout:
-    _, _, outputs = system.partition("Your output fields are:")
-    outputs, *rest = _STRUCTURE.split(outputs, maxsplit=1)
+    outputs, *rest = _STRUCTURE.split(system.partition("Your output fields are:")[2], maxsplit=1)
     structure = "".join(rest)
     wanted = {name: kind or "str" for name, kind in _FIELD.findall(outputs)}
-    _, _, objective = system.partition(_OBJECTIVE)
+    objective = system.partition("our objective is:")[2]
     instruction = "\n".join(line.strip() for line in objective.strip().splitlines())
     if not wanted:
         return PromptLayout(instruction or system, {}, "plain")
@@ -122,12 +130,8 @@ def _parse_layout(system: str) -> PromptLayout:
 
 @lru_cache(maxsize=256)
 def _parse_demo(style: Style, question: str, answer: str) -> Mapping[str, str]:
-    return {**_split_regions(style, question), **_parse_answer(style, answer)}
-
-
-@lru_cache(maxsize=4096)
-def _parse_answer(style: Style, text: str) -> Mapping[str, str]:
-    return _parse_json_object(text) if style == "json" else _split_regions(style, text)
+    said = _parse_json_object(answer) if style == "json" else _split_regions(style, answer)
+    return {**_split_regions(style, question), **said}
 
 
 @lru_cache(maxsize=4096)

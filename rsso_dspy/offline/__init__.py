@@ -1,0 +1,108 @@
+"""The offline player: a rule-based stand-in for a language model, so that everything runs without a key.
+
+    lm = dspy.LM("embedded/explorer", engine=Explorer(seed=0), cache=False, temperature=0.7)
+
+It reads only the prompt, and answers in the form that the adapter asks for. A role is recognised by the output fields
+that the adapter lists, never by the words of an instruction; what the actor's instruction says is advice. It knows how
+to play ScienceWorld; elsewhere it picks among the offered actions. Its scores say nothing about language models.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil
+from typing import Any
+
+from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+
+from rsso_dspy.offline import actor, proposer, reflector, writers
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, format_response, parse_request
+
+__all__ = ["Explorer"]
+
+CHARACTERS_PER_TOKEN = 4
+"""Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
+
+Answer = Mapping[str, Any]
+Role = Callable[[ParsedPrompt, SeededNoise], Answer]
+
+ROLES: tuple[tuple[str, Role], ...] = (
+    ("next_action", actor.answer_actor),
+    ("action", actor.answer_actor),
+    ("plan", reflector.write_full_reflection),
+    ("strategy", reflector.distill_plans),
+    ("skill_name", writers.summarize_skill),
+    ("steps", writers.write_steps),
+    ("target", writers.write_target),
+    ("equivalent", writers.list_equivalent_skills),
+    ("abstract_rules", writers.write_or_merge_rules),
+    ("error_rules", writers.write_or_merge_rules),
+    ("progress_rules", writers.write_or_merge_rules),
+    ("insight_edits", writers.vote_on_lessons),
+    ("workflows", writers.induce_workflows),
+    ("strategies", writers.extract_strategies),
+    ("new_bullets", writers.judge_bullets),
+    ("new_cheatsheet", writers.rewrite_cheatsheet),
+    ("new_instruction", proposer.revise_instruction),
+    ("proposed_instruction", proposer.restate_instruction),
+    ("edits", proposer.propose_edits),
+)
+"""Output field to the role that it identifies; the first that is asked for counts."""
+
+
+class Explorer:
+    """Rule-based engine for ``dspy.LM("embedded/explorer", engine=Explorer(seed))``.
+
+    The same request and seed give the same bytes in every process. The seed stands for the sampling of a language
+    model: its effect grows with the request's temperature; an optimizer's proposals differ between seeds at any
+    temperature. The engine holds nothing else, so one object serves many threads.
+    """
+
+    def __init__(self, seed: int = 0):
+        self.seed = seed
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request. Never fails on unknown fields: they get an empty value of the type asked for."""
+        prompt = parse_request(request)
+        dice = SeededNoise(self.seed, request.config.temperature or 0.0)
+        text = format_response(prompt.layout, answer_prompt(prompt, dice))
+        sent, written = ceil(len(prompt.text) / CHARACTERS_PER_TOKEN), ceil(len(text) / CHARACTERS_PER_TOKEN)
+        return Response(
+            id=None,
+            model="embedded/explorer",
+            message=Message.assistant([TextPart(text)]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written),
+        )
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        return iter(response_to_events(self.complete(request)))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
+        return self
+
+    def dump_state(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    @classmethod
+    def load_state(cls, state: Mapping[str, Any]) -> "Explorer":
+        return cls(seed=int(state.get("seed", 0)))
+
+
+def answer_prompt(prompt: ParsedPrompt, dice: SeededNoise) -> Answer:
+    """Answer a prompt: the fields that it asks for, in its order."""
+    wanted = prompt.layout.wanted
+    if not wanted:
+        return {"text": proposer.rewrite_instruction(prompt, dice)}
+    role = next((role for field, role in ROLES if field in wanted), None)
+    given = role(prompt, dice) if role else {}
+    return {name: given.get(name, _build_blank_value(kind, prompt)) for name, kind in wanted.items()}
+
+
+def _build_blank_value(kind: str, prompt: ParsedPrompt) -> Any:
+    """A harmless value of the requested type; a text repeats the instruction's first line."""
+    for word, value in (("list", []), ("dict", {}), ("bool", False), ("int", 0), ("float", 0.0)):
+        if kind.lower().startswith(word):
+            return value
+    return prompt.instruction.split("\n", 1)[0][:200] or "none"

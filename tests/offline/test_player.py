@@ -1,0 +1,316 @@
+"""The offline player: what stands in the prompt, and nothing else, decides what it does, in every process alike."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from math import ceil
+
+import dspy
+import pytest
+from dspy.lm15 import Config, Message, Request
+
+from rsso_dspy import signatures
+from rsso_dspy.offline import Explorer
+from rsso_dspy.offline.advice import read_advice, read_plan_cautions, select_plan_steps
+from rsso_dspy.offline.offered import answer_offered
+from rsso_dspy.offline.prompt import ParsedPrompt, PromptLayout, SeededNoise
+from rsso_dspy.signatures import (
+    ErrorRule,
+    FlatActor,
+    JudgeEquivalence,
+    NameTarget,
+    Reflect,
+    SkillActor,
+    SummarizeConstitution,
+    SummarizeSkill,
+    WriteInstructions,
+    WriteRules,
+)
+from tests.offline.conftest import ADAPTERS, HALLWAY, KITCHEN, REGIONS
+
+BARE = {"constitution": None, "plans_from_past_attempts": None, "progress": None}
+
+
+def test_one_line_of_a_reflection_changes_the_action(ask):
+    bare = ask(FlatActor, constitution=None, plans_from_past_attempts="Attempt 1: Nothing was found.").action
+    told = ask(FlatActor, constitution=None, plans_from_past_attempts=f"Attempt 1: Nothing was found.\nDo not {bare}.")
+    assert told.action != bare
+
+
+def test_a_plan_is_followed_step_by_step(ask):
+    plan = "Attempt 1: Too slow.\nRepeat what earned 8 points: teleport to bedroom; open closet; pick up mattress."
+    first = ask(FlatActor, constitution=None, plans_from_past_attempts=plan)
+    history = (
+        f"{HALLWAY}\n\nThought: {first.thought}\nAction: {first.action}\n\nYou teleport to the bedroom.\n"
+        "You also observe:\n\ta closet. the closet door is closed\n\ta mattress"
+    )
+    second = ask(FlatActor, constitution=None, plans_from_past_attempts=plan, history=history)
+    assert (first.action, second.action) == ("teleport to bedroom", "open closet")
+
+
+def test_the_plan_that_earned_most_is_the_one_followed(ask):
+    plans = (
+        "Attempt 1: Wrong box.\nRepeat what earned 40 points: teleport to workshop.\n\n"
+        "Attempt 2: Worse.\nRepeat what earned 8 points: teleport to bedroom."
+    )
+    assert ask(FlatActor, constitution=None, plans_from_past_attempts=plans).action == "teleport to workshop"
+
+
+def test_one_line_of_a_skill_changes_the_action_and_the_subgoal(ask):
+    skill = "Subgoal 1: The closet is open.\n  1. teleport to bedroom\n  2. open closet"
+    before = ask(SkillActor, **BARE, skills=skill)
+    after = ask(SkillActor, **BARE, skills=skill.replace("bedroom", "workshop"))
+    assert (before.next_action, before.current_subgoal) == ("teleport to bedroom", "The closet is open.")
+    assert after.next_action == "teleport to workshop"
+
+
+def test_one_line_of_the_instruction_changes_the_action(ask):
+    bare = ask(FlatActor, **BARE).action
+    told = FlatActor.with_instructions(f"{FlatActor.instructions}\nDo not {bare}.")
+    assert ask(told, **BARE).action != bare
+
+
+def test_an_instruction_can_call_for_an_action(ask):
+    told = FlatActor.with_instructions(f"{FlatActor.instructions}\nFirst, open the freezer.")
+    history = {"history": KITCHEN, "task": "Your task is to find a(n) animal. First, focus on the thing."}
+    assert ask(FlatActor, **BARE, **history).action != "open freezer"
+    assert ask(told, **BARE, **history).action == "open freezer"
+
+
+def test_a_demonstration_changes_the_action(ask):
+    bare = ask(FlatActor, **BARE).action
+    others = {"teleport to workshop", "teleport to kitchen", "teleport to bedroom"} - {bare}
+    for other in sorted(others):
+        demo = dspy.Example(
+            task=REGIONS["task"], action_templates="", history=HALLWAY, thought="There it is.", action=other
+        )
+        assert ask(FlatActor, **BARE, demos=[demo]).action == other
+
+
+def test_a_rule_of_the_constitution_changes_the_action(ask):
+    bare = ask(FlatActor, **BARE).action
+    told = ask(FlatActor, constitution=f"Never {bare}.", plans_from_past_attempts=None).action
+    assert told != bare
+
+
+def test_what_failed_is_not_repeated(ask):
+    history = f"{HALLWAY}\n\nThought: -\nAction: {{}}\n\nNo known action matches that input."
+    bare = ask(FlatActor, **BARE).action
+    assert ask(FlatActor, **BARE, history=history.format(bare)).action != bare
+
+
+def test_a_question_of_the_world_is_answered_with_a_number(ask):
+    question = (
+        "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n"
+        "0:\topen box (in kitchen)\n1:\topen box (in drawer, in kitchen)"
+    )
+    history = f"{KITCHEN}\n\nThought: -\nAction: open box\n\n{question}"
+    assert ask(FlatActor, **BARE, history=history).action in {"0", "1"}
+
+
+def test_names_of_tasks_and_variants_are_never_seen(ask):
+    """The prompt holds no id; one that is put in where ids could stand changes nothing."""
+    for hidden in ("boil", "find-plant::228", "variant 7"):
+        history = REGIONS["history"].replace("Step #1:", f"Step #1:\n[{hidden}]")
+        assert ask(SkillActor, history=history).next_action == ask(SkillActor).next_action
+
+
+def test_memory_beyond_the_window_is_carried_by_the_reasoning(ask):
+    noted = "I will wait. Notes: searched: hallway, kitchen, bedroom."
+    history = f"{HALLWAY}\n\nThought: {noted}\nAction: wait\n\nYou decide to wait for 10 iterations."
+    assert ask(FlatActor, **BARE, history=history).action == "teleport to workshop"
+
+
+def test_a_mistake_in_the_constitution_is_not_made_again(ask):
+    bare = ask(FlatActor, **BARE).action
+    told = ask(FlatActor, **BARE | {"constitution": f"- Mistake: {bare}, without effect. Instead: do something else"})
+    assert told.action != bare
+
+
+def test_a_conditional_step_of_a_plan_is_no_step():
+    plan = "Attempt 1: Too slow.\nTeleport to bedroom; open closet. If the stove is broken, open the freezer."
+    assert [step.text for step in select_plan_steps(plan)] == ["teleport to bedroom", "open closet"]
+    assert not any(line.command for line in read_plan_cautions(plan))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Open the fridge. Do not wait.", {"open fridge": True, "wait": False}),
+        ("- Avoid waiting.\n- First, open the fridge, then open the freezer.",
+         {"wait": False, "open fridge": True, "open freezer": True}),
+        ("If the fridge is closed, open it. Do not wait unless you hold the thermometer. Open the freezer.",
+         {"open freezer": True}),
+        ("Open the freezer rather than the fridge. Only wait once it is open.", {}),
+        ("- Mistake: open fridge, without effect when it is open. Instead: look elsewhere", {"open fridge": False}),
+        ("Use the names that the observations give.", {}),
+    ],
+)  # fmt: skip
+def test_advice_is_what_to_do_and_what_not_without_conditions(text, expected):
+    assert {line.command.text: line.positive for line in read_advice(text) if line.command} == expected
+
+
+# Other benchmarks
+
+FORMS = "Some words.\nTemplates:\nturn left\ngo to NAME N\npickup NAME N\ncheck available actions"
+SEES = "There is a red ball 1 right in front of you 2 steps away.  There is a grey key 1 3 steps in front of you."
+ASKS = "Templates:\nmove from ROOM to ROOM\ncheck valid actions"
+
+
+def act(history: str, templates: str = FORMS, task: str = "go to the red ball", told: str = "") -> str | None:
+    regions = {"task": task, "action_templates": templates, "history": history, "plans_from_past_attempts": told}
+    prompt = ParsedPrompt(PromptLayout("", {"action": "str"}, "chat"), regions, (), "")
+    answer = answer_offered(prompt, SeededNoise(0, 0.0))
+    return answer and answer["action"]
+
+
+LISTED = f"{SEES}\n\nActions that can be taken now:\n- turn left\n- pickup grey key 1\n- go to red ball 1\n"
+ASKED = f"{SEES}\n\nThought: -\nAction: check available actions\n\nYou can take the following actions: turn left, "
+ASKED += "pickup grey key 1, go to red ball 1"
+
+
+@pytest.mark.parametrize(
+    ("given", "does"),
+    [
+        ({"history": SEES, "templates": "Templates:\nlook around\nteleport to LOCATION"}, None),
+        ({"history": SEES}, "check available actions"),
+        ({"history": ASKED}, "go to red ball 1"),
+        ({"history": LISTED}, "go to red ball 1"),
+        ({"history": ASKED, "task": "pick up the grey key"}, "pickup grey key 1"),
+        ({"history": LISTED, "task": "pick up the key"}, "pickup grey key 1"),
+        ({"history": "Robby is at rooma.", "templates": ASKS}, "check valid actions"),
+        ({"history": "Robby is at rooma.\n\n> check valid actions\nValid actions are: Move from rooma to roomb. , Move "
+          "from rooma to roomc. , check valid actions", "templates": ASKS, "task": "ball1 is at roomc."},
+         "Move from rooma to roomc"),
+        ({"history": ASKED, "task": "win", "told": "Attempt 1: pickup grey key 1."}, "pickup grey key 1"),
+        ({"history": LISTED, "task": "win", "told": "Attempt 1: Do not turn left."}, "pickup grey key 1"),
+    ],
+)  # fmt: skip
+def test_it_tries_what_is_offered_the_words_of_the_task_first(given, does):
+    assert act(**given) == does
+
+
+# Forms of prompts and answers
+
+EXPECTED = {
+    FlatActor: lambda p: p.action and p.thought,
+    SkillActor: lambda p: p.next_action == "teleport to kitchen" and p.current_subgoal == "The fridge is open.",
+    Reflect: lambda p: "focus on thermometer" in p.plan and "red box" in p.what_went_wrong,
+    SummarizeSkill: lambda p: p.summary and 2 <= len(p.skill_name.split()) <= 5,
+    WriteInstructions: lambda p: p.steps == ["teleport to LOCATION", "pick up cup"],
+    NameTarget: lambda p: "cup" in p.target,
+    JudgeEquivalence: lambda p: p.equivalent == [2],
+    WriteRules: lambda p: any("open cupbord" in rule.mistake for rule in p.error_rules) and p.abstract_rules,
+    SummarizeConstitution: lambda p: (
+        p.abstract_rules == ["Doors open.", "Water boils."]
+        and p.error_rules == [ErrorRule(mistake="open wall", solution="open the door")]
+    ),
+}
+
+
+def test_every_signature_of_the_program_is_covered():
+    assert {getattr(signatures, name) for name in signatures.__all__} - {ErrorRule} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("signature", EXPECTED, ids=lambda signature: signature.__name__)
+def test_answer_is_parsed_and_means_something(ask, signature, adapter):
+    assert EXPECTED[signature](ask(signature, adapter=adapter))
+
+
+@pytest.mark.parametrize("absent", ["constitution", "plans_from_past_attempts", "skills"])
+def test_absent_regions_are_no_obstacle(ask, absent):
+    assert ask(SkillActor, **{absent: None}).next_action
+
+
+def test_role_is_known_by_its_fields_not_by_its_instruction(ask):
+    reworded = Reflect.with_instructions("Say what to do better.")
+    assert ask(reworded).plan == ask(Reflect).plan
+
+
+def test_unknown_fields_get_a_value_of_their_type(ask):
+    class Unknown(dspy.Signature):
+        """Judge the weather."""
+
+        task: str = dspy.InputField()
+        sunny: bool = dspy.OutputField()
+        places: list[str] = dspy.OutputField()
+        degrees: int = dspy.OutputField()
+
+    answer = ask(Unknown)
+    assert (answer.sunny, answer.places, answer.degrees) == (False, [], 0)
+
+
+# Determinism
+
+SCRIPT = """
+import sys
+import dspy
+from rsso_dspy.offline import Explorer
+from rsso_dspy.signatures import SkillActor
+from tests.offline.conftest import REGIONS
+from dspy.lm15 import Config, Message, Request
+system, user = [m["content"] for m in dspy.ChatAdapter().format(SkillActor, [], {k: REGIONS[k] for k in SkillActor.input_fields})]
+request = Request(model="x", system=system, messages=(Message.user(user),), config=Config(temperature=1.0))
+print(Explorer(5).complete(request).message.text)
+print("heavy:", sorted({"litellm", "torch"} & set(sys.modules)))
+"""  # noqa: E501
+
+
+def request(temperature=1.0, **regions):
+    given = {name: regions.get(name, REGIONS[name]) for name in SkillActor.input_fields}
+    system, user = (message["content"] for message in dspy.ChatAdapter().format(SkillActor, [], given))
+    return Request(model="x", system=system, messages=(Message.user(user),), config=Config(temperature=temperature))
+
+
+def said(seed, temperature=1.0, **regions):
+    return Explorer(seed).complete(request(temperature, **regions)).message.text
+
+
+def test_no_hash_seed_changes_the_answer_and_nothing_heavy_is_loaded():
+    outputs = []
+    for hash_seed in ("0", "1", "77"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=True
+        )
+        outputs.append(done.stdout)
+    assert len(set(outputs)) == 1
+    assert outputs[0] == f"{said(5)}\nheavy: []\n"
+
+
+def test_threads_share_one_engine():
+    engine, asked = Explorer(3), request()
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: engine.complete(asked).message.text, range(64)))
+    assert set(answers) == {said(3)}
+
+
+def test_seeds_differ_when_warm_and_agree_when_cold():
+    quiet = {"skills": "", "plans_from_past_attempts": ""}
+    assert len({said(seed, 2.0, **quiet) for seed in range(12)}) > 1
+    assert len({said(seed, 0.0, **quiet) for seed in range(12)}) == 1
+
+
+def test_copies_and_saved_state_are_the_same_engine():
+    engine = Explorer(9)
+    assert deepcopy(engine) is engine
+    assert Explorer.load_state(engine.dump_state()).complete(request()).message == engine.complete(request()).message
+
+
+def test_usage_is_characters_by_four_rounded_up():
+    asked = request()
+    response = Explorer(0).complete(asked)
+    heard = f"{asked.system}\n\n{asked.messages[0].text}"
+    usage = response.usage
+    assert (usage.input_tokens, usage.output_tokens) == (ceil(len(heard) / 4), ceil(len(response.message.text) / 4))
+    assert usage.total_tokens == usage.input_tokens + usage.output_tokens
+
+
+def test_a_stream_ends_in_the_same_answer():
+    from dspy.lm15 import response_to_events
+
+    engine = Explorer(1)
+    assert list(engine.stream(request())) == list(response_to_events(engine.complete(request())))
