@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import typer
-from rsso_dspy.cli.run import exit_if_incomplete
 
+from rsso_dspy.cli.run import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
 from rsso_dspy.environments.pddl.environment import Game
 from rsso_dspy.environments.pddl.tasks import find_solution, load_domain, load_setup
