@@ -256,6 +256,33 @@ def plan_and_play(
     engine: str = "threads",
 ) -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
+    from rsso_dspy.cli.report import print_report
+    from rsso_dspy.pricing import make_price_lookup
+
+    planned = _plan(settings, spec, programs, jobs, dry_run, engine)
+    spend_limit = planned.make_spend_limit(max_cost)
+    if dry_run:
+        return
+    outcome, limit = play_watched(planned, jobs, spend_limit, engine)
+    print_report(planned.store, make_price_lookup(planned.config.prices))
+    if beside := describe_units_beside(planned):
+        print_status(beside)
+    folder = planned.store.folder
+    first = planned.plan.units[0].variant.key
+    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
+    stored = (*planned.store.units(), *planned.store.trainings())
+    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in stored))
+
+
+def _plan(
+    settings: "Config",
+    spec: "RunSpec",
+    programs: "dict[str, Compiled | None]",
+    jobs: int,
+    dry_run: bool,
+    engine: str,
+) -> "Run":
+    """Plan the run and print the plan with its estimated cost."""
     from rsso_dspy.runs import check_engine, plan_run
 
     check_engine(engine)
@@ -268,24 +295,7 @@ def plan_and_play(
     trials = max(plan.get_rules(unit).trials for unit in plan.units)
     for line in describe_programs(programs, plan.protocol, actor, trials):
         print_status(f"      {line}")
-    spend_limit = planned.make_spend_limit(max_cost)
-    if not dry_run:
-        _play_and_report(planned, jobs, spend_limit, engine)
-
-
-def _play_and_report(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: str) -> None:
-    from rsso_dspy.cli.report import print_report
-    from rsso_dspy.pricing import make_price_lookup
-
-    outcome, limit = play_watched(planned, jobs, spend_limit, engine)
-    print_report(planned.store, make_price_lookup(planned.config.prices))
-    if beside := describe_units_beside(planned):
-        print_status(beside)
-    folder = planned.store.folder
-    first = planned.plan.units[0].variant.key
-    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    stored = (*planned.store.units(), *planned.store.trainings())
-    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in stored))
+    return planned
 
 
 def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: str) -> "tuple[RunOutcome | None, str]":
@@ -366,8 +376,10 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
             examples = order.list_overrides(given)
             settings = build_config(given / CONFIG, examples, None, source)
             programs = [name if name == ZERO_SHOT else str(given / name) for name in order.programs]
-            spec = order.to_run_spec(given, again.folder)
-            plan_and_play(settings, spec, load_programs(programs, order.unconfirmed), jobs, dry_run, None, engine)
+            playing = load_programs(programs, order.unconfirmed)
+            planned = _plan(settings, order.to_run_spec(given, again.folder), playing, jobs, dry_run, engine)
+            if not dry_run:
+                play_watched(planned, jobs, planned.make_spend_limit(), engine)
         if not dry_run:
             _compare_records(store, again, orders)
 
@@ -381,7 +393,7 @@ def _compare_records(store: "Store", again: "Store", orders: "Sequence[Invocatio
     apart = f", except for {', '.join(sorted(result.apart))}" if result.apart else ""
     errored = f"; {result.errored} with errors left out" if result.errored else ""
     equal = result.equal == result.total > 0
-    echo(f"\n{'equal: ' if equal else ''}{result.equal} of {result.total} records are equal{apart}{errored}")
+    echo(f"{'equal: ' if equal else ''}{result.equal} of {result.total} records are equal{apart}{errored}")
     lines = [
         f"{name}: {where} is {ours} in {store.folder} and {theirs} now"
         for name, where, ours, theirs in result.different

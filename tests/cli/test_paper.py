@@ -64,3 +64,11 @@ def test_three_reflection_prompts_are_three_calls_in_the_record(rsso):
 def test_a_table_that_is_not_there_is_refused(rsso, words, says):
     code, _, err = rsso(*words)
     assert (code, says in " ".join(err.split())) == (2, True), err
+
+
+def test_example_tables_are_printed_by_name_as_text_and_as_json(rsso):
+    code, out, _ = rsso("paper", "reflexion")
+    assert (code, "Accuracy, trial by trial" in out, "never" in out) == (0, True, True)
+    assert json.loads(rsso("paper", "reflexion", "--json")[1])
+    code, _, err = rsso("paper", "nobody")
+    assert (code, "reflexion" in err) == (2, True)
