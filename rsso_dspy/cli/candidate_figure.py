@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from rsso_dspy.optimize.description import Description
+    from rsso_dspy.optimize.program_text import Description
 
 
 def describe_program_candidates(found: "Description", name: str) -> str:
     """Describe the figure in words."""
-    from rsso_dspy.optimize.description import describe_noise, describe_verdict
+    from rsso_dspy.optimize.program_file import describe_verdict
+    from rsso_dspy.optimize.program_text import describe_noise
 
     labels = _label_candidates(found)
     tried = [f"{label} {each.metric:.3f}" for label, each in zip(labels, found.candidates, strict=True)]

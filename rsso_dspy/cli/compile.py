@@ -39,7 +39,7 @@ from rsso_dspy.cli.terminal_text import echo
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.experiment.forecast import Forecast
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.optimize.request import CompileRequest
 
 
@@ -136,9 +136,8 @@ def compile_program(
     from rsso_dspy.experiment.protocols import resolve_protocol
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
-    from rsso_dspy.optimize.confirmable import describe_limits, describe_power
     from rsso_dspy.optimize.program_file import load
-    from rsso_dspy.optimize.request import build_request, choose_optimizer
+    from rsso_dspy.optimize.request import build_request, choose_optimizer, describe_limits, describe_power
     from rsso_dspy.optimize.rollout_logs import RolloutLogs
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.programs.methods import get_method
@@ -250,7 +249,8 @@ def _run_compile(
 
 def _print_outcome(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.optimize.description import describe_noise, describe_verdict
+    from rsso_dspy.optimize.program_file import describe_verdict
+    from rsso_dspy.optimize.program_text import describe_noise
     from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
     before, after = compiled.before, compiled.after

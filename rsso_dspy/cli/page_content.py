@@ -10,8 +10,8 @@ from rsso_dspy.cli.options import print_status
 from rsso_dspy.errors import NotInstalled, UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.program_comparison import RoleDifference
+    from rsso_dspy.optimize.program_file import Compiled
+    from rsso_dspy.optimize.program_text import RoleDifference
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
@@ -93,8 +93,8 @@ def _build_per_program(store: "Store", what: str, build: "Callable[[Path, Compil
 
 def _list_prompt_changes(file: Path, compiled: "Compiled") -> "list[PromptChange]":
     """Compare a compiled program with the zero-shot one, role by role; equal roles are left out."""
-    from rsso_dspy.optimize.description import describe_verdict
-    from rsso_dspy.optimize.program_comparison import build_side, compare_programs
+    from rsso_dspy.optimize.program_file import describe_verdict
+    from rsso_dspy.optimize.program_text import build_side, compare_programs
     from rsso_dspy.report.page import PromptChange
 
     sides = build_side(None, "zero-shot", compiled.method), build_side(compiled, file.stem)
@@ -143,7 +143,7 @@ def draw_run_figures(
 def _draw_candidates(file: Path, compiled: "Compiled") -> "PageFigure":
     """Draw what the compile of a program tried."""
     from rsso_dspy.cli.candidate_figure import describe_program_candidates, draw_program_candidates
-    from rsso_dspy.optimize.description import describe_program
+    from rsso_dspy.optimize.program_text import describe_program
     from rsso_dspy.report.figures import render_figure_svg
     from rsso_dspy.report.page import PageFigure
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rsso_dspy.experiment.executor import RunOutcome
     from rsso_dspy.experiment.run import Run
     from rsso_dspy.experiment.spend_limit import SpendLimit
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.store.run_folder import Store
     from rsso_dspy.store.run_spec import RunSpec
 

@@ -12,8 +12,7 @@ from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.program_checks import ProgramCheck
-    from rsso_dspy.optimize.program_comparison import ProgramSide
+    from rsso_dspy.optimize.program_text import ProgramCheck, ProgramSide
 
 app = typer.Typer(help="Show a compiled program, compare two, check a file.", no_args_is_help=True)
 
@@ -33,8 +32,8 @@ def show(
 ) -> None:
     """Print a compiled program: how it was made, the candidates that were compared, and its prompts by role."""
     from rsso_dspy.cli.candidate_figure import draw_program_candidates
-    from rsso_dspy.optimize.description import describe_program
     from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.program_text import describe_program
     from rsso_dspy.report.figures import PICTURE, save_figure
 
     found = describe_program(load(file))
@@ -57,7 +56,7 @@ def diff(a: ProgramName, b: ProgramName, json_: Json = False) -> None:
     """Print the differences between two programs, role by role. One of them may be zero-shot."""
     from dataclasses import asdict
 
-    from rsso_dspy.optimize.program_comparison import compare_programs
+    from rsso_dspy.optimize.program_text import compare_programs
 
     ours, theirs = _load_sides(a, b)
     found = compare_programs(ours, theirs)
@@ -106,8 +105,8 @@ def _list_remarks(check: "ProgramCheck") -> dict[str, str]:
 
 def _check_program_file(file: Path) -> "list[ProgramCheck]":
     """Return all checks, those of `load` first. When `load` fails, the others are not checked."""
-    from rsso_dspy.optimize.program_checks import CHECKS, ProgramCheck, check_program
     from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.program_text import CHECKS, ProgramCheck, check_program
 
     whole = "the file is complete, its version can be read, it fits the signatures, and its prompts are those scored"
     split = "no calibration variant is held-out"
@@ -123,8 +122,8 @@ def _check_program_file(file: Path) -> "list[ProgramCheck]":
 
 
 def _load_sides(a: str, b: str) -> "tuple[ProgramSide, ProgramSide]":
-    from rsso_dspy.optimize.program_comparison import build_side
     from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.program_text import build_side
     from rsso_dspy.records import ZERO_SHOT
 
     if a == b == ZERO_SHOT:

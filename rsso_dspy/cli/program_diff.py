@@ -15,7 +15,7 @@ from rsso_dspy.cli.terminal_text import (
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.program_comparison import AlignedRow, RoleDifference
+    from rsso_dspy.optimize.program_text import AlignedRow, RoleDifference
 
 
 def show_difference(role: "RoleDifference", ours: str, theirs: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
 
 
 def describe_programs(

@@ -11,8 +11,8 @@ from rsso_dspy.report.terminal import replace_controls
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.description import ComparedProgram, RolePrompt
+    from rsso_dspy.optimize.program_file import Compiled
+    from rsso_dspy.optimize.program_text import ComparedProgram, RolePrompt
 
 ABRIDGED = 160
 """How many characters of a demonstration's field are printed; `--json` prints all."""
@@ -22,8 +22,9 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     """Print how the program was made: optimizer, scores, variants, cost, models and protocol."""
     from dataclasses import astuple
 
-    from rsso_dspy.optimize.description import describe_noise, describe_verdict
-    from rsso_dspy.optimize.outcome import ENDED
+    from rsso_dspy.optimize.compile import ENDED
+    from rsso_dspy.optimize.program_file import describe_verdict
+    from rsso_dspy.optimize.program_text import describe_noise
     from rsso_dspy.records import RULE_BASED_NOTE
 
     if found.is_made_elsewhere:
@@ -158,7 +159,7 @@ def show_role(role: "RolePrompt") -> None:
 
 
 def _print_instruction(instruction: str, indent: str = "  ") -> None:
-    from rsso_dspy.optimize.program_comparison import split_paragraphs
+    from rsso_dspy.optimize.program_text import split_paragraphs
 
     for part in split_paragraphs(instruction) or ["(empty)"]:
         print_paragraph(part, indent)
@@ -167,7 +168,7 @@ def _print_instruction(instruction: str, indent: str = "  ") -> None:
 def _build_cell(instruction: str) -> "Text":
     from rich.text import Text
 
-    from rsso_dspy.optimize.program_comparison import split_paragraphs
+    from rsso_dspy.optimize.program_text import split_paragraphs
 
     return Text(replace_controls("\n".join(split_paragraphs(instruction))))
 

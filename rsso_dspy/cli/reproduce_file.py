@@ -17,7 +17,7 @@ def print_file_command(file: Path, replay: bool) -> None:
     """Print the command that made a compiled program or a constitution."""
     from rsso_dspy.files import find_owning_run
     from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
-    from rsso_dspy.optimize.compiled import KIND as PROGRAM
+    from rsso_dspy.optimize.program_file import KIND as PROGRAM
 
     try:
         data = read_json(file)

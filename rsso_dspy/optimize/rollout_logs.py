@@ -23,9 +23,9 @@ from rsso_dspy.environments import Goal
 from rsso_dspy.errors import DamagedFile, NotRecorded, RunMismatch
 from rsso_dspy.experiment.forecast import TEACHING
 from rsso_dspy.files import read_bytes
-from rsso_dspy.optimize.candidates import Rollout
-from rsso_dspy.optimize.metric import score_trials
+from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.playing import playing
+from rsso_dspy.programs.scoring import score_trials
 from rsso_dspy.records import TrialResult, Usage, Variant, sum_usage
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import UnitLog

@@ -10,9 +10,9 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.errors import UnknownName
-from rsso_dspy.optimize.acceptance import estimate_score, race_on_val
+from rsso_dspy.optimize.acceptance import Rollout, TracedCall, estimate_score
 from rsso_dspy.optimize.proposing.instructions import keep_instructions, show_sent_instructions
-from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
+from rsso_dspy.optimize.rollouts import Rollouts, race_on_val
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.records import Variant

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.optimize.program_file import load
+from rsso_dspy.optimize.program_file import Compiled, load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 

@@ -12,7 +12,7 @@ from rsso_dspy.config import Config, load_config
 from rsso_dspy.errors import ConfigError, NotInstalled, RunMismatch, UnknownName, UsageError
 from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.explorer import Explorer
-from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso

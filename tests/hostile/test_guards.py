@@ -18,7 +18,7 @@ from rsso_dspy.memory.constitution import Constitution, Rule
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.library import SkillLibraryFile, create_offline_memory
-from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import ZERO_SHOT, Lesson
 from rsso_dspy.store.run_spec import RunSpec, Shard

@@ -14,10 +14,11 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.experiment.events import EventStream
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.lm.logged_lm import make_logged
+from rsso_dspy.optimize.acceptance import CompileLimits, Rollout
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.request import CompileRequest
-from rsso_dspy.optimize.rollouts import CompileLimits, Rollout, RolloutFinished, Rollouts
+from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Variant
 from tests.live import Engine, says

@@ -11,8 +11,9 @@ from benchmarks.junk import SimulatedRollouts, make_candidates, make_trier
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.optimize.acceptance import (
+    CandidateProgram,
     Confirmation,
-    choose_candidate,
+    Rollout,
     estimate_score,
     explain_no_choice,
     judge_candidate,
@@ -20,13 +21,12 @@ from rsso_dspy.optimize.acceptance import (
     order_by_contrast,
 )
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.candidates import CandidateProgram, Rollout
-from rsso_dspy.optimize.confirmable import describe_limits, describe_power, measure_discordance
+from rsso_dspy.optimize.compile import play_phases
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
 from rsso_dspy.optimize.optimizers.gepa import UnsolvedBatches
 from rsso_dspy.optimize.optimizers.search import SearchDone
-from rsso_dspy.optimize.phases import play_phases
-from rsso_dspy.optimize.request import build_request
+from rsso_dspy.optimize.request import build_request, describe_limits, describe_power, measure_discordance
+from rsso_dspy.optimize.rollouts import choose_candidate
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method

@@ -14,14 +14,11 @@ from rsso_dspy.config.models import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.experiment.session import session
-from rsso_dspy.optimize.candidates import Losses
-from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import ProgramScores
-from rsso_dspy.optimize.description import describe_verdict
-from rsso_dspy.optimize.outcome import ENDED
-from rsso_dspy.optimize.paired_test import LEVEL
-from rsso_dspy.optimize.program_file import load
-from rsso_dspy.optimize.rollouts import CompileLimits, Rollouts
+from rsso_dspy.optimize.acceptance import CompileLimits, Losses
+from rsso_dspy.optimize.compile import ENDED, compile_agent
+from rsso_dspy.optimize.confirming import LEVEL
+from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
+from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.chaos.process import until

@@ -13,9 +13,14 @@ from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_run_identity
 from rsso_dspy.experiment.run_programs import CompileEnvironment
-from rsso_dspy.optimize.compiled import Compiled, ProgramScores, TriedProgram
-from rsso_dspy.optimize.program_file import derive_program_name, load
-from rsso_dspy.optimize.program_schema import hash_schema
+from rsso_dspy.optimize.program_file import (
+    Compiled,
+    ProgramScores,
+    TriedProgram,
+    derive_program_name,
+    hash_schema,
+    load,
+)
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import Usage

@@ -11,7 +11,7 @@ import pytest
 from rsso_dspy.bounds import MOST_SCORE
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize import confirm
-from rsso_dspy.optimize.paired_test import (
+from rsso_dspy.optimize.confirming import (
     Discordance,
     compare_pairs,
     compute_p,

@@ -16,7 +16,8 @@ from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, extract_feedback_lines
-from rsso_dspy.optimize.feedback import build_feedback, find_answer_steps
+from rsso_dspy.optimize.feedback import build_feedback
+from rsso_dspy.optimize.feedback.actor import find_answer_steps
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.proposing.names import list_names
 from rsso_dspy.programs.agent import Agent

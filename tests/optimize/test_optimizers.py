@@ -10,11 +10,11 @@ import pytest
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.experiment import session
+from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.proposing.edits import number_lines
-from rsso_dspy.optimize.rollouts import CompileLimits
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import TrialRules

@@ -11,9 +11,8 @@ from dspy.utils.exceptions import LMServerError
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import ProgramScores
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
-from rsso_dspy.optimize.program_file import load
+from rsso_dspy.optimize.program_file import ProgramScores, load
 from rsso_dspy.optimize.proposing.edits import LONGEST_LINE
 from rsso_dspy.programs.agent import Agent
 from tests.optimize.scripted import (
@@ -122,7 +121,7 @@ def test_a_search_ends_with_the_best_so_far_when_the_calls_run_out(live, name):
 
 @pytest.mark.parametrize("name", [*NEW, "bootstrap"])
 def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.optimize.rollout_player.score_trials", lambda _: 1.0)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", lambda _: 1.0)
     scripted = models(name)
     request = small(name)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
@@ -135,7 +134,7 @@ def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
     def went(trials):
         return float(any(GO in step.action for trial in trials for step in trial.trajectory.steps))
 
-    monkeypatch.setattr("rsso_dspy.optimize.rollout_player.score_trials", went)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", went)
     compiled = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name))
     assert compiled.after.metric == 1.0
     assert len(compiled.tried) <= 3

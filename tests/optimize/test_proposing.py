@@ -10,7 +10,7 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.naming import Naming
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.errors import NotInstalled
-from rsso_dspy.optimize.candidates import Rollout
+from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.proposing.digest import LINES, digest_rollout, find_decisive_steps
 from rsso_dspy.optimize.proposing.edits import HEADING, LONGEST_LINE, MOST_EDITS, MOST_LINES, apply_edits, number_lines

@@ -9,9 +9,10 @@ from dspy.utils.exceptions import LMServerError
 from dspy.utils.parallelizer import ParallelExecutor
 
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.optimize.acceptance import CandidateProgram, Rollout
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollout
+from rsso_dspy.optimize.rollouts import CompileStopped
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program

@@ -9,8 +9,8 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize import teacher as teachers
+from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers.lessons import Lesson, choose_lessons, cut_history, list_lessons
 from rsso_dspy.optimize.request import build_request

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import dspy
 
+from rsso_dspy.optimize.acceptance import Rollout, TracedCall
 from rsso_dspy.optimize.calibration import Calibration, build_examples
-from rsso_dspy.optimize.feedback import find_answer_steps
+from rsso_dspy.optimize.feedback.actor import find_answer_steps
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers.search import Search, SearchStudent, has_perfect_candidate
-from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
+from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.transcript import is_transcript_of
 from rsso_dspy.records import TrialResult, Variant

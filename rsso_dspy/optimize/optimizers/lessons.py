@@ -12,11 +12,11 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.optimize.acceptance import race_on_val
-from rsso_dspy.optimize.feedback import find_answer_steps
+from rsso_dspy.optimize.acceptance import Rollout, TracedCall
+from rsso_dspy.optimize.feedback.actor import find_answer_steps
 from rsso_dspy.optimize.optimizers.demonstrations import WORTH_SHOWING, is_worth_showing
 from rsso_dspy.optimize.optimizers.search import ALL_SOLVED, find_search_end, has_perfect_candidate
-from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
+from rsso_dspy.optimize.rollouts import Rollouts, race_on_val
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import Variant

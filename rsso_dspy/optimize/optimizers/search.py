@@ -11,12 +11,12 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.optimize.acceptance import is_solved
+from rsso_dspy.optimize.acceptance import Rollout, TracedCall, is_solved
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.proposing.adapter import ProposerAdapter
 from rsso_dspy.optimize.proposing.instructions import get_kept_instruction
 from rsso_dspy.optimize.proposing.proposer import EditProposer
-from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
+from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student, play_or_estimate
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program

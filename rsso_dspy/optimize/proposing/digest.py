@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.grammar import extract_content_words, normalize_words
 from rsso_dspy.environments.naming import Naming
+from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.optimize.action_advice import find_circles
-from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.feedback.goals import describe_goal_kinds
 from rsso_dspy.optimize.feedback.predictor_call import report_results
 from rsso_dspy.optimize.proposing.names import is_named_by, list_names

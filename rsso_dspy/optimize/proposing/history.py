@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rsso_dspy.optimize.candidates import CandidateProgram
+from rsso_dspy.optimize.acceptance import CandidateProgram
 from rsso_dspy.optimize.proposing.edits import Edit
 from rsso_dspy.optimize.proposing.instructions import read_instructions
 from rsso_dspy.optimize.proposing.task_types import make_topic

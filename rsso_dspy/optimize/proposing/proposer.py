@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import dspy
 
-from rsso_dspy.optimize.candidates import CandidateProgram, Rollout
+from rsso_dspy.optimize.acceptance import CandidateProgram, Rollout
 from rsso_dspy.optimize.proposing.client import PROPOSAL_CHARACTERS, ProposerClient
 from rsso_dspy.optimize.proposing.edits import Edit, apply_edits
 from rsso_dspy.optimize.proposing.history import Proposal, ProposalHistory

@@ -12,7 +12,7 @@ import dspy
 
 from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
 from rsso_dspy.environments.grammar import list_templates
-from rsso_dspy.optimize.candidates import Rollout, TracedCall
+from rsso_dspy.optimize.acceptance import Rollout, TracedCall
 from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.optimize.feedback.remarks import ADVICE, PERHAPS
 from rsso_dspy.optimize.proposing.digest import digest_rollout

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.grammar import Grammar
+from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.optimize.action_advice import find_destination, list_earning_actions, list_vain_searches, suggest_lines
-from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.feedback.goals import advise_on_goals
 from rsso_dspy.optimize.proposing.names import generalize_action, is_named_by
 from rsso_dspy.optimize.proposing.procedures import Procedure, derive_procedures
