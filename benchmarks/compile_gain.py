@@ -3,7 +3,7 @@
     python benchmarks/compile_gain.py [--seeds 3] [--jobs 2] [--tasks A,B] [--per-task 4] [--out runs/compile-gain]
 
 Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, `--calib 1-per-task`, default budget,
-so many seeds each: gepa, mipro, bootstrap and bootstrap-random. Whatever did better on val is then played on held-out
+so many seeds each: gepa, mipro and bootstrap. Whatever did better on val is then played on held-out
 variants of each task, three trials, in one run with zero-shot, confirmed or not, under `adapt/2-cap60`. Repeat the
 command, and it goes on where it was cut short. The ratio is the mean of the programs' Means over that of zero-shot,
 both measured in this run; a compile that is not confirmed counts as zero-shot.
@@ -32,7 +32,7 @@ TASKS = (
     "inclined-plane-determine-angle",
     "mendelian-genetics-known-plant",
 )
-SEARCHES = ("gepa", "mipro", "bootstrap", "bootstrap-random")
+SEARCHES = ("gepa", "mipro", "bootstrap")
 
 
 def main() -> None:

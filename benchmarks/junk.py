@@ -28,9 +28,9 @@ from rsso_dspy.optimize.calibration import Calibration, draw_calibration
 from rsso_dspy.optimize.compile import compile_agent, play_phases
 from rsso_dspy.optimize.confirming import FLIP, FLIPPED
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
-from rsso_dspy.optimize.placebo import SENTENCES, make_placebo
 from rsso_dspy.optimize.request import STEPS, CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import Job, Rollouts, choose_candidate, race_on_val
+from rsso_dspy.optimize.student import SENTENCES, make_placebo
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method

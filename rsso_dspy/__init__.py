@@ -9,6 +9,7 @@ from rsso_dspy.version import __version__
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of a hook
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.experiment.session import session
+    from rsso_dspy.optimize.calibration import trainset, valset
     from rsso_dspy.optimize.compile import compile
     from rsso_dspy.optimize.metric import metric
     from rsso_dspy.optimize.program_file import load
@@ -29,6 +30,8 @@ _PUBLIC = {
     "open_run": "rsso_dspy.workflows.run_result",
     "run": "rsso_dspy.workflows.python_run",
     "session": "rsso_dspy.experiment.session",
+    "trainset": "rsso_dspy.optimize.calibration",
+    "valset": "rsso_dspy.optimize.calibration",
 }
 __all__ = [
     "METHODS",
@@ -42,6 +45,8 @@ __all__ = [
     "open_run",
     "run",
     "session",
+    "trainset",
+    "valset",
 ]
 
 

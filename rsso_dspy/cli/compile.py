@@ -56,8 +56,8 @@ def compile_program(
     optimizer: Annotated[
         str | None,
         typer.Option(
-            help="gepa, mipro (instructions), bootstrap, bootstrap-random (demonstrations), none. gepa when absent, "
-            "bootstrap-random under a teacher."
+            help="gepa, mipro (instructions), bootstrap (demonstrations), none. gepa when absent, "
+            "bootstrap under a teacher."
         ),
     ] = None,
     teacher_name: Annotated[

@@ -6,6 +6,6 @@ It reads only the prompt, and answers in the form that the adapter asks for. Its
 models.
 """
 
-from rsso_dspy.explorer.explorer import HEEDING, Explorer
+from rsso_dspy.explorer.explorer import Explorer
 
-__all__ = ["HEEDING", "Explorer"]
+__all__ = ["Explorer"]

@@ -14,10 +14,10 @@ from rsso_dspy.explorer import memory_writers, prompt_parser
 from rsso_dspy.explorer.actor import answer_flat_actor, answer_subgoal_actor
 from rsso_dspy.explorer.heeded_roles import write_heeded_steps, write_heeded_target
 from rsso_dspy.explorer.proposer import (
-    propose_edits,
     revise_instruction,
     rewrite_instruction,
     shorten_instruction,
+    suggest_instruction,
 )
 from rsso_dspy.explorer.reflection_fields import distill_plans, write_full_reflection
 from rsso_dspy.explorer.rule_writer import write_or_merge_rules
@@ -49,14 +49,9 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"new_cheatsheet"}), memory_writers.rewrite_cheatsheet),
     (frozenset({"new_instruction"}), revise_instruction),
     (frozenset({"shortened_instruction"}), shorten_instruction),
-    (frozenset({"edits"}), propose_edits),
+    (frozenset({"proposed_instruction"}), suggest_instruction),
 )
 """Sets of output fields that identify a role, most telling first; a role matches if all of its set are asked for."""
-
-
-HEEDING = frozenset({"actor"})
-"""Roles whose instruction is worth compiling. The others heed a few fixed sentences (`heeded_roles.py`) or none; no
-search would find those."""
 
 
 class Explorer:

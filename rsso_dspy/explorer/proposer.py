@@ -8,7 +8,7 @@ proposals are a search that can go both ways.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rsso_dspy.explorer.commands import AdviceClause, extract_content_words, lines, normalize_words
@@ -28,12 +28,11 @@ RULES_OF_THUMB = (
     "Keep to one plan until an observation speaks against it.",
     "Always use the names that the observations give.",
 )
-"""Proposed where no line is told."""
+"""Proposed where no advice is told."""
 
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
 _SAMPLE = re.compile(r"^# Example \d+\s*$", re.M)
-_NUMBERED = re.compile(r"^(\d+)\. (.+)$", re.M)
-_SCOPED, _GUESSED, _SHORTEST = "In tasks about ", "Perhaps: ", 5
+_GUESSED = "Perhaps: "
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
 _FACTS = re.compile(r"^\s*Facts:\s*$", re.M)
 _ADVICE = re.compile(r"^\s*Advice:\s*$((?:\n\s*- .*)*)", re.M)
@@ -41,10 +40,6 @@ _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before
 _LIMIT = re.compile(r"\d+")
 _MOST_NEW, _MOST_LINES, _MOST_CHARACTERS = 5, 14, 1600
 """Lines one proposal adds to a whole instruction, and lines and characters of all that proposals added."""
-_THEN = ", then "
-"""In a line that says what to do in order: such lines are proposed first."""
-_MOST_EDITS, _MOST_ADDED = 4, 3
-"""Edits of one answer to a request for edits, and how many of them add a line."""
 _DROP = 0.3
 """Probability that a line of an earlier proposal is dropped."""
 
@@ -66,7 +61,15 @@ def revise_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, 
         if isinstance(sample, Mapping)
     ]
     told = [extract_feedback_lines(str(sample.get("Feedback", ""))) for sample in samples]
+    if not any(told) and HEADING not in prompt.get_region("current_instruction"):
+        told = [list(RULES_OF_THUMB)]
     return {"new_instruction": edit_instruction(prompt.get_region("current_instruction"), told, dice, prompt.text)}
+
+
+def suggest_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
+    """The signature of MIPROv2's proposer, which tells no feedback: what holds in most such games."""
+    current = prompt.get_region("basic_instruction")
+    return {"proposed_instruction": edit_instruction(current, [RULES_OF_THUMB], dice, prompt.text)}
 
 
 def shorten_instruction(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
@@ -76,86 +79,6 @@ def shorten_instruction(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str
     while added and len(join_instruction(base, added)) > limit:
         added = added[:-1]
     return {"shortened_instruction": join_instruction(base, added)}
-
-
-def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """The request of a compile: numbered lines of the instruction, what variants share, what was tried before. What one
-    task type shares becomes a clause for it, what several share a line for all; what one variant alone suggests is
-    taken half as often. Where nothing is shared, as for other roles, the feedback on calls is a source, and where there
-    is none, what holds in most such games."""
-    shared = prompt.get_region("shared_by_variants")
-    attempts = prompt.get_region("attempts")
-    votes: Counter[str] = Counter()
-    for line in shared.splitlines():
-        for clause, weight in _list_clauses(line):
-            votes[clause] += weight
-    votes += Counter(_list_advice(attempts))
-    base, added = _split_numbered(prompt.get_region("current_instruction"))
-    told = [base, *added.values(), *_list_failed(prompt.get_region("tried_before"))]
-    known = normalize_words("\n".join(told))
-    fresh = Counter({line: count for line, count in votes.items() if normalize_words(line) not in known})
-    if not fresh and not added:
-        fresh = Counter(line for line in RULES_OF_THUMB if normalize_words(line) not in known)
-    ordered = Counter({line: count for line, count in votes.items() if _THEN in line})
-    if ordered:
-        ordered = Counter(part for line in ordered for part in _list_parts(line, {*map(normalize_words, told)})[:1])
-    picked = _sample_lines(ordered or fresh, dice, prompt.text, _MOST_ADDED)
-    new = _drop_contradictions(picked, f"{base}\n" + "\n".join(added.values()))
-    chance = {number: _sample_probability(line, f"keep {prompt.text}", dice) for number, line in added.items()}
-    dropped = sorted((n for n in added if chance[n] < _DROP and added[n] not in votes), key=chance.__getitem__)
-    if not new and not dropped and added:
-        dropped = [min(added, key=chance.__getitem__)]
-    edits = [*(f"add: {line}" for line in new), *(f"drop {number}" for number in dropped)][:_MOST_EDITS]
-    return {"diagnosis": "What several variants have in common was not heeded.", "edits": edits}
-
-
-def _list_parts(line: str, said: Collection[str]) -> list[str]:
-    """A procedure, its first half, its second half and its last two steps, without those in `said`: a procedure that
-    failed as a whole may help in part."""
-    scope, mark, order = line.rpartition(": ")
-    steps = order.strip().rstrip(".").split(_THEN)
-    half = len(steps) // 2
-    parts = [steps, steps[half:], steps[:half], steps[-2:]] if len(steps) > 2 else [steps]
-    texts = dict.fromkeys(f"{scope}{mark}{_THEN.join(part)}." for part in parts)
-    return [text for text in texts if normalize_words(text) not in said]
-
-
-def _list_clauses(line: str) -> Iterator[tuple[str, int]]:
-    """Yield the lines made from one shared line, with their weights."""
-    scope, _, rest = line.partition(": ")
-    for sentence in re.split(r"(?<=[.!])\s+(?=[A-Z])", rest):
-        said = sentence.strip().removeprefix(_GUESSED).strip()
-        if len(said) < _SHORTEST:
-            continue
-        if scope.startswith(_SCOPED):
-            yield f"{scope}: {said[:1].lower()}{said[1:]}", 1 if sentence.strip().startswith(_GUESSED) else 2
-        else:
-            yield said, 2
-
-
-def _list_advice(attempts: str) -> Iterator[str]:
-    """Yield the advice on the calls of a role, each sentence once per call."""
-    for block in re.findall(r"^Advice:\n((?:- .*\n?)+)", attempts, re.M):
-        yield from dict.fromkeys(line.removeprefix("- ").removeprefix(_GUESSED).strip() for line in block.splitlines())
-
-
-def _split_numbered(text: str) -> tuple[str, dict[int, str]]:
-    """The lines that people wrote, and those that proposals added, by number."""
-    base, _, below = text.partition(HEADING)
-    own = "\n".join(line for _, line in _NUMBERED.findall(base))
-    return own, {int(number): line for number, line in _NUMBERED.findall(below)}
-
-
-def _list_failed(tried: str) -> list[str]:
-    """Lines that were added before and not kept."""
-    failed, lines = [], []
-    for line in tried.splitlines():
-        if line.startswith("+ "):
-            lines.append(line.removeprefix("+ "))
-        elif not line.startswith("- "):
-            failed += lines if line.endswith("not kept") else []
-            lines = []
-    return failed
 
 
 def extract_feedback_lines(text: str) -> list[str]:

@@ -72,13 +72,6 @@ class Backend:
         return EMBEDDED in self.models.values()
 
     @property
-    def deaf_roles(self) -> frozenset[Role]:
-        """Roles in which the embedded model follows at most a few fixed sentences of an instruction."""
-        from rsso_dspy.explorer import HEEDING
-
-        return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role not in HEEDING)
-
-    @property
     def models(self) -> dict[Role, str]:
         """Model of each role, ``provider/model``."""
         return {role: self.config.resolve_role(role).model or "" for role in get_args(Role)}

@@ -32,10 +32,7 @@ from rsso_dspy.experiment.session import Session
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.acceptance import CandidateProgram, explain_no_choice, judge_candidate, measure_noise
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.optimizers.demonstrations import SETS
-from rsso_dspy.optimize.optimizers.lessons import try_lessons
-from rsso_dspy.optimize.optimizers.search import BUDGET_SPENT, NOTHING_LEFT, has_perfect_candidate
-from rsso_dspy.optimize.placebo import make_placebo
+from rsso_dspy.optimize.optimizers import try_lessons
 from rsso_dspy.optimize.program_file import (
     Compiled,
     KeptCandidate,
@@ -49,11 +46,16 @@ from rsso_dspy.optimize.program_file import (
 from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request, choose_optimizer
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, choose_candidate, confirm_candidate, race_on_val
-from rsso_dspy.optimize.student import list_open_predictors, race_in_evaluations
+from rsso_dspy.optimize.student import (
+    BUDGET_SPENT,
+    NOTHING_LEFT,
+    has_perfect_candidate,
+    make_placebo,
+    race_in_evaluations,
+)
 from rsso_dspy.optimize.teacher import choose_teacher, open_lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.records import Variant
 from rsso_dspy.store.run_file import describe_difference
 
@@ -80,7 +82,7 @@ def compile(
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
     of the session's configuration and as many simulators as it has. `roles` names the predictors, or roles, that may be
     changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. Without `optimizer`, gepa runs, or
-    bootstrap-random under a teacher. Prints the verdict; unless it is confirmed, the result plays the program that was
+    bootstrap under a teacher. Prints the verdict; unless it is confirmed, the result plays the program that was
     given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
@@ -152,7 +154,7 @@ def _compile_logged(
         wanted.seed,
         wanted.limits,
         events,
-        list_open_predictors(wanted.tuned, live.backend.deaf_roles),
+        wanted.tuned,
         logs,
         wanted.max_idle,
         calibration.seeds,
@@ -281,8 +283,7 @@ def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, 
         rollouts.play_all(agent, calibration.val, jobs, calibration.seeds)
         play_placebos(agent, wanted, rollouts, jobs)
         if wanted.teacher:
-            sets = 1 if optimizer.name == "bootstrap" else SETS
-            try_lessons(agent, rollouts, calibration.train, wanted.teacher.demo_tokens, wanted.seed, sets, jobs)
+            try_lessons(agent, rollouts, calibration.train, wanted.teacher.demo_tokens, wanted.seed, jobs)
             return
         found = optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
         race_on_val(rollouts, found, jobs)
@@ -380,7 +381,6 @@ def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts
         notes=(
             *calibration.notes,
             *(wanted.teacher.notes if wanted.teacher else ()),
-            *_note_deaf_roles(wanted, live, rollouts),
         ),
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
@@ -424,13 +424,6 @@ def make_compile_identity(config: Config, protocol: NamedProtocol, wanted: Compi
     """What the result of a compile depends on besides its request: what a run depends on, and how a teacher answers."""
     taught = {"teacher": wanted.teacher.describe()} if wanted.teacher else {}
     return {**make_run_identity(config, protocol), **taught}
-
-
-def _note_deaf_roles(wanted: CompileRequest, live: Session, rollouts: Rollouts) -> tuple[str, ...]:
-    deaf = live.backend.deaf_roles & {ROLE_OF[name] for name in Agent(wanted.method.name).predictors_by_name}
-    if rollouts.tuned == wanted.tuned or not deaf:
-        return ()
-    return (f"left as they are, since the rule-based model hardly heeds instructions there: {', '.join(sorted(deaf))}",)
 
 
 def _explain_search_end(rollouts: Rollouts) -> str:

@@ -241,7 +241,7 @@ def build_request(
 
 def choose_optimizer(teacher: str | None) -> str:
     """The default optimizer: gepa, or under a teacher one that takes demonstrations."""
-    return TAUGHT[-1] if teacher else "gepa"
+    return TAUGHT if teacher else "gepa"
 
 
 def _is_predictor_used(method: Method, predictor: str) -> bool:

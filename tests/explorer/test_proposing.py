@@ -10,7 +10,6 @@ from rsso_dspy.adapter import XMLAdapter
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, RULES_OF_THUMB
 from rsso_dspy.signatures import FlatActor
-from rsso_dspy.signatures.proposing import ProposeEdits
 
 FEEDBACK = [
     "Focus on the plant first.",
@@ -79,56 +78,19 @@ def test_nothing_is_said_twice_and_the_length_is_bounded():
     assert len(long) < 3000
 
 
-NUMBERED = f"1. Play.\n2. Think first.\n{HEADING}\n3. Never mix water.\n4. In tasks about boil: be quick."
-SHARED = (
-    "Several task types: Do not repeat an action that changed nothing.\n"
-    "In tasks about boil: Activate the stove. Perhaps: Try fire where no other heater does.\n"
-    "In tasks about find a plant: First, teleport to greenhouse."
-)
-CLAUSES = {
-    "Do not repeat an action that changed nothing.",
-    "In tasks about boil: activate the stove.",
-    "In tasks about boil: try fire where no other heater does.",
-    "In tasks about find a plant: first, teleport to greenhouse.",
-}
-
-
-def edited(seed=0, adapter=dspy.ChatAdapter, **fields):
-    """The edits that the offline proposer gives."""
-    given = {"role": "actor.", "current_instruction": NUMBERED} | fields
+def suggested(seed=0, adapter=dspy.ChatAdapter):
+    """What MIPROv2's proposer gets, which tells no feedback."""
+    asked = dspy.Signature("task_demos, basic_instruction, tip -> proposed_instruction")
     with dspy.context(lm=lm(seed), adapter=adapter()):
-        return dspy.Predict(ProposeEdits)(**given).edits
+        return dspy.Predict(asked)(task_demos="-", basic_instruction=BASE, tip="-").proposed_instruction
 
 
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter, dspy.JSONAdapter, XMLAdapter])
-def test_what_a_type_shares_becomes_a_clause_for_it(adapter):
-    taken = [edited(seed, adapter, shared_by_variants=SHARED, attempts="Advice:\n") for seed in range(12)]
-    lines = [edit.removeprefix("add: ") for edits in taken for edit in edits if edit.startswith("add: ")]
-    assert set(lines) == CLAUSES, "and what several types share holds everywhere"
-    assert all(1 <= len(edits) <= 4 for edits in taken)
-    assert {edit for edits in taken for edit in edits if not edit.startswith("add")} == {"drop 3", "drop 4"}
-
-
-def test_what_one_variant_suggests_is_taken_more_seldom():
-    taken = [edited(seed, shared_by_variants=SHARED) for seed in range(60)]
-    guessed, shared = (sum(f"add: {line}" in edits for edits in taken) for line in sorted(CLAUSES)[1:3][::-1])
-    assert 0 < guessed < shared
-
-
-def test_what_was_tried_in_vain_is_not_tried_again():
-    tried = "+ In tasks about boil: activate the stove.\n  2 variants: 0.70 -> 0.60 (boil -0.10), not kept"
-    for seed in range(12):
-        assert "add: In tasks about boil: activate the stove." not in edited(
-            seed, shared_by_variants=SHARED, tried_before=tried
-        )
-
-
-def test_another_role_hears_the_advice_on_its_calls_and_who_hears_nothing_gets_rules_of_thumb():
-    attempts = "A call of this role:\nFacts:\nDo not read this.\nAdvice:\n- Always name the mistake."
-    assert "add: Always name the mistake." in edited(role="reflector.", attempts=attempts)
-    bare = {edit for seed in range(6) for edit in edited(seed, current_instruction="1. Play.")}
-    assert bare <= {f"add: {line}" for line in RULES_OF_THUMB}
-    assert len(bare) > 3
+def test_who_hears_nothing_gets_rules_of_thumb(adapter):
+    lines = {line for seed in range(6) for line in added(suggested(seed, adapter))}
+    assert lines <= set(RULES_OF_THUMB)
+    assert len(lines) > 3
+    assert set(added(instructed(0, "Facts:\nDo not read this."))) <= set(RULES_OF_THUMB)
 
 
 @pytest.mark.parametrize("seed", range(3))

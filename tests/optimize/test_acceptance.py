@@ -22,11 +22,10 @@ from rsso_dspy.optimize.acceptance import (
 )
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import play_phases
-from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
-from rsso_dspy.optimize.optimizers.gepa import UnsolvedBatches
-from rsso_dspy.optimize.optimizers.search import SearchDone
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, UnsolvedBatches, get_optimizer
 from rsso_dspy.optimize.request import build_request, describe_limits, describe_power, measure_discordance
 from rsso_dspy.optimize.rollouts import choose_candidate
+from rsso_dspy.optimize.student import SearchDone
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method

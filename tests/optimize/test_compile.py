@@ -143,7 +143,7 @@ def test_without_something_better_the_program_stays_as_it_was(live, goes, progra
 
 
 def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live):
-    said = iter(["I would rather not say.", "Nor now."])
+    said = iter(["[[ ## completed ## ]]"] * 2)
     right = proposer([ADVICE])
     models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
     compiled = compile_agent(Agent("react"), models.within(live), wanted())
