@@ -78,12 +78,12 @@ def compile(
     seeds: int = 1,
     teacher: str | None = None,
     demo_tokens: int = USUAL_DEMO_TOKENS,
-) -> Compiled:
+) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
     of the session's configuration and as many simulators as it has. `roles` names the predictors, or roles, that may be
     changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. Without `optimizer`, gepa runs, or
-    bootstrap under a teacher. Prints the verdict; unless it is confirmed, the result plays the program that was
-    given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    bootstrap under a teacher. Prints the verdict and returns the program; unless it is confirmed, it plays as the one
+    that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
@@ -103,9 +103,29 @@ def compile(
         teacher=choose_teacher(teacher, config, demo_tokens) if teacher else None,
     )
     compiled = compile_agent(agent, live, wanted, live.jobs)
-    kept = "" if compiled.improved else " plays the program that it started from"
-    print(f"{compiled}{kept}{'; .select_candidate() plays the candidate' if compiled.candidate else ''}")
-    return compiled
+    found = CompiledAgent(compiled)
+    kept = "" if compiled.improved else ". It plays the program that it started from"
+    print(f"{found.verdict}{kept}{'; .compiled.select_candidate() plays the candidate' if compiled.candidate else ''}")
+    return found
+
+
+class CompiledAgent(Agent):
+    """The program that a compile ends with: the candidate where it is confirmed, else the program that was given."""
+
+    def __init__(self, compiled: Compiled):
+        super().__init__(compiled.method)
+        self.load_state(compiled.agent().dump_state())
+        self.compiled = compiled
+        """How it was compiled, the content of its file."""
+
+    @property
+    def verdict(self) -> str:
+        """One word (confirmed, unconfirmed or not better), then why."""
+        return str(self.compiled.confirmation)
+
+    def save(self, path: Path | str, *args: Any, **options: Any) -> None:  # noqa: ARG002
+        """Write the compiled file, which `rsso_dspy.load`, `evaluate` and `run` read."""
+        self.compiled.save(path)
 
 
 def compile_agent(

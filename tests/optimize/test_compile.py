@@ -15,7 +15,7 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.acceptance import CompileLimits, Losses
-from rsso_dspy.optimize.compile import ENDED, compile_agent
+from rsso_dspy.optimize.compile import ENDED, compile, compile_agent
 from rsso_dspy.optimize.confirming import LEVEL
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
 from rsso_dspy.optimize.rollouts import Rollouts
@@ -276,6 +276,17 @@ def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
     assert (there.ended_by, there.confirmation.verdict) == ("interrupted", "unconfirmed")
     assert ADVICE in there.chosen_state["actor"]["signature"]["instructions"]
     assert dspy.settings.trace is None
+
+
+def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, capsys):
+    session = Models(actor=actor(lambda _: False)).within(live)
+    compiled = compile(Agent("react"), session, tasks=["lifespan-shortest-lived"], optimizer="none", trials=1, steps=1)
+    assert isinstance(compiled, dspy.Module)
+    assert compiled.verdict == "not better: no candidate reached val"
+    assert capsys.readouterr().out == f"{compiled.verdict}. It plays the program that it started from\n"
+    compiled.save(tmp_path / "compiled.json")
+    assert load(tmp_path / "compiled.json") == compiled.compiled
+    assert fingerprint_program(compiled.deepcopy()) == fingerprint_program(Agent("react"))
 
 
 # The same request again
