@@ -15,14 +15,12 @@ from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
 
-import dspy
-
 from rsso_dspy.environments import Goal
 from rsso_dspy.optimize.confirming import LEVEL, USUAL, Discordance, Verdict, compare_pairs
 from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import TrialResult, Variant
 
-TracedCall = tuple[str, Mapping[str, Any], dspy.Prediction]
+TracedCall = tuple[str, dict[str, Any], dict[str, Any]]
 """Predictor name, inputs, outputs."""
 
 CompileEnding = Literal["rollouts", "lm-calls", "cost", "interrupted", "error"]

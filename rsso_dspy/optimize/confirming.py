@@ -29,7 +29,7 @@ What decides is the test that decides a compile, `compute_p`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from inspect import Parameter, signature
 from math import ceil, sqrt
@@ -87,6 +87,11 @@ class PairedTest:
         if self.difference <= 0:
             return "not better"
         return "confirmed" if self.p < self.level else "unconfirmed"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """From `low` to `high`; None when there are too few pairs to exclude any difference."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
@@ -305,44 +310,22 @@ MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The result of comparing two programs by paired scores."""
+class Comparison(PairedTest):
+    """The result of comparing two programs by paired scores: second program minus first, on the metric's own scale."""
 
-    test: PairedTest
-    """Second program minus first, on the metric's own scale."""
     seeds: int
     scores_a: tuple[float, ...]
     """Scores of the first program by example; with several seeds, their mean."""
     scores_b: tuple[float, ...]
 
-    @property
-    def verdict(self) -> Verdict:
-        """Verdict on the second program: `confirmed`, `unconfirmed` or `not better`."""
-        return self.test.verdict
-
-    @property
-    def difference(self) -> float:
-        return self.test.difference
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Interval of 1 - 2 `level`; None when there are too few examples to exclude any difference."""
-        low, high = self.test.low, self.test.high
-        return None if low is None or high is None else (low, high)
-
-    @property
-    def p(self) -> float:
-        """One-sided, of the sign-flip test over examples."""
-        return self.test.p
-
     def __str__(self) -> str:
         inside = ""
         if self.interval:
-            inside = f", {1 - 2 * self.test.level:.0%} interval {self.interval[0]:+.3f} to {self.interval[1]:+.3f}"
+            inside = f", {1 - 2 * self.level:.0%} interval {self.interval[0]:+.3f} to {self.interval[1]:+.3f}"
         seeds = f" with {self.seeds} seeds each" if self.seeds > 1 else ""
         return (
-            f"{self.verdict}: {self.difference:+.3f} on {self.test.pairs} examples{seeds}{inside}, one-sided p "
-            f"{self.p:.3f}, level {self.test.level}"
+            f"{self.verdict}: {self.difference:+.3f} on {self.pairs} examples{seeds}{inside}, one-sided p "
+            f"{self.p:.3f}, level {self.level}"
         )
 
 
@@ -406,7 +389,8 @@ def confirm(
     wide = 2 * seeds
     rows = [scores[at : at + wide] for at in range(0, len(scores), wide)]
     a, b = (tuple(fmean(row[side::2]) for row in rows) for side in (0, 1))
-    return Comparison(compare_pairs([y - x for x, y in zip(a, b, strict=True)], level), seeds, a, b)
+    found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
+    return Comparison(**asdict(found), seeds=seeds, scores_a=a, scores_b=b)
 
 
 def _count_required(metric: Callable[..., Any]) -> int:

@@ -95,13 +95,9 @@ class CompileAccount:
         """Rollouts that may still be begun."""
         return self.limits.rollouts - self.spent - self.reserved
 
-    def is_stopping(self) -> bool:
-        """Whether running rollouts should stop before their next step."""
-        return self._halted.is_set()
-
     @property
     def is_halted(self) -> bool:
-        """Whether no further rollout will begin."""
+        """Whether no further rollout will begin, and running ones stop before their next step."""
         return self._halted.is_set()
 
     @property
@@ -145,7 +141,10 @@ class CompileAccount:
 
     def record_usage(self, role: str, usage: Usage) -> None:
         """Add what an answer cost to the compile's account."""
-        self._add_usage(role, usage)
+        with self._lock:
+            self.usage[role] = self.usage.get(role, Usage()) + usage
+        self.purse.add_usage(role, usage)
+        self._halt_at_limit()
 
     def recall_usage(self, role: str, usage: Usage) -> None:
         """Move what an answer cost from the earlier attempts that paid for it to the compile's account."""
@@ -153,12 +152,6 @@ class CompileAccount:
             self.usage[role] = self.usage.get(role, Usage()) + usage
             left = self.abandoned.pop(role, Usage()).subtract(usage)
             self.abandoned = dict(sorted((self.abandoned | ({role: left} if left != Usage() else {})).items()))
-
-    def _add_usage(self, role: str, usage: Usage) -> None:
-        with self._lock:
-            self.usage[role] = self.usage.get(role, Usage()) + usage
-        self.purse.add_usage(role, usage)
-        self._halt_at_limit()
 
     def _halt_at_limit(self) -> None:
         if self.purse.exceeded_limit:
@@ -220,84 +213,6 @@ Job = tuple[str, Variant, int]
 """Fingerprint of a program, a variant, and which of its seeds."""
 
 
-@dataclass(frozen=True)
-class RolloutPlayer:
-    """Who plays, and under which rules."""
-
-    live: Session
-    budgets: Mapping[Variant, int]
-    """Steps per trial of every calibration variant."""
-    trials: int
-    seed: int
-    """Seed of the first rollout on a variant; further rollouts count up from it."""
-    max_idle: int | None
-    lead: Lead | None
-    """The teacher, who plays its variants in place of the program's own models."""
-    logs: RolloutLogs
-
-    def find_lead(self, variant: Variant) -> Lead | None:
-        """The teacher, if this variant is the teacher's to play."""
-        return self.lead if self.lead and variant in self.lead.variants else None
-
-    def is_free(self, variant: Variant) -> bool:
-        """Whether playing this variant asks no model, because `gold` plays its path."""
-        lead = self.find_lead(variant)
-        return lead is not None and not lead.asks_models
-
-    def play(self, program: Agent, job: Job, account: CompileAccount) -> Rollout:
-        """Play one rollout, and once more if infrastructure failed. Raises `BackendFailure` when that fails again."""
-        name, variant, repeat = job
-        names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
-        lead = self.find_lead(variant)
-        asked = [0]
-        failure: Failure | None = None
-        for _ in range(2):
-            watched = GoalRecordingEnvironments(self.live.runtime.environments)
-            runtime = self._make_runtime(watched, account)
-            if lead:
-                runtime = lead.take_over(runtime, variant)
-            with (
-                self.logs.log_rollout(name, variant, repeat, lead is not None) as log,
-                self.live.activate_for_run(),
-                dspy.context(adapter=lead.adapter) if lead else nullcontext(),
-                runtime.activate(),
-                account.count_requests(asked) if lead is None or lead.asks_models else nullcontext(),
-                dspy.context(trace=[]),
-            ):
-                played = Agent.forward(program, variant, seed=self.seed + repeat)
-                calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
-                failure = played.trials[-1].failure
-                if failure is not None:
-                    log.void(0, f"it could not be played: {failure}")
-            if failure is None:
-                trials = lead.bill(played.trials) if lead else played.trials
-                goals = tuple(watched.progress)
-                return Rollout(variant, score_trials(trials), trials, goals, calls, asked[0], repeat)
-            if lookup_recorded_policy(failure) == "stop":
-                break
-        raise BackendFailure(
-            f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the cause "
-            "(`rsso-dspy doctor`) and repeat the command"
-        )
-
-    def _make_runtime(self, watched: GoalRecordingEnvironments, account: CompileAccount) -> Runtime:
-        rules = replace(
-            self.live.runtime.rules,
-            trials=self.trials,
-            max_idle=self.max_idle,
-            learn_after_success=False,  # no later trial would show what its skills are worth
-        )
-        return replace(
-            self.live.runtime,
-            environments=watched,
-            budget=self.budgets.__getitem__,
-            spend=account.record_usage,
-            recall=account.recall_usage,
-            rules=rules,
-            stopped=account.is_stopping,
-        )
-
-
 NO_MODELS: Mapping[str, str] = {}
 
 
@@ -347,7 +262,9 @@ class Rollouts(CompileAccount):
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
         self.events = events or EventStream()
         self._budgets = budgets
-        self._player = RolloutPlayer(live, budgets, trials, seed, max_idle, lead, self.logs)
+        self._trials, self._seed, self._max_idle = trials, seed, max_idle
+        self._lead = lead
+        """The teacher, who plays its variants in place of the program's own models."""
         self._played: dict[Job, Future[Rollout]] = {}
         self._running = 0
         self._promised: set[Job] | None = None
@@ -406,7 +323,7 @@ class Rollouts(CompileAccount):
             with self._lock:
                 self._running -= 1
                 self._lock.notify_all()
-        if self._player.find_lead(variant):
+        if self._find_lead(variant):
             self.taught[variant] = rollout
         elif repeat:
             candidate.repeats[variant, repeat] = rollout
@@ -417,8 +334,9 @@ class Rollouts(CompileAccount):
         return rollout
 
     def is_free(self, variant: Variant) -> bool:
-        """Whether playing this variant costs no rollout, because a `gold` teacher plays its path."""
-        return self._player.is_free(variant)
+        """Whether playing this variant asks no model, because `gold` plays its path."""
+        lead = self._find_lead(variant)
+        return lead is not None and not lead.asks_models
 
     def is_dropped_on(self, program: Agent, variant: Variant) -> bool:
         """Whether a program was dropped before this val variant was played."""
@@ -495,13 +413,67 @@ class Rollouts(CompileAccount):
             self.lm_calls += rollout.requests
         for trial in rollout.trials:
             for role, usage in trial.usage.items():
-                self._add_usage(role, usage)
+                self.record_usage(role, usage)
         return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
-        rollout = self._player.play(program, job, self)
-        self.logs.save_rollout(job[0], rollout)
-        return rollout
+        """Play one rollout, and once more if infrastructure failed. Raises `BackendFailure` when that fails again."""
+        name, variant, repeat = job
+        names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
+        lead = self._find_lead(variant)
+        asked = [0]
+        failure: Failure | None = None
+        for _ in range(2):
+            watched = GoalRecordingEnvironments(self.live.runtime.environments)
+            runtime = self._make_runtime(watched)
+            if lead:
+                runtime = lead.take_over(runtime, variant)
+            with (
+                self.logs.log_rollout(name, variant, repeat, lead is not None) as log,
+                self.live.activate_for_run(),
+                dspy.context(adapter=lead.adapter) if lead else nullcontext(),
+                runtime.activate(),
+                self.count_requests(asked) if lead is None or lead.asks_models else nullcontext(),
+                dspy.context(trace=[]),
+            ):
+                played = Agent.forward(program, variant, seed=self._seed + repeat)
+                calls = tuple((names[id(each)], given, said.toDict()) for each, given, said in dspy.settings.trace)
+                failure = played.trials[-1].failure
+                if failure is not None:
+                    log.void(0, f"it could not be played: {failure}")
+            if failure is None:
+                trials = lead.bill(played.trials) if lead else played.trials
+                goals = tuple(watched.progress)
+                rollout = Rollout(variant, score_trials(trials), trials, goals, calls, asked[0], repeat)
+                self.logs.save_rollout(name, rollout)
+                return rollout
+            if lookup_recorded_policy(failure) == "stop":
+                break
+        raise BackendFailure(
+            f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the cause "
+            "(`rsso-dspy doctor`) and repeat the command"
+        )
+
+    def _make_runtime(self, watched: GoalRecordingEnvironments) -> Runtime:
+        rules = replace(
+            self.live.runtime.rules,
+            trials=self._trials,
+            max_idle=self._max_idle,
+            learn_after_success=False,  # no later trial would show what its skills are worth
+        )
+        return replace(
+            self.live.runtime,
+            environments=watched,
+            budget=self._budgets.__getitem__,
+            spend=self.record_usage,
+            recall=self.recall_usage,
+            rules=rules,
+            stopped=lambda: self.is_halted,
+        )
+
+    def _find_lead(self, variant: Variant) -> Lead | None:
+        """The teacher, if this variant is the teacher's to play."""
+        return self._lead if self._lead and variant in self._lead.variants else None
 
 
 BLOCKS = 4

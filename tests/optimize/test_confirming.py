@@ -138,7 +138,7 @@ def test_a_metric_may_take_what_optimizers_of_dspy_give(metric):
 
 def test_seeds_are_means_and_not_examples():
     found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
-    assert found.test.pairs == 20
+    assert found.pairs == 20
     assert found.scores_b[5:9] == pytest.approx((2 / 3, 2 / 3, 1 / 3, 1 / 3))
 
 
