@@ -142,13 +142,15 @@ def test_without_something_better_the_program_stays_as_it_was(live, goes, progra
     assert compiled.program == fingerprint_program(Agent("react"))
 
 
-def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live):
+@pytest.mark.parametrize("name", ["gepa", "mipro"])
+def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
     said = iter(["[[ ## completed ## ]]"] * 2)
     right = proposer([ADVICE])
     models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted())
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(name))
     assert compiled.usage["proposer"].malformed >= 1
     assert compiled.candidate
+    assert capsys.readouterr() == ("", "")
 
 
 # Budgets
@@ -221,26 +223,29 @@ def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
     repeat_mended(live, out)
 
 
-def repeat_mended(live, out):
+def repeat_mended(live, out, name="gepa"):
     """Repeat a compile that an error ended: what failed is asked again."""
     models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
-    mended = compile_agent(Agent("react"), models.within(live), wanted(), out=out)
+    mended = compile_agent(Agent("react"), models.within(live), wanted(name), out=out)
     assert mended.ended_by in (None, "rollouts")
     assert sum(map(advised, models.engines["actor"].prompts)) >= STEPS
 
 
-@pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
-def test_a_proposer_that_fails_ends_the_compile(live, fault, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("gepa", LMServerError("oops")), ("gepa", RuntimeError("oops")), ("mipro", LMServerError("oops"))],
+)
+def test_a_proposer_that_fails_ends_the_compile(live, name, fault, tmp_path):
     def fails(_):
         raise fault
 
     models = Models(actor=actor(advised), proposer=fails)
     out = tmp_path / "compiled.json"
     with pytest.raises(BackendFailure, match="proposer failed"):
-        compile_agent(Agent("react"), models.within(live), wanted(), out=out)
+        compile_agent(Agent("react"), models.within(live), wanted(name), out=out)
     assert models.asked["proposer"] == 1
     assert load(out).ended_by == "error"
-    repeat_mended(live, out)
+    repeat_mended(live, out, name)
 
 
 def test_ctrl_c_stops_rollouts_before_their_next_step(live):

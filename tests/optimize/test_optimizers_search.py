@@ -127,17 +127,6 @@ def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
 # The prompt model
 
 
-def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, capsys):
-    said = iter(["[[ ## completed ## ]]"] * 2)
-    right = proposer([ADVICE])
-    scripted = models("mipro")
-    scripted.engines["proposer"].answer = lambda prompt: next(said, None) or right(prompt)
-    compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
-    assert compiled.usage["proposer"].malformed >= 1
-    assert compiled.candidate
-    assert capsys.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize(
     "answer", ["[[ ## completed ## ]]", says(proposed_instruction="x" * (PROPOSAL_CHARACTERS + 1))]
 )
@@ -149,20 +138,6 @@ def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, an
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
     assert compiled.candidate is None
     assert len(compiled.tried) == 1
-
-
-@pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
-def test_a_prompt_model_that_fails_ends_the_compile(live, fault, tmp_path):
-    def fails(_):
-        raise fault
-
-    scripted = models("mipro")
-    scripted.engines["proposer"].answer = fails
-    out = tmp_path / "compiled.json"
-    with pytest.raises(BackendFailure, match="proposer failed"):
-        compile_agent(Agent("react"), scripted.within(live), small("mipro"), out=out)
-    assert scripted.asked["proposer"] == 1
-    assert load(out).ended_by == "error"
 
 
 @pytest.mark.parametrize("name", NEW)
