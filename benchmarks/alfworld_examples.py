@@ -23,7 +23,7 @@ from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.alfworld import BENCHMARK
 from rsso_dspy.optimize.constitution import select_examples
-from rsso_dspy.optimize.gold_player import GoldPlayer
+from rsso_dspy.optimize.teacher import GoldPlayer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import session
 

@@ -3,7 +3,7 @@
     python benchmarks/compile_gain.py [--seeds 3] [--jobs 2] [--tasks A,B] [--per-task 4] [--out runs/compile-gain]
 
 Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, `--calib 1-per-task`, default budget,
-so many seeds each: gepa, mipro, bootstrap and bootstrap-random. Whatever did better on val is then played on held-out
+so many seeds each: gepa, mipro and bootstrap. Whatever did better on val is then played on held-out
 variants of each task, three trials, in one run with zero-shot, confirmed or not, under `adapt/2-cap60`. Repeat the
 command, and it goes on where it was cut short. The ratio is the mean of the programs' Means over that of zero-shot,
 both measured in this run; a compile that is not confirmed counts as zero-shot.
@@ -15,8 +15,7 @@ from statistics import fmean
 
 import rsso_dspy
 from benchmarks.script import make_parser, print_head, print_row, run_cli
-from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.optimize.program_file import load
+from rsso_dspy.optimize.program_file import Compiled, load
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
 from rsso_dspy.report.comparison import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
@@ -34,7 +33,7 @@ TASKS = (
     "inclined-plane-determine-angle",
     "mendelian-genetics-known-plant",
 )
-SEARCHES = ("gepa", "mipro", "bootstrap", "bootstrap-random")
+SEARCHES = ("gepa", "mipro", "bootstrap")
 
 
 def main() -> None:

@@ -21,15 +21,14 @@ from typing import Any
 
 from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
-from rsso_dspy.optimize.acceptance import Confirmation, choose_candidate, judge_candidate, race_on_val
+from rsso_dspy.optimize.acceptance import Confirmation, Rollout, judge_candidate
 from rsso_dspy.optimize.calibration import Calibration, draw_calibration
-from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.compile import compile_agent, play_phases
+from rsso_dspy.optimize.confirming import FLIP, FLIPPED
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
-from rsso_dspy.optimize.paired_test import FLIP, FLIPPED
-from rsso_dspy.optimize.phases import play_phases
-from rsso_dspy.optimize.placebo import SENTENCES, make_placebo
 from rsso_dspy.optimize.request import STEPS, CompileRequest, build_request
-from rsso_dspy.optimize.rollouts import Job, Rollout, Rollouts
+from rsso_dspy.optimize.rollouts import Job, Rollouts, choose_candidate, race_on_val
+from rsso_dspy.optimize.student import SENTENCES, make_placebo
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program

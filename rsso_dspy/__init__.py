@@ -9,6 +9,7 @@ from rsso_dspy.version import __version__
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of a hook
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.api import RunResult, open_run, run
+    from rsso_dspy.optimize.calibration import trainset, valset
     from rsso_dspy.optimize.compile import compile
     from rsso_dspy.optimize.metric import metric
     from rsso_dspy.optimize.program_file import load
@@ -28,6 +29,8 @@ _PUBLIC = {
     "open_run": "rsso_dspy.api",
     "run": "rsso_dspy.api",
     "session": "rsso_dspy.sessions",
+    "trainset": "rsso_dspy.optimize.calibration",
+    "valset": "rsso_dspy.optimize.calibration",
 }
 __all__ = [
     "METHODS",
@@ -41,6 +44,8 @@ __all__ = [
     "open_run",
     "run",
     "session",
+    "trainset",
+    "valset",
 ]
 
 

@@ -69,11 +69,6 @@ class Backend:
         return EMBEDDED in self.models.values()
 
     @property
-    def deaf_roles(self) -> frozenset[Role]:
-        """Roles in which the embedded model ignores the words of its instruction."""
-        return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role != "actor")
-
-    @property
     def models(self) -> dict[Role, str]:
         """Model of each role, ``provider/model``."""
         return {role: self.config.resolve_role(role).model or "" for role in get_args(Role)}

@@ -4,7 +4,7 @@ import pytest
 
 from rsso_dspy.errors import UnknownName
 
-OPTIMIZERS = ("bootstrap", "bootstrap-random", "gepa", "mipro", "none")
+OPTIMIZERS = ("bootstrap", "gepa", "mipro", "none")
 MANY = tuple(f"task-{number}" for number in range(20))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.forecast import Forecast
     from rsso_dspy.optimize.calibration import Calibration
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.optimize.request import CompileRequest
 
 
@@ -45,8 +45,8 @@ def compile_program(
     optimizer: Annotated[
         str | None,
         typer.Option(
-            help="gepa, mipro (instructions), bootstrap, bootstrap-random (demonstrations), none. gepa when absent, "
-            "bootstrap-random under a teacher."
+            help="gepa, mipro (instructions), bootstrap (demonstrations), none. gepa when absent, "
+            "bootstrap under a teacher."
         ),
     ] = None,
     teacher_name: Annotated[
@@ -152,7 +152,7 @@ def _list_notes(
     kept: int,
 ) -> "Iterator[str]":
     """Yield what else a plan says: what is kept of an attempt, who teaches, and what can be confirmed."""
-    from rsso_dspy.optimize.confirmable import describe_limits, describe_power
+    from rsso_dspy.optimize.request import describe_limits, describe_power
 
     if kept:
         yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
@@ -217,7 +217,8 @@ def _run_compile(
 
 def _print_outcome(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.optimize.description import describe_noise, describe_verdict
+    from rsso_dspy.optimize.program_file import describe_verdict
+    from rsso_dspy.optimize.program_text import describe_noise
     from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
     start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"

@@ -15,8 +15,8 @@ from rsso_dspy.errors import NotInstalled, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.program_comparison import RoleDifference
+    from rsso_dspy.optimize.program_file import Compiled
+    from rsso_dspy.optimize.program_text import RoleDifference
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
@@ -245,9 +245,8 @@ class CallFinder:
 
 def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
     """Compare the compiled programs of a run with the zero-shot one, role by role; equal roles are left out."""
-    from rsso_dspy.optimize.description import describe_verdict
-    from rsso_dspy.optimize.program_comparison import build_side, compare_programs
-    from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.program_file import describe_verdict, load
+    from rsso_dspy.optimize.program_text import build_side, compare_programs
     from rsso_dspy.report.page import PromptChange
     from rsso_dspy.store.commands import extract_given
 

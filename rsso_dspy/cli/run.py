@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.executor import RunOutcome
     from rsso_dspy.forecast import SpendLimit
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.runs import Run
     from rsso_dspy.store.commands import Invocation, RunSpec
     from rsso_dspy.store.run_folder import Store

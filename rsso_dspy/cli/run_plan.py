@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from rsso_dspy.config import Config
     from rsso_dspy.forecast import CostEstimate, Forecast
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.records import Usage
     from rsso_dspy.runs import Run
 

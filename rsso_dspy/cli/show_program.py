@@ -11,9 +11,8 @@ from rsso_dspy.cli.terminal_text import print_json, print_paragraph, print_title
 from rsso_dspy.report.terminal import create_named_table, print_renderable, to_plain_text
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.description import ComparedProgram
-    from rsso_dspy.optimize.program_comparison import RoleDifference
+    from rsso_dspy.optimize.program_file import Compiled
+    from rsso_dspy.optimize.program_text import ComparedProgram, RoleDifference
 
 ABRIDGED = 160
 """How many characters of a demonstration's field are printed; `--json` prints all."""
@@ -21,10 +20,8 @@ ABRIDGED = 160
 
 def show_program(file: Path, json_: bool) -> None:
     """Print a compiled program and what is wrong with its file; exit with code 1 then. Raises what `load` raises."""
-    from rsso_dspy.optimize.description import describe_program
-    from rsso_dspy.optimize.program_checks import check_program
-    from rsso_dspy.optimize.program_comparison import build_side, compare_programs
     from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.program_text import build_side, check_program, compare_programs, describe_program
 
     compiled = load(file)
     program = describe_program(compiled)
@@ -51,8 +48,9 @@ def _describe_origin(file: Path, compiled: "Compiled") -> Iterator[str]:
     """Yield how the program was made: optimizer, scores, variants, cost, models and protocol, a line each."""
     from dataclasses import astuple
 
-    from rsso_dspy.optimize.description import describe_noise, describe_verdict
-    from rsso_dspy.optimize.outcome import ENDED
+    from rsso_dspy.optimize.compile import ENDED
+    from rsso_dspy.optimize.program_file import describe_verdict
+    from rsso_dspy.optimize.program_text import describe_noise
     from rsso_dspy.records import RULE_BASED_NOTE
 
     if compiled.is_made_elsewhere:

@@ -43,7 +43,6 @@ ROLES: tuple[tuple[str, Role], ...] = (
     ("new_cheatsheet", writers.rewrite_cheatsheet),
     ("new_instruction", proposer.revise_instruction),
     ("proposed_instruction", proposer.restate_instruction),
-    ("edits", proposer.propose_edits),
 )
 """Output field to the role that it identifies; the first that is asked for counts."""
 

@@ -26,7 +26,6 @@ RULES_OF_THUMB = (
 """Proposed where no line is told."""
 
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
-_NUMBERED = re.compile(r"^(\d+)\. (.+)$", re.M)
 _GUESSED = "Perhaps: "
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
 _FACTS = re.compile(r"^\s*Facts:\s*$", re.M)
@@ -56,18 +55,6 @@ def revise_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, 
 def restate_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """The signature of MIPROv2's proposer, which tells no feedback."""
     return {"proposed_instruction": _add_lines(prompt.get_region("basic_instruction"), (), dice, prompt.text)}
-
-
-def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """The request of a compile: numbered lines of the instruction, what variants share, what was tried before. The
-    feedback on calls is a source where nothing is shared."""
-    shared = "\n".join(line.partition(": ")[2] for line in prompt.get_region("shared_by_variants").splitlines())
-    told = extract_feedback_lines(shared or prompt.get_region("attempts"))
-    current = prompt.get_region("current_instruction")
-    added = [number for number, _ in _NUMBERED.findall(current.partition(HEADING)[2])]
-    new = _choose_new_lines(told, f"{current}\n{prompt.get_region('tried_before')}", bool(added), dice, prompt.text)
-    edits = [f"add: {line}" for line in new] or [f"drop {number}" for number in added[:1]]
-    return {"diagnosis": "What several variants have in common was not heeded.", "edits": edits}
 
 
 def extract_feedback_lines(text: str) -> list[str]:

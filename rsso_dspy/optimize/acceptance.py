@@ -1,28 +1,123 @@
 """How a compile accepts a candidate: candidates race on `val`, the best one is chosen there, and must then beat the
 program to improve on `confirm`, which neither has seen.
 
-    race_on_val(rollouts, program, jobs)             # blocks of val, dropped when hopeless
-    chosen = choose_candidate(rollouts)              # None when nothing beats the program to improve
-    confirm_candidate(rollouts, start, chosen, confirm, jobs)
-    judge_candidate(...).verdict                     # confirmed, unconfirmed, or not better
+Here are candidates, their rollouts and what is concluded from them; `Rollouts` plays.
+
+    is_hopeless(candidate, best, met, left)     # blocks of val, dropped when hopeless
+    judge_candidate(...).verdict                # confirmed, unconfirmed, or not better
 
 Every optimizer goes through it, however it ranks its candidates itself.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, sqrt
+from math import sqrt
 from statistics import NormalDist, fmean
+from typing import Any, Literal
 
-from rsso_dspy.optimize.candidates import CandidateProgram, Losses
-from rsso_dspy.optimize.paired_test import LEVEL, USUAL, Discordance, Verdict, compare_pairs
-from rsso_dspy.optimize.rollouts import Rollouts
-from rsso_dspy.programs.agent import Agent
+from rsso_dspy.environments import Goal
+from rsso_dspy.optimize.confirming import LEVEL, USUAL, Discordance, Verdict, compare_pairs
 from rsso_dspy.programs.prediction import SOLVED
-from rsso_dspy.records import Variant
+from rsso_dspy.records import TrialResult, Variant
 
-BLOCKS = 4
-"""Number of blocks that `val` is played in."""
+TracedCall = tuple[str, dict[str, Any], dict[str, Any]]
+"""Predictor name, inputs, outputs."""
+
+CompileEnding = Literal["rollouts", "lm-calls", "cost", "interrupted", "error"]
+"""What cut a compile short: a budget, the user, or infrastructure."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileLimits:
+    """Limits of what a compile spends."""
+
+    rollouts: int
+    lm_calls: int | None = None
+    cost: float | None = None
+    """US dollars."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The trials of one candidate on one calibration variant."""
+
+    variant: Variant
+    score: float
+    """The metric, 0 to 1."""
+    trials: tuple[TrialResult, ...]
+    progress: tuple[tuple[Goal, ...], ...]
+    """The goals at the end of each trial: kinds and states, no texts."""
+    calls: tuple[TracedCall, ...]
+    """The informative calls, in order."""
+    requests: int = 0
+    """How many requests to models it took."""
+    repeat: int = 0
+    """Which of its variant's seeds it was played with, from 0."""
+
+    @property
+    def accumulator(self) -> int:
+        """Best accumulator over the trials, the paper's score."""
+        return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Trials whose environment score was lower at the end than before, which neither the metric nor Mean counts."""
+
+    lost: int
+    trials: int
+    """All trials."""
+    lowest: int | None
+    """Lowest score that such a trial ended at, -100 to 100; None without one."""
+
+    def __str__(self) -> str:
+        return f"{self.lost} of {self.trials}" + (f" (down to {self.lowest})" if self.lost else "")
+
+
+@dataclass
+class CandidateProgram:
+    """A program that was tried."""
+
+    program: str
+    """Fingerprint of the state."""
+    state: dict[str, Any]
+    """DSPy's state of the program."""
+    rollouts: dict[Variant, Rollout] = field(default_factory=dict)
+    """Rollouts with the first seed."""
+    number: int = 0
+    """Number in the order of trying, the same in the file, in progress and on pages; 0 is the program to improve."""
+    placebo: bool = False
+    """Whether it is a placebo, which shows what luck brings and is never chosen."""
+    dropped: bool = False
+    """Whether it fell too far behind on `val` to be played on all of it."""
+    repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)
+    """Rollouts with every further seed."""
+
+    def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
+        """The rollouts on a variant with the first `seeds` seeds, as far as they were played."""
+        found = [self.rollouts.get(variant), *(self.repeats.get((variant, n)) for n in range(1, seeds))]
+        return [rollout for rollout in found if rollout is not None]
+
+    def mean_on(self, variant: Variant, seeds: int = 1, of: Literal["score", "accumulator"] = "score") -> float | None:
+        """Mean over the first `seeds` seeds; None until all of them have been played."""
+        played = self.list_rollouts(variant, seeds)
+        return fmean(getattr(rollout, of) for rollout in played) if len(played) == seeds else None
+
+    def mean_over(
+        self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score", seeds: int = 1
+    ) -> float | None:
+        """Mean over `variants`; None until all of them have been played."""
+        means = [self.mean_on(variant, seeds, of) for variant in variants]
+        known = [mean for mean in means if mean is not None]
+        return fmean(known) if known and len(known) == len(means) else None
+
+    def count_losses(self, variants: Sequence[Variant], seeds: int = 1) -> Losses:
+        """What it lost in the trials that were played on `variants`."""
+        rollouts = [rollout for variant in variants for rollout in self.list_rollouts(variant, seeds)]
+        played = [result.trajectory for rollout in rollouts for result in rollout.trials if result.trajectory]
+        ends = [trajectory.environment_score for trajectory in played if trajectory.lost_points]
+        return Losses(len(ends), len(played), min(ends, default=None))
+
 
 HOPE = 0.1
 """A candidate goes on while it would catch up in at least one of ten cases, if it were as good as the best so far on
@@ -94,24 +189,6 @@ class Noise:
     """Root mean square of the difference there."""
 
 
-def race_on_val(rollouts: Rollouts, program: Agent, jobs: int) -> None:
-    """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Nothing is played when
-    the budget does not cover all of it."""
-    candidate = rollouts.register_candidate(program)
-    best = rollouts.best_candidate
-    missing = rollouts.count_missing(program, rollouts.val, rollouts.seeds)
-    if candidate.dropped or not 0 < missing <= rollouts.rollouts_left:
-        return
-    order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
-    size = ceil(len(order) / BLOCKS)
-    for begin in range(0, len(order), size):
-        rollouts.play_all(program, order[begin : begin + size], jobs, rollouts.seeds)
-        met, left = order[: begin + size], order[begin + size :]
-        if left and best and best is not candidate and is_hopeless(candidate, best, met, left, rollouts.seeds):
-            candidate.dropped = True
-            return
-
-
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
     """The val variants, ordered so that those on which candidates differed most come first. Variants on which all
     scored alike come last, so that nothing is spent there on a candidate that is dropped before."""
@@ -146,13 +223,6 @@ def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant:
     return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
 
 
-def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
-    """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a
-    point or more."""
-    start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
-    return None if best is start else best
-
-
 def explain_no_choice(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> str:
     """Why no candidate was chosen. `candidates` begin with the program to improve."""
     others = [each for each in candidates[1:] if not each.placebo]
@@ -161,16 +231,6 @@ def explain_no_choice(candidates: Sequence[CandidateProgram], val: Sequence[Vari
     if any(variant in each.rollouts for each in others for variant in val):
         return "no candidate was played on all of val"
     return "no candidate reached val"
-
-
-def confirm_candidate(
-    rollouts: Rollouts, start: Agent, chosen: CandidateProgram, confirm: Sequence[Variant], jobs: int
-) -> None:
-    """Play the program to improve and the chosen candidate on `confirm`, in pairs, as far as the budget goes."""
-    program = Agent(start.method.name)
-    program.load_state(chosen.state)
-    pairs = [(each, variant, n) for variant in confirm for n in range(rollouts.seeds) for each in (start, program)]
-    rollouts.play_each(pairs, jobs)
 
 
 def judge_candidate(

@@ -197,6 +197,21 @@ def build_examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
     return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
 
 
+def trainset(
+    benchmark: str = DEFAULT, calib: str = "1-per-task", tasks: Sequence[str] | None = None, seed: int = 0
+) -> list["dspy.Example"]:
+    """Variants to learn from, for any optimizer of DSPy's: ``optimizer.compile(Agent("rsso"), trainset=trainset())``.
+    `calib` is as in `draw_calibration`, whose errors it raises."""
+    return build_examples(draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark)).train)
+
+
+def valset(
+    benchmark: str = DEFAULT, calib: str = "1-per-task", tasks: Sequence[str] | None = None, seed: int = 0
+) -> list["dspy.Example"]:
+    """Variants to choose by, none of which is in the `trainset` of the same arguments."""
+    return build_examples(draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark)).val)
+
+
 def _draw_per_task(names: Iterable[str], k: int, seed: int, of: Benchmark, confirm_share: int) -> Calibration:
     drawn: dict[str, list[Variant]] = {part: [] for part in (*PARTS, "spare")}
     notes = []
@@ -263,7 +278,8 @@ def _read_variant_lists(text: str) -> dict[str, list[str]]:
         wrong = "; ".join(_list_format_errors(content))
     if wrong:
         raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.")
-    return content
+    listed: dict[str, list[str]] = content
+    return listed
 
 
 def _list_format_errors(content: dict[str, Any]) -> Iterable[str]:

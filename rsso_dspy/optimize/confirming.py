@@ -1,67 +1,331 @@
-"""Tests whether one DSPy program is better than another, as a compile tests its candidate: for any two programs and any
-metric.
+"""Tests whether one program is better than another: for any two DSPy programs, and as a compile tests its candidate.
 
     from rsso_dspy.optimize import confirm
 
     found = confirm(before, after, examples, metric, seeds=3)
     print(found)        # confirmed: +12.0 points on 40 examples, 90% interval +4.1 to +20.3, one-sided p 0.008
+
+The test is a one-sided sign-flip test over the paired differences (`compare_pairs`); the interval holds the differences
+that the same test does not exclude.
+
+    compare_pairs([0.45, 0.0, 0.45, 0.4, 0.5, 0.45, 0.0])
+    # PairedTest(difference=0.32, low=0.15, high=0.47, p=0.03, level=0.05, pairs=7)
+
+If the two programs were equally good, every difference could as well have had the other sign. `p` is the share of all
+2^n arrangements of signs whose sum is not below the observed one. It assumes no distribution of the scores. The twelve
+largest differences are arranged one by one, so up to twelve are exact and an outlier hides nothing. The others are
+added in whole steps: of their decimal unit where they have one (0.01, say), which is exact too, else of at most a
+thousandth of the largest among them.
+
+How large a gain must be for a compile to confirm it is found by simulating confirmations.
+
+    find_smallest_gain(53)              # 0.079: confirmed in four of five, once the candidate is chosen
+    compute_power(0.126, 6)             # 0.005: even the largest gain is hardly ever confirmed by six pairs
+    count_needed_pairs(0.05, seeds=3)   # 49
+
+Programs differ as measured (`Discordance`): a share of rollouts flips, by about as much, up as often as down without a
+gain, and always up at the largest gain that such flips allow. Flips are independent between variants and between seeds.
+What decides is the test that decides a compile, `compute_p`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from inspect import Parameter, signature
-from statistics import fmean
-from typing import Any
+from math import ceil, sqrt
+from statistics import NormalDist, fmean
+from typing import Any, Literal
 
 import dspy
+import numpy as np
 from dspy.utils.parallelizer import ParallelExecutor
 
-from rsso_dspy.bounds import check_score
+from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
 from rsso_dspy.errors import UsageError
-from rsso_dspy.optimize.paired_test import LEVEL, PairedTest, Verdict, compare_pairs
+
+LEVEL = 0.05
+"""A difference is confirmed when `p` is below this."""
+
+FLIPPED = 0.28
+"""Share of variants on which two equally good programs score differently (embedded backend, rollouts of two trials)."""
+FLIP = 0.45
+"""By how much they then differ, on the scale of 0 to 1."""
+
+_ONE_BY_ONE = 12
+"""The largest differences, whose arrangements are counted one by one."""
+_GRID = 1000
+"""Steps at least that the largest of the others is divided into; `compute_p` adds whole steps."""
+_CELLS = 40_000
+"""Steps that the others together may take: where they are few or uneven, the grid is finer."""
+_UNITS = (1.0, 0.1, 0.01, 0.001, 0.0001)
+"""Units that scores are often whole multiples of."""
+_FEWEST_EQUAL = 6
+"""Differences that are all equal give no interval when they are fewer: it would have no width."""
+_HALVINGS = 24
+
+Verdict = Literal["confirmed", "unconfirmed", "not better"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """Second program minus first, over pairs."""
+
+    difference: float
+    """Mean."""
+    low: float | None
+    high: float | None
+    """Differences that the test does not exclude in either direction: an interval of 1 - 2 `level`. None when there are
+    too few pairs to exclude any, or fewer than six that are all equal."""
+    p: float
+    """One-sided: the probability that two equally good programs differ by as much or more."""
+    level: float
+    pairs: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """`confirmed` when `p` is below the level, `not better` when the mean is not above 0."""
+        if self.difference <= 0:
+            return "not better"
+        return "confirmed" if self.p < self.level else "unconfirmed"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """From `low` to `high`; None when there are too few pairs to exclude any difference."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
+    """The test over these differences, one a pair. Raises `ValueError` without any, and what `compute_p` raises."""
+    if not differences:
+        raise ValueError("no pairs to test")
+    p = compute_p(differences)
+    mean = fmean(differences)
+    narrow = len(differences) < _FEWEST_EQUAL and len(set(differences)) == 1
+    fallen, high = (
+        None if narrow else _find_upper_bound(each, level) for each in ([-d for d in differences], differences)
+    )
+    low = None if fallen is None else -fallen
+    return PairedTest(mean, low, high, p, level, len(differences))
+
+
+def compute_p(differences: Sequence[float]) -> float:
+    """One-sided p of the sign-flip test: exact for up to twelve differences, then as near as the others' grid.
+
+    Raises `UsageError` for a difference that is not finite or too large, with its number from 1.
+    """
+    names = ((each, "difference of pair", number) for number, each in enumerate(differences, 1))
+    return _compute_p([check_score(*each, most=MOST_DIFFERENCE) for each in names])
+
+
+def _compute_p(differences: Sequence[float]) -> float:
+    given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
+    sizes = np.abs(given)
+    if not sizes.any():
+        return 1.0
+    if step := _choose_step(given):  # large ones too in whole steps, so that sums which are equal stay equal
+        given, sizes = np.rint(given / step), np.rint(sizes / step)
+    share = _share_by_sum(sizes[_ONE_BY_ONE:].astype(int))
+    at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
+    sums = np.zeros(1)
+    for size in sizes[:_ONE_BY_ONE]:
+        sums = np.concatenate([sums + size, sums - size])
+    slack = 1e-9 * float(sizes.sum())
+    needed = np.ceil(given.sum() - sums - slack + (len(share) - 1) / 2)
+    return float(min(1.0, at_least[np.clip(needed, 0, len(share)).astype(int)].mean()))
+
+
+def _choose_step(given: Any) -> float:
+    """The width of the grid for all but the largest; 0 if there are no others."""
+    rest = np.abs(given[_ONE_BY_ONE:])
+    if not rest.any():
+        return 0.0
+    for unit in _UNITS:
+        if rest.sum() <= _CELLS * unit and np.allclose(given / unit, np.rint(given / unit), rtol=0, atol=1e-6):
+            return unit
+    return float(min(rest[0] / _GRID, rest.sum() / _CELLS))
+
+
+def _share_by_sum(sizes: Any) -> Any:
+    """The share of arrangements by their sum, from the lowest sum on; one arrangement of nothing."""
+    share = np.zeros(2 * int(sizes.sum()) + 1)
+    share[0] = 1.0
+    reached = 0
+    for size in sizes[sizes > 0]:
+        moved = np.zeros_like(share)
+        moved[2 * size : reached + 2 * size + 1] = share[: reached + 1]
+        share = (share + moved) / 2
+        reached += 2 * int(size)
+    return share
+
+
+def _find_upper_bound(differences: Sequence[float], level: float) -> float | None:
+    """The smallest gain that these differences rule out, found by bisection. None when there are too few of them."""
+    inside, outside = fmean(differences), max(differences) + 1e-9
+    if 0.5 ** len(differences) >= level:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        if _compute_p([middle - each for each in differences]) < level:
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+@dataclass(frozen=True, slots=True)
+class Discordance:
+    """How much two equally good programs differ from variant to variant."""
+
+    flipped: float = FLIPPED
+    """Share of variants on which they score differently."""
+    by: float = FLIP
+    """Root mean square of the difference there."""
+
+    @classmethod
+    def measure(cls, differences: Sequence[float]) -> "Discordance | None":
+        """The discordance of these differences; None when there are fewer than ten."""
+        if len(differences) < 10:
+            return None
+        flips = [each for each in differences if abs(each) >= 0.05]
+        return cls(len(flips) / len(differences), sqrt(fmean(each * each for each in flips)) if flips else 0.0)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of one paired difference."""
+        return self.by * sqrt(self.flipped)
+
+
+USUAL = Discordance()
+
+
+POWER = 0.80
+"""Share of compiles that must confirm a gain for it to be called confirmable: four of five."""
+
+DRAWS = 400
+"""Confirmations that are simulated; a share of 80% is off by 2 points, as standard error."""
+
+_SIZES = (8, 10)
+"""Smallest and largest size of a flip, in ninths of the usual one: 40 to 50 points where that is 45."""
+_STEP = 0.001
+"""Gains are looked for in tenths of a point."""
+_CRITICAL = NormalDist().inv_cdf(1 - LEVEL)
+"""Where the test's answer turns, in standard deviations and for many flips."""
+_BELOW, _ABOVE = (0.03, 0.7), (0.0, 2.0)
+"""How far from there it may turn: so much, and so much divided by the number of differences. Elsewhere it is known."""
+
+
+def compute_power(gain: float, pairs: int, seeds: int = 1, usual: Discordance = USUAL) -> float:
+    """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs. A gain above the largest
+    one that flips allow counts as that one."""
+    found = _simulate(gain, pairs, seeds, usual, range(DRAWS))
+    return sum(found) / DRAWS
+
+
+def find_largest_gain(usual: Discordance = USUAL) -> float:
+    """The largest gain that such flips allow, in whole tenths of a point: all of them go up."""
+    return round(int(usual.flipped * usual.by / _STEP + 1e-9) * _STEP, 3)
+
+
+@lru_cache(maxsize=256)
+def find_smallest_gain(pairs: int, seeds: int = 1, usual: Discordance = USUAL) -> float | None:
+    """The smallest true gain that so many pairs confirm in four of five compiles, once the candidate is chosen. None
+    when they do not confirm even the largest one so often."""
+    low, high = 0, round(find_largest_gain(usual) / _STEP)
+    confirmed, open_draws = 0, list(range(DRAWS))  # a draw that a gain confirms is confirmed by every larger one
+    at_high = _simulate(high * _STEP, pairs, seeds, usual, open_draws)
+    if sum(at_high) < POWER * DRAWS:
+        return None
+    open_draws = [draw for draw, yes in zip(open_draws, at_high, strict=True) if yes]
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = _simulate(middle * _STEP, pairs, seeds, usual, open_draws)
+        if confirmed + sum(found) >= POWER * DRAWS:
+            high = middle
+            open_draws = [draw for draw, yes in zip(open_draws, found, strict=True) if yes]
+        else:
+            low, confirmed = middle, confirmed + sum(found)
+            open_draws = [draw for draw, yes in zip(open_draws, found, strict=True) if not yes]
+    return round(high * _STEP, 3)
+
+
+@lru_cache(maxsize=256)
+def count_needed_pairs(gain: float, seeds: int = 1, usual: Discordance = USUAL) -> int | None:
+    """How many confirm variants it takes to confirm a true gain in four of five compiles. None for a gain that such
+    flips do not allow."""
+    if not 0 < gain <= usual.flipped * usual.by + 1e-9:
+        return None
+    quantiles = _CRITICAL + NormalDist().inv_cdf(POWER)
+    about = (quantiles * usual.deviation / gain) ** 2 / seeds  # by a normal approximation
+    low, high = int(0.93 * about), max(5, ceil(1.04 * about))
+    while compute_power(gain, high, seeds, usual) < POWER:
+        low, high = high, ceil(1.15 * high)
+    while low and compute_power(gain, low, seeds, usual) >= POWER:
+        low, high = int(0.85 * low), low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if compute_power(gain, middle, seeds, usual) >= POWER else (middle, high)
+    return high
+
+
+def _simulate(gain: float, pairs: int, seeds: int, usual: Discordance, draws: Iterable[int]) -> list[bool]:
+    """Whether each of these draws confirms the gain."""
+    if pairs < 1 or not usual.flipped or not usual.by:
+        return [False for _ in draws]
+    sizes, dice = _roll_dice(pairs, seeds, usual.flipped)
+    up = min(1.0, 0.5 + gain / (2 * usual.flipped * usual.by))
+    chosen = np.fromiter(draws, dtype=int)
+    sums = np.where(dice[chosen] < up, sizes[chosen], -sizes[chosen]).sum(axis=2)
+    return _decide_each(sums)
+
+
+@lru_cache(maxsize=8)
+def _roll_dice(pairs: int, seeds: int, flipped: float) -> tuple[Any, Any]:
+    """The size of every flip (draws x pairs x seeds; 0 where nothing flips), and the dice that say which way it goes:
+    the same for every gain."""
+    random = np.random.default_rng((pairs, seeds))
+    shape = (DRAWS, pairs, seeds)
+    sizes = random.integers(*_SIZES, shape, endpoint=True) * (random.random(shape) < flipped)
+    return sizes, random.random(shape)
+
+
+def _decide_each(rows: Any) -> list[bool]:
+    """Whether the test confirms each of these rows of differences. It is asked where its answer is not plain."""
+    count = (rows != 0).sum(axis=1)
+    z = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1))
+    low, high = (_CRITICAL + sign * (a + b / np.maximum(count, 1)) for sign, (a, b) in ((-1, _BELOW), (1, _ABOVE)))
+    able = 0.5**count < LEVEL
+    found = able & (z > high)
+    for place in np.flatnonzero(able & (low < z) & (z <= high)):
+        row = rows[place]
+        found[place] = _ask_test(tuple(sorted(row[row != 0].tolist())))
+    return list(map(bool, found))
+
+
+@lru_cache(maxsize=20_000)
+def _ask_test(differences: tuple[int, ...]) -> bool:
+    return compute_p(differences) < LEVEL
+
 
 MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The result of comparing two programs by paired scores."""
+class Comparison(PairedTest):
+    """The result of comparing two programs by paired scores: second program minus first, on the metric's own scale."""
 
-    test: PairedTest
-    """Second program minus first, on the metric's own scale."""
     seeds: int
     scores_a: tuple[float, ...]
     """Scores of the first program by example; with several seeds, their mean."""
     scores_b: tuple[float, ...]
 
-    @property
-    def verdict(self) -> Verdict:
-        """Verdict on the second program: `confirmed`, `unconfirmed` or `not better`."""
-        return self.test.verdict
-
-    @property
-    def difference(self) -> float:
-        return self.test.difference
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Interval of 1 - 2 `level`; None when there are too few examples to exclude any difference."""
-        low, high = self.test.low, self.test.high
-        return None if low is None or high is None else (low, high)
-
-    @property
-    def p(self) -> float:
-        """One-sided, of the sign-flip test over examples."""
-        return self.test.p
-
     def __str__(self) -> str:
         inside = ""
         if self.interval:
-            inside = f", {1 - 2 * self.test.level:.0%} interval {self.interval[0]:+.3f} to {self.interval[1]:+.3f}"
+            inside = f", {1 - 2 * self.level:.0%} interval {self.interval[0]:+.3f} to {self.interval[1]:+.3f}"
         seeds = f" with {self.seeds} seeds each" if self.seeds > 1 else ""
         return (
-            f"{self.verdict}: {self.difference:+.3f} on {self.test.pairs} examples{seeds}{inside}, one-sided p "
-            f"{self.p:.3f}, level {self.test.level}"
+            f"{self.verdict}: {self.difference:+.3f} on {self.pairs} examples{seeds}{inside}, one-sided p "
+            f"{self.p:.3f}, level {self.level}"
         )
 
 
@@ -125,7 +389,8 @@ def confirm(
     wide = 2 * seeds
     rows = [scores[at : at + wide] for at in range(0, len(scores), wide)]
     a, b = (tuple(fmean(row[side::2]) for row in rows) for side in (0, 1))
-    return Comparison(compare_pairs([y - x for x, y in zip(a, b, strict=True)], level), seeds, a, b)
+    found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
+    return Comparison(**asdict(found), seeds=seeds, scores_a=a, scores_b=b)
 
 
 def _count_required(metric: Callable[..., Any]) -> int:

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.optimize.feedback import build_feedback
-from rsso_dspy.programs.prediction import INVALID_COST, score_trials
+from rsso_dspy.programs.prediction import score_trials
 
 if TYPE_CHECKING:
     from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
-
-__all__ = ["INVALID_COST", "metric", "score_trials"]
 
 
 def metric(

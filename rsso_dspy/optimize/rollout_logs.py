@@ -11,42 +11,26 @@ compile that is killed at any moment and run again plays no rollout twice, and a
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.calls import RecordedCalls, find_log_folder
-from rsso_dspy.environments import Goal
 from rsso_dspy.errors import DamagedFile, NotRecorded, RunMismatch
 from rsso_dspy.files import read_bytes
 from rsso_dspy.forecast import TEACHING
-from rsso_dspy.optimize.candidates import Rollout
-from rsso_dspy.optimize.metric import score_trials
+from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.playing import playing
-from rsso_dspy.records import TrialResult, Usage, Variant, sum_usage
+from rsso_dspy.programs.prediction import score_trials
+from rsso_dspy.records import Usage, Variant, sum_usage
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import UnitLog
 
 PROPOSALS = "proposals"
 
 
-@dataclass(frozen=True)
-class _LoggedRollout:
-    """A rollout as JSON data. ``calls`` are predictor, inputs, outputs."""
-
-    variant: Variant
-    score: float
-    trials: tuple[TrialResult, ...]
-    progress: tuple[tuple[Goal, ...], ...]
-    calls: list[tuple[str, dict[str, Any], dict[str, Any]]]
-    requests: int
-    repeat: int = 0
-
-
-_FORM = TypeAdapter(_LoggedRollout)
+_FORM = TypeAdapter(Rollout)
 
 
 class RolloutLogs:
@@ -94,11 +78,8 @@ class RolloutLogs:
         if self.store is None:
             return None
         log = self.store.load_log(self.store.folder / f"{_name_rollout(program, variant, repeat)}.jsonl")
-        logged = _read_rollout(log) if log is not None else None
-        if logged is None or (logged.variant, logged.repeat) != (variant, repeat):
-            return None
-        calls = tuple((name, given, dspy.Prediction(**said)) for name, given, said in logged.calls)
-        return Rollout(variant, logged.score, logged.trials, logged.progress, calls, logged.requests, repeat)
+        rollout = _read_rollout(log) if log is not None else None
+        return rollout if rollout and (rollout.variant, rollout.repeat) == (variant, repeat) else None
 
     @contextmanager
     def log_rollout(self, program: str, variant: Variant, repeat: int, teaches: bool) -> Iterator[UnitLog]:
@@ -111,19 +92,9 @@ class RolloutLogs:
     def save_rollout(self, program: str, rollout: Rollout) -> None:
         """Write what a rollout came to."""
         if self.store is not None:
-            calls = [(name, dict(given), said.toDict()) for name, given, said in rollout.calls]
-            logged = _LoggedRollout(
-                rollout.variant,
-                rollout.score,
-                rollout.trials,
-                rollout.progress,
-                calls,
-                rollout.requests,
-                rollout.repeat,
-            )
             name = _name_rollout(program, rollout.variant, rollout.repeat)
             log = self.store.open_file(self.store.folder / f"{name}.jsonl")
-            log.write_entry({"rollout": _FORM.dump_python(logged, mode="json")})
+            log.write_entry({"rollout": _FORM.dump_python(rollout, mode="json")})
 
     @contextmanager
     def log_proposals(self) -> Iterator[None]:
@@ -185,7 +156,7 @@ def _name_rollout(program: str, variant: Variant, repeat: int = 0) -> str:
     return f"{program}/{variant.task}-{variant.index}" + (f"-seed-{repeat}" if repeat else "")
 
 
-def _read_rollout(log: UnitLog) -> _LoggedRollout | None:
+def _read_rollout(log: UnitLog) -> Rollout | None:
     """The rollout of a log; None when it did not come to its end, or does not earn its score."""
     try:
         logged = _FORM.validate_python(log.rollout) if log.rollout else None

@@ -3,37 +3,213 @@
 DSPy's optimizers call a program as often as they like, run slow items a second time and take an exception for a score
 of 0. So they are given a `Student`, whose rollouts are played here: each (candidate, variant) once, counted against the
 budget. A failure of infrastructure ends the compile and is never scored.
+
+    rollouts.play(program, variant)             # played once, whoever asks
+    rollouts.record_usage("actor", usage)       # calls, tokens and money by role; a spent budget ends the compile
+    rollouts.stop_compile("interrupted")        # nothing more is begun, and what runs stops before its next step
+    race_on_val(rollouts, program, jobs)        # in blocks of val, until it is hopeless
 """
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from math import ceil
 from operator import itemgetter
 from typing import Any
 
+import dspy
+from dspy.utils.callback import BaseCallback
+
+from rsso_dspy.environments import Environments, Goal
+from rsso_dspy.errors import BackendFailure, FolderGone, Stopped
 from rsso_dspy.executor import LISTENING, Event, EventStream
-from rsso_dspy.optimize.candidates import CandidateProgram, CompileEnding, CompileLimits, Rollout, TracedCall
-from rsso_dspy.optimize.compile_account import CompileAccount, CompileStopped
+from rsso_dspy.forecast import SpendLimit
+from rsso_dspy.logged_lm import lookup_recorded_policy
+from rsso_dspy.optimize.acceptance import (
+    CandidateProgram,
+    CompileEnding,
+    CompileLimits,
+    Rollout,
+    is_hopeless,
+    order_by_contrast,
+)
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
-from rsso_dspy.optimize.rollout_player import Job, RolloutPlayer
 from rsso_dspy.optimize.teacher import Lead
+from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
+from rsso_dspy.programs.prediction import score_trials
+from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.records import Variant
+from rsso_dspy.records import Failure, Usage, Variant
 from rsso_dspy.sessions import Session
 
-__all__ = [
-    "CandidateProgram",
-    "CompileEnding",
-    "CompileLimits",
-    "CompileStopped",
-    "Job",
-    "Rollout",
-    "RolloutFinished",
-    "Rollouts",
-    "TracedCall",
-]
+
+class CompileStopped(BaseException):
+    """The compile ends here. Not an `Exception`, because optimizers swallow those."""
+
+
+class CompileAccount:
+    """Counts rollouts, requests, tokens and money of one compile against its limits. Thread-safe."""
+
+    def __init__(
+        self,
+        live: Session,
+        limits: CompileLimits,
+        reserved: int,
+        logs: RolloutLogs,
+        teacher_models: Mapping[str, str],
+    ):
+        self.limits = limits
+        self.reserved = reserved
+        """Rollouts that are kept back for confirming: the search may not begin them."""
+        self.spent = 0
+        """Rollouts begun."""
+        self.recalled = 0
+        """Rollouts of `spent` that were found in the cache instead of played."""
+        self.lm_calls = 0
+        """Requests sent, answered or not."""
+        self.usage: dict[str, Usage] = {}
+        """Usage of all answers by role, the proposer's included."""
+        self.abandoned: dict[str, Usage] = logs.sum_abandoned_usage()
+        """Cost of earlier attempts at this compile that is in no rollout, by role: rollouts that were cut short, and
+        proposals."""
+        self.search_end: str | None = None
+        """Why the search ended early; None when it finished. The first reason stays."""
+        self.ended_by: CompileEnding | None = None
+        self.error: BaseException | None = None
+        """What went wrong, when `ended_by` is "error"."""
+        self.logs = logs
+        self._halted = threading.Event()
+        self._lock = threading.Condition(threading.RLock())
+        models: dict[str, str] = {**dict(live.backend.models.items()), **teacher_models}
+        self.purse = SpendLimit(limits.cost, None, models, make_price_lookup(live.config.prices))
+        self.purse.add_earlier_usage(self.abandoned.items())
+        self._halt_at_limit()
+
+    @property
+    def rollouts_left(self) -> int:
+        """Rollouts that may still be begun."""
+        return self.limits.rollouts - self.spent - self.reserved
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether no further rollout will begin, and running ones stop before their next step."""
+        return self._halted.is_set()
+
+    @property
+    def has_spent_search_share(self) -> bool:
+        """Whether the search has used its share of calls or money; the rest is for the rollouts that are kept back."""
+        share = 1 - self.reserved / self.limits.rollouts
+        calls, cost = self.limits.lm_calls, self.limits.cost
+        if not self.reserved:
+            return False
+        return (calls is not None and self.lm_calls >= share * calls) or (
+            cost is not None and self.purse.cost >= share * cost
+        )
+
+    def end_search(self, why: str) -> None:
+        """Note why the search ends; the first reason stays."""
+        self.search_end = self.search_end or why
+
+    def stop_compile(self, why: CompileEnding, error: BaseException | None = None) -> None:
+        """End the compile; the first reason stays. Running rollouts stop before their next step."""
+        with self._lock:
+            if self.ended_by is None:
+                self.ended_by, self.error = why, error
+            self._halted.set()
+            self._lock.notify_all()
+
+    def _stop_on_error(self, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.stop_compile("interrupted")
+        elif isinstance(error, Stopped) and error.__cause__:
+            self.stop_compile("error", error.__cause__)
+        elif not isinstance(error, CompileStopped | Stopped):
+            self.stop_compile("error", error)
+
+    def check_folder(self) -> None:
+        """End the compile when the folder of its rollouts is gone."""
+        if self.logs.store:
+            try:
+                self.logs.store.check_exists()
+            except FolderGone as error:
+                self.stop_compile("error", error)
+
+    def record_usage(self, role: str, usage: Usage) -> None:
+        """Add what an answer cost to the compile's account."""
+        with self._lock:
+            self.usage[role] = self.usage.get(role, Usage()) + usage
+        self.purse.add_usage(role, usage)
+        self._halt_at_limit()
+
+    def recall_usage(self, role: str, usage: Usage) -> None:
+        """Move what an answer cost from the earlier attempts that paid for it to the compile's account."""
+        with self._lock:
+            self.usage[role] = self.usage.get(role, Usage()) + usage
+            left = self.abandoned.pop(role, Usage()).subtract(usage)
+            self.abandoned = dict(sorted((self.abandoned | ({role: left} if left != Usage() else {})).items()))
+
+    def _halt_at_limit(self) -> None:
+        if self.purse.exceeded_limit:
+            self.stop_compile("cost")
+
+    @contextmanager
+    def count_requests(self, also: list[int] | None = None) -> Iterator[None]:
+        """Count every request to a model inside the block, repeated ones after an unreadable answer included, also in
+        ``also[0]``. Raises `CompileStopped` instead of sending one too many."""
+
+        def count_each() -> None:
+            self._count_request()
+            if also is not None:
+                also[0] += 1
+
+        with dspy.context(callbacks=[*dspy.settings.callbacks, _RequestCounter(count_each)]):
+            yield
+
+    def _count_request(self) -> None:
+        with self._lock:
+            if self.limits.lm_calls is not None and self.lm_calls >= self.limits.lm_calls:
+                self.stop_compile("lm-calls")
+            if self._halted.is_set():
+                raise CompileStopped
+            self.lm_calls += 1
+
+
+class _RequestCounter(BaseCallback):
+    """DSPy calls it before every request."""
+
+    def __init__(self, ask: Callable[[], None]):
+        self.ask = ask
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
+        self.ask()
+
+
+class GoalRecordingEnvironments:
+    """Environments that record the goals at the end of each trial, if they know them. The program does not see the
+    goals, and an environment refuses to give those of a held-out variant."""
+
+    def __init__(self, environments: Environments):
+        self.environments = environments
+        self.progress: list[tuple[Goal, ...]] = []
+
+    @contextmanager
+    def lease(self) -> Iterator[Any]:
+        with self.environments.lease() as environment:
+            yield environment
+            # No isinstance here: from Python 3.12 on, a protocol does not see what a wrapper forwards.
+            tell_progress = getattr(environment, "goal_progress", None)
+            self.progress.append(tell_progress() if tell_progress else ())
+
+    def close(self) -> None:
+        self.environments.close()
+
+
+Job = tuple[str, Variant, int]
+"""Fingerprint of a program, a variant, and which of its seeds."""
 
 
 NO_MODELS: Mapping[str, str] = {}
@@ -85,7 +261,9 @@ class Rollouts(CompileAccount):
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
         self.events = events or EventStream()
         self._budgets = budgets
-        self._player = RolloutPlayer(live, budgets, trials, seed, max_idle, lead, self.logs)
+        self._trials, self._seed, self._max_idle = trials, seed, max_idle
+        self._lead = lead
+        """The teacher, who plays its variants in place of the program's own models."""
         self._played: dict[Job, Future[Rollout]] = {}
         self._running = 0
         self._promised: set[Job] | None = None
@@ -144,7 +322,7 @@ class Rollouts(CompileAccount):
             with self._lock:
                 self._running -= 1
                 self._lock.notify_all()
-        if self._player.find_lead(variant):
+        if self._find_lead(variant):
             self.taught[variant] = rollout
         elif repeat:
             candidate.repeats[variant, repeat] = rollout
@@ -155,8 +333,9 @@ class Rollouts(CompileAccount):
         return rollout
 
     def is_free(self, variant: Variant) -> bool:
-        """Whether playing this variant costs no rollout, because a `gold` teacher plays its path."""
-        return self._player.is_free(variant)
+        """Whether playing this variant asks no model, because `gold` plays its path."""
+        lead = self._find_lead(variant)
+        return lead is not None and not lead.asks_models
 
     def is_dropped_on(self, program: Agent, variant: Variant) -> bool:
         """Whether a program was dropped before this val variant was played."""
@@ -233,10 +412,103 @@ class Rollouts(CompileAccount):
             self.lm_calls += rollout.requests
         for trial in rollout.trials:
             for role, usage in trial.usage.items():
-                self._add_usage(role, usage)
+                self.record_usage(role, usage)
         return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
-        rollout = self._player.play(program, job, self)
-        self.logs.save_rollout(job[0], rollout)
-        return rollout
+        """Play one rollout, and once more if infrastructure failed. Raises `BackendFailure` when that fails again."""
+        name, variant, repeat = job
+        names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
+        lead = self._find_lead(variant)
+        asked = [0]
+        failure: Failure | None = None
+        for _ in range(2):
+            watched = GoalRecordingEnvironments(self.live.runtime.environments)
+            runtime = self._make_runtime(watched)
+            if lead:
+                runtime = lead.take_over(runtime, variant)
+            with (
+                self.logs.log_rollout(name, variant, repeat, lead is not None) as log,
+                self.live.activate_for_run(),
+                dspy.context(adapter=lead.adapter) if lead else nullcontext(),
+                runtime.activate(),
+                self.count_requests(asked) if lead is None or lead.asks_models else nullcontext(),
+                dspy.context(trace=[]),
+            ):
+                played = Agent.forward(program, variant, seed=self._seed + repeat)
+                calls = tuple((names[id(each)], given, said.toDict()) for each, given, said in dspy.settings.trace)
+                failure = played.trials[-1].failure
+                if failure is not None:
+                    log.void(0, f"it could not be played: {failure}")
+            if failure is None:
+                trials = lead.bill(played.trials) if lead else played.trials
+                goals = tuple(watched.progress)
+                rollout = Rollout(variant, score_trials(trials), trials, goals, calls, asked[0], repeat)
+                self.logs.save_rollout(name, rollout)
+                return rollout
+            if lookup_recorded_policy(failure) == "stop":
+                break
+        raise BackendFailure(
+            f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the cause "
+            "(`rsso-dspy doctor`) and repeat the command"
+        )
+
+    def _make_runtime(self, watched: GoalRecordingEnvironments) -> Runtime:
+        rules = replace(
+            self.live.runtime.rules,
+            trials=self._trials,
+            max_idle=self._max_idle,
+            learn_after_success=False,  # no later trial would show what its skills are worth
+        )
+        return replace(
+            self.live.runtime,
+            environments=watched,
+            budget=self._budgets.__getitem__,
+            spend=self.record_usage,
+            recall=self.recall_usage,
+            rules=rules,
+            stopped=lambda: self.is_halted,
+        )
+
+    def _find_lead(self, variant: Variant) -> Lead | None:
+        """The teacher, if this variant is the teacher's to play."""
+        return self._lead if self._lead and variant in self._lead.variants else None
+
+
+BLOCKS = 4
+"""Number of blocks that `val` is played in."""
+
+
+def race_on_val(rollouts: Rollouts, program: Agent, jobs: int) -> None:
+    """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Nothing is played when
+    the budget does not cover all of it."""
+    candidate = rollouts.register_candidate(program)
+    best = rollouts.best_candidate
+    missing = rollouts.count_missing(program, rollouts.val, rollouts.seeds)
+    if candidate.dropped or not 0 < missing <= rollouts.rollouts_left:
+        return
+    order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
+    size = ceil(len(order) / BLOCKS)
+    for begin in range(0, len(order), size):
+        rollouts.play_all(program, order[begin : begin + size], jobs, rollouts.seeds)
+        met, left = order[: begin + size], order[begin + size :]
+        if left and best and best is not candidate and is_hopeless(candidate, best, met, left, rollouts.seeds):
+            candidate.dropped = True
+            return
+
+
+def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
+    """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a
+    point or more."""
+    start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
+    return None if best is start else best
+
+
+def confirm_candidate(
+    rollouts: Rollouts, start: Agent, chosen: CandidateProgram, confirm: Sequence[Variant], jobs: int
+) -> None:
+    """Play the program to improve and the chosen candidate on `confirm`, in pairs, as far as the budget goes."""
+    program = Agent(start.method.name)
+    program.load_state(chosen.state)
+    pairs = [(each, variant, n) for variant in confirm for n in range(rollouts.seeds) for each in (start, program)]
+    rollouts.play_each(pairs, jobs)

@@ -1,66 +1,167 @@
-"""The program as optimizers see it."""
+"""The program as optimizers of DSPy see it, and the frame of a search by one of them.
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+    student = Student(Search(agent, rollouts, seed), shown)
+    search.run(student, lambda student: dspy.GEPA(...).compile(student, ...))
+
+Every candidate that the optimizer makes is played as a rollout of the compile. The search ends when there is nothing
+more to gain or to spend.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
+from io import StringIO
 from statistics import fmean
 from typing import Any
 
 import dspy
 from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import AdapterParseError, LMError
 
-from rsso_dspy.errors import UnknownName
-from rsso_dspy.optimize.acceptance import estimate_score, race_on_val
-from rsso_dspy.optimize.proposing.instructions import keep_instructions, show_sent_instructions
-from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
+from rsso_dspy.environments import Interface
+from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped, UnknownName
+from rsso_dspy.optimize.acceptance import Rollout, TracedCall, estimate_score, is_solved
+from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
+from rsso_dspy.programs.roles import TrialLedger
+from rsso_dspy.programs.state import fingerprint_program
+from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
 from rsso_dspy.records import Variant
+from rsso_dspy.signatures.complete import SPOKEN
+
+NOTHING_LEFT = "the optimizer had nothing left to propose"
+ALL_SOLVED = "a candidate solved every val variant at its first trial"
+BUDGET_SPENT = "the budget was too small for another candidate"
+
+PROPOSAL_CHARACTERS = 9000
+"""Maximum characters of a proposed instruction, which is in every prompt of its role."""
+
+SENTENCES = (
+    "What stands above is said here once.",
+    "These words are one way of putting it, and others would have done.",
+    "The above is written in plain English.",
+    "There is nothing further in this paragraph.",
+    "The lines above and this one belong together.",
+    "This line ends the description.",
+)
+"""Each becomes a paragraph of its own at the end of a placebo's instructions. None says what to do."""
+
+
+class SearchDone(BaseException):
+    """Ends the search with what was tried so far. Not an `Exception`, because optimizers swallow those."""
+
+
+def has_perfect_candidate(rollouts: Rollouts) -> bool:
+    """Whether the best candidate solved every val variant at its first trial."""
+    best = rollouts.best_candidate
+    return best is not None and is_solved(best, rollouts.val)
+
+
+def find_search_end(rollouts: Rollouts, needed: int) -> str | None:
+    """Why a search should end instead of beginning `needed` more rollouts; None when it should not."""
+    if has_perfect_candidate(rollouts):
+        return ALL_SOLVED
+    if rollouts.rollouts_left < needed or rollouts.has_spent_search_share:
+        return BUDGET_SPENT
+    return None
+
+
+class Search:
+    """One search: the program to improve, and which predictors it may change. Copies of a student share it.
+
+    With `narrow` these are the predictors that were called so far: the others have nothing to learn from.
+    """
+
+    def __init__(self, agent: Agent, rollouts: Rollouts, seed: int, narrow: bool = True):
+        self.rollouts = rollouts
+        self.agent = agent
+        played = [rollout for candidate in rollouts.candidates.values() for rollout in candidate.rollouts.values()]
+        called = {call[0] for rollout in played for call in rollout.calls}
+        self.open = {name for name in rollouts.tuned if not narrow or name in called}
+        """Predictors that the optimizer sees."""
+        self.adapter = ProposerAdapter(rollouts, seed)
+        self._lock = threading.Lock()
+        self._paid: dict[str, bool] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Search":
+        return self
+
+    def run(self, student: "Student", compile: Callable[["Student"], Any]) -> None:
+        """Let an optimizer compile the student. Its questions go to the proposer role, its prints are dropped."""
+        if not student.predictors():
+            return
+        stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
+        settings = dspy.context(lm=stand_in, adapter=self.adapter)
+        with settings, redirect_stdout(StringIO()), suppress(SearchDone):
+            compile(student)
+
+    def find_end(self, program: Agent, on_val: bool) -> str | None:
+        """Why the search should end rather than play a program: nothing better can be found, or the program is new and
+        the budget does not cover all val variants. None when it should not."""
+        if has_perfect_candidate(self.rollouts):
+            return ALL_SOLVED
+        if not on_val:
+            return None
+        name = fingerprint_program(program)
+        with self._lock:
+            if name not in self._paid:
+                known = self.rollouts.candidates.get(name)
+                missing = self.rollouts.count_missing(program, self.rollouts.val, self.rollouts.seeds)
+                within = not missing or find_search_end(self.rollouts, missing) is None
+                self._paid[name] = within or bool(known and known.dropped)
+            return None if self._paid[name] else BUDGET_SPENT
 
 
 class Student(Agent):
-    """An `Agent` whose rollouts come from `Rollouts`. Its copies share them. Its trace, which optimizers sample from,
-    holds only the calls that `shown` accepts. Its instructions are those that are sent under the current interface.
-    Predictors that must not change are left out of its named ones, so that no optimizer can reach them; they play all
-    the same."""
+    """An `Agent` whose rollouts are those of the search. Its copies share them. Its trace, which optimizers sample
+    from, holds only the calls that `shown` returns for a rollout. Its instructions are those that are sent under the
+    current interface. Predictors that must not change are left out of its named ones, so that no optimizer can reach
+    them; they play all the same. Of an optimizer's changes, only instructions and demonstrations are played: no
+    prefixes, which are in no prompt and would make another candidate of the same words, and no models."""
 
-    def __init__(
-        self, agent: Agent, rollouts: Rollouts, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True
-    ):
-        super().__init__(agent.method.name)
-        self.load_state(agent.dump_state())
-        show_sent_instructions(self, rollouts.live.runtime.rules.interface)
-        self.rollouts = rollouts
+    def __init__(self, search: Search, shown: Callable[[Rollout], list[TracedCall]]):
+        super().__init__(search.agent.method.name)
+        self.load_state(search.agent.dump_state())
+        self.interface: Interface = search.rollouts.live.runtime.rules.interface
+        show_sent_instructions(self, self.interface)
+        self.search = search
         self.shown = shown
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """The predictors that may be changed."""
-        return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.rollouts.tuned]
+        """The predictors that may be changed and that the optimizer sees."""
+        return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
 
     def get_program(self) -> Agent:
         """The program that is played. Instructions that are sent unchanged keep the program's own words."""
-        program = Agent(self.method.name)
-        program.load_state(self.dump_state())
-        keep_instructions(program, self.rollouts.live.runtime.rules.interface)
+        program, changed = Agent(self.method.name), dict(self.named_predictors())
+        for name, original in self.search.agent.predictors_by_name.items():
+            predictor, now = program.predictors_by_name[name], changed.get(name, original)
+            said = get_kept_instruction(now.signature.instructions, self.interface).strip()
+            same = said == original.signature.instructions.strip()
+            predictor.signature = original.signature if same else original.signature.with_instructions(said)
+            predictor.demos = now.demos
         return program
-
-    def may_play(self, program: Agent, variants: Collection[Variant]) -> bool:  # noqa: ARG002
-        """Whether a program may be played on these variants."""
-        return True
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``; ``benchmark`` where
-        it is not the default one."""
-        rollout = play_or_estimate(self.rollouts, self.get_program(), self.rollouts.find_variant(variant))
+        it is not the default one. Raises `SearchDone` when nothing better can be found or afforded."""
+        rollouts, program = self.search.rollouts, self.get_program()
+        chosen = rollouts.find_variant(variant)
+        if why := self.search.find_end(program, chosen in rollouts.val):
+            rollouts.end_search(why)
+            raise SearchDone
+        rollout = play_or_estimate(rollouts, program, chosen)
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
-            calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
-            dspy.settings.trace.extend((predictors[name], dict(given), said) for name, given, said in calls)
-        return self.make_prediction(rollout)
-
-    def make_prediction(self, rollout: Rollout) -> dspy.Prediction:
-        """The prediction that the metric reads, made of a rollout."""
-        played = self.rollouts.live.runtime.benchmark
+            dspy.settings.trace.extend(
+                (predictors[name], _intern_texts(given), dspy.Prediction(**_intern_texts(said)))
+                for name, given, said in self.shown(rollout)
+                if name in predictors
+            )
+        played = rollouts.live.runtime.benchmark
         other = {"benchmark": played} if played else {}
         return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, score=rollout.score, **other)
 
@@ -74,6 +175,15 @@ def play_or_estimate(rollouts: Rollouts, program: Agent, variant: Variant) -> Ro
         return Rollout(variant, estimate_score(candidate, best, variant, rollouts.seeds), (), (), ())
     rollout = rollouts.play(program, variant)
     return replace(rollout, score=fmean(each.score for each in candidate.list_rollouts(variant, rollouts.seeds)))
+
+
+def _intern_texts(fields: Any) -> dict[str, Any]:
+    """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
+    differs between equal texts and one shared text, and so between a rollout that was played and one read from a
+    file."""
+    return {
+        sys.intern(name): sys.intern(value) if type(value) is str else value for name, value in dict(fields).items()
+    }
 
 
 @contextmanager
@@ -93,19 +203,106 @@ class _EvaluationListener(BaseCallback):
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         variants = [self.rollouts.find_variant(each.variant) for each in inputs.get("devset") or instance.devset]
-        student = inputs["program"]
+        student: Student = inputs["program"]
         program = student.get_program()
-        if set(variants) == set(self.rollouts.val) and student.may_play(program, variants):
+        if set(variants) == set(self.rollouts.val) and student.search.find_end(program, on_val=True) is None:
             race_on_val(self.rollouts, program, self.jobs)
         missing = [each for each in variants if not self.rollouts.is_dropped_on(program, each)]
         self.rollouts.reserve_budget(program, missing)
 
 
-def list_open_predictors(tuned: Sequence[str], deaf: Collection[str]) -> tuple[str, ...]:
-    """The predictors that a search may change: those asked for, or else all whose role reads its instruction."""
-    if tuple(tuned) != tuple(ROLE_OF):
-        return tuple(tuned)
-    return tuple(name for name, role in ROLE_OF.items() if role not in deaf)
+class ProposerAdapter(dspy.Adapter):
+    """Takes the adapter's place in DSPy's settings, so that every question of an optimizer comes here and goes to the
+    backend's proposer role, booked on the compile's account and logged. Questions are numbered, so that equal ones get
+    different answers, and a repeated compile the same ones; temperature and rollout number are the role's own. An
+    answer that cannot be read or is too long proposes the instruction as it is."""
+
+    def __init__(self, rollouts: Rollouts, seed: int):
+        super().__init__()
+        self.rollouts = rollouts
+        self.seed = seed
+        self.asked = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ProposerAdapter":
+        return self
+
+    def __call__(
+        self,
+        lm: Any,  # noqa: ARG002
+        lm_kwargs: dict[str, Any],
+        signature: type[dspy.Signature],
+        demos: list[dict[str, Any]],
+        inputs: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        """As many answers as were asked for, each as output fields by name. Raises `CompileStopped` when the model
+        fails, which ends the compile."""
+        current = str(inputs.get("current_instruction") or inputs.get("basic_instruction") or "")
+        return [
+            self._ask(signature, demos, inputs) or dict.fromkeys(signature.output_fields, current)
+            for _ in range(lm_kwargs.get("n") or 1)
+        ]
+
+    def _ask(self, signature: Any, demos: list[Any], inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+        rollouts = self.rollouts
+        self.asked += 1
+        lm = rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
+        ledger = TrialLedger(rollouts.record_usage, trial=self.asked, recall=rollouts.recall_usage)
+        log = rollouts.logs.log_proposals()
+        try:
+            with log, rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
+                (said,) = rollouts.live.backend.adapter(lm, {}, signature, demos, dict(inputs))
+            texts = [str(value).encode("utf-8", "replace").decode() for value in said.values()]
+            if not all(0 < len(text.strip()) <= PROPOSAL_CHARACTERS for text in texts):
+                raise ValueError("no text, or one that is too long")
+            return dict(zip(said, texts, strict=True))
+        except (Stopped, NotRecorded) as error:
+            rollouts.stop_compile("error", error.__cause__ or error)
+            raise CompileStopped from error
+        except LMError as error:
+            failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
+            rollouts.logs.void_proposal(self.asked, str(failure))
+            rollouts.stop_compile("error", failure)
+            raise CompileStopped from error
+        except (AdapterParseError, ValueError):
+            ledger.count_malformed("proposer")
+            return None
+
+
+# The instruction that is sent and the one that a program keeps. Under the interface `complete`, an actor with an
+# unchanged instruction is sent other words than its signature holds; optimizers start from the words that are sent.
+
+
+def get_kept_instruction(instruction: str, interface: Interface) -> str:
+    """The instruction that a program keeps for these words: its own if they are what is sent for it, so that an
+    unchanged program stays the same."""
+    if interface != "complete":
+        return instruction
+    said = instruction.strip()
+    return next((kept for kept, sent in SPOKEN.items() if sent.strip() == said), instruction)
+
+
+def show_sent_instructions(program: Agent, interface: Interface) -> None:
+    """Replace the instructions that a program keeps by the words that are sent for them."""
+    for predictor in program.predictors_by_name.values():
+        kept = predictor.signature.instructions
+        if interface == "complete" and kept in SPOKEN:
+            predictor.signature = predictor.signature.with_instructions(SPOKEN[kept])
+
+
+def make_placebo(agent: Agent, tuned: Collection[str], seed: int, interface: Interface = "sso") -> Agent:
+    """A rewording that means nothing: what it gains on `val` is luck, and shows how much of a candidate's gain may be
+    luck too. It is the program with a meaningless sentence, chosen by the seed, at the end of every instruction that
+    may be changed, as it is sent under this interface."""
+    placebo = Agent(agent.method.name)
+    placebo.load_state(agent.dump_state())
+    show_sent_instructions(placebo, interface)
+    for name, predictor in placebo.predictors_by_name.items():
+        said = predictor.signature.instructions
+        added = f"{said}\n\n{SENTENCES[seed % len(SENTENCES)]}"
+        words = added if name in tuned else get_kept_instruction(said, interface)
+        if words != said:
+            predictor.signature = predictor.signature.with_instructions(words)
+    return placebo
 
 
 def resolve_predictors(names: Collection[str] | None) -> tuple[str, ...]:

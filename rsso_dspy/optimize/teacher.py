@@ -9,11 +9,13 @@ benchmark's solution of a training variant, step by step; another backend answer
 under ``teacher-ROLE``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.bounds import LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS, USUAL_DEMO_TOKENS
@@ -23,18 +25,77 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.forecast import TEACHING
 from rsso_dspy.lm import Backend
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.gold_player import GoldPlayer
 from rsso_dspy.programs.methods import Scaffold
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import TrialResult, Variant
 from rsso_dspy.sessions import Session
 
+FIELDS: dict[Scaffold, tuple[str, ...]] = {
+    "flat": ("thought", "action"),
+    "sso": ("reasoning", "current_subgoal", "next_action"),
+}
+"""Output fields of a scaffold's actor, the thought first and the action last."""
+
+IDLE = "wait"
+"""Answered when the path has ended and the trial has not."""
+
+QUESTION = "mbiguous request"
+"""Part of the simulator's question when an action has several meanings; a path answers it with a number."""
+
+_ACTED = "ction: "
+"""Ends every answer in the history."""
+
+_OPTION = re.compile(r"^\d+:", re.M)
+
+
+class GoldPlayer:
+    """Follows a path. It starts from the beginning whenever the history shows no action yet, because a trial may be
+    played again. A number in the path answers a question and is left out where none is asked; a question that the path
+    does not expect is answered with its first option."""
+
+    def __init__(self, path: Sequence[str], scaffold: Scaffold):
+        self._path = tuple(path)
+        self._fields = FIELDS[scaffold]
+        self._left: Iterator[str] = iter(())
+        self._ahead = ""
+
+    def complete(self, request: Request) -> Response:
+        """The next action, in the chat format."""
+        action = self._choose_action((request.messages[-1].text or "").rpartition("[[ ## history ## ]]")[2])
+        thought, *between, last = self._fields
+        said = {thought: f"The next step towards what the task asks for is to {action}."}
+        said |= dict.fromkeys(between, "none") | {last: action}
+        text = "\n\n".join([*(f"[[ ## {name} ## ]]\n{value}" for name, value in said.items()), "[[ ## completed ## ]]"])
+        return Response(None, request.model, Message.assistant([TextPart(text)]), "stop", Usage())
+
+    def _choose_action(self, history: str) -> str:
+        _, acted, newest = history.rpartition(_ACTED)
+        if not acted:
+            self._left = iter(self._path)
+            self._take()
+        if QUESTION in newest and _OPTION.search(newest):
+            return self._take() if self._ahead.isdigit() else "0"
+        while self._ahead.isdigit():
+            self._take()
+        return self._take() or IDLE
+
+    def _take(self) -> str:
+        now, self._ahead = self._ahead, next(self._left, "")
+        return now
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "GoldPlayer":
+        return self
+
+
 GOLD = "gold"
 """Name of the teacher that plays gold paths."""
 
-TAUGHT = ("bootstrap", "bootstrap-random")
-"""Optimizers that learn from a teacher's demonstrations."""
+TAUGHT = "bootstrap"
+"""The optimizer that learns from a teacher's demonstrations."""
 
 SLACK = 20
 """Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
@@ -83,9 +144,9 @@ class Teacher:
     def check(self, calibration: Calibration, optimizer: str, tuned: Sequence[str]) -> None:
         """Raise `UsageError` for an optimizer that cannot use a teacher, for a benchmark without gold paths and for
         roles that `gold` does not play; `SplitError` when `gold` would play anything but training variants."""
-        if optimizer not in TAUGHT:
+        if optimizer != TAUGHT:
             raise UsageError(
-                f"{optimizer} has no use for a teacher: compile with --optimizer {' or '.join(TAUGHT)} first, then "
+                f"{optimizer} has no use for a teacher: compile with --optimizer {TAUGHT} first, then "
                 f"improve on a confirmed file with --optimizer {optimizer} --set compile.start=FILE"
             )
         if not LEAST_DEMO_TOKENS <= self.demo_tokens <= MOST_DEMO_TOKENS:

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import rsso_dspy
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import UsageError
-from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores
-from rsso_dspy.optimize.program_file import load, load_programs
+from rsso_dspy.optimize.program_file import KeptCandidate, ProgramScores, load, load_programs
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.store.run_folder import Store

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.optimize.program_file import load
+from rsso_dspy.optimize.program_file import Compiled, load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.store.run_folder import Store

@@ -13,8 +13,6 @@ from tests.optimize.test_feedback import trial
 from tests.toy_benchmark import BENCHMARK
 from tests.toy_package import installed
 
-PLAN = "Do not push the red button.\nFirst, add 2."
-
 
 def test_the_default_one_is_there():
     assert list_benchmarks()[0] == DEFAULT == load_config().benchmark
@@ -73,18 +71,9 @@ def test_templates_make_a_grammar(text, means):
     assert (line.command and line.command.text) == means
 
 
-def test_feedback_is_judged_in_the_grammar_of_the_benchmark():
-    """The plan forbids a mistake of the one and orders what pays in the other."""
-    went = (trial(("push red button", -5), ("add 2", 40)), trial(("push red button", -5), ("add 2", 0)))
-    outputs = {"what_went_wrong": "", "plan": PLAN}
-    from rsso_dspy.programs.render import render_transcript
-
-    read = {"transcript": render_transcript(went[0].trajectory)}
-    said = {of.name: build_feedback("reflector", read, outputs, went, (), of) for of in (BENCHMARK, get_benchmark())}
-    assert "The plan leaves out actions" not in said["toy"]
-    goals = [(Goal("Arrive", False, True),)]
+def test_feedback_speaks_of_goals_as_the_benchmark_does():
+    went, goals = (trial(("push red button", -5), ("add 2", 40)),), [(Goal("Arrive", False, True),)]
     told = build_feedback("actor", {}, {"action": "x"}, went, goals, BENCHMARK)
     assert "These kinds of goals were missed: a number reached." in told
     assert "Always stop at the number." in told
-    assert "focus" not in told
-    assert "focus" in build_feedback("actor", {}, {"action": "x"}, went, (), get_benchmark())
+    assert "number" not in build_feedback("actor", {}, {"action": "x"}, went, goals, get_benchmark())

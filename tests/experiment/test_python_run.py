@@ -11,7 +11,7 @@ import rsso_dspy
 from rsso_dspy.config import Config, load_config
 from rsso_dspy.errors import ConfigError, NotInstalled, RunMismatch, UnknownName, UsageError
 from rsso_dspy.offline import Explorer
-from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import Store

@@ -16,7 +16,7 @@ from rsso_dspy.memory.constitution import Constitution, Rule
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.library import SkillLibraryFile, create_offline_memory
-from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import ZERO_SHOT, Lesson
 from rsso_dspy.runs import Run, plan_run

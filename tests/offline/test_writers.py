@@ -11,7 +11,6 @@ from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.proposer import HEADING, RULES_OF_THUMB
 from rsso_dspy.offline.reflector import parse_transcript, select_actions_to_repeat
 from rsso_dspy.signatures import DistillReflections, FlatActor, Reflect
-from rsso_dspy.signatures.proposing import ProposeEdits
 from rsso_dspy.signatures.reflection import add_reflection_fields
 from tests.offline.conftest import ADAPTERS, OUTCOME, TRANSCRIPT
 
@@ -173,34 +172,6 @@ def test_a_proposal_without_feedback_holds_rules_of_thumb():
         said = asked(**given).proposed_instruction
     assert set(added(said)) < set(RULES_OF_THUMB)
     assert set(added(gepa(0, lines=["It ended at 8 points."]))) < set(RULES_OF_THUMB)
-
-
-NUMBERED = f"1. Play.\n2. Think first.\n{HEADING}\n3. Never mix water."
-SHARED = "Several task types: Do not repeat an action that changed nothing.\nIn tasks about boil: Activate the stove."
-
-
-@pytest.mark.parametrize("adapter", ADAPTERS.values())
-@pytest.mark.parametrize(
-    ("given", "edits"),
-    [
-        ({"shared_by_variants": SHARED},
-         {"add: Do not repeat an action that changed nothing.", "add: Activate the stove."}),
-        ({"shared_by_variants": SHARED, "tried_before": "+ Activate the stove.\n  0.70 -> 0.60, not kept"},
-         {"add: Do not repeat an action that changed nothing."}),
-        ({"attempts": "A call:\nFacts:\nDo not read this.\nAdvice:\n- Always name the mistake."},
-         {"add: Always name the mistake."}),
-        ({}, {"drop 3"}),
-        ({"current_instruction": "1. Play."}, {f"add: {line}" for line in RULES_OF_THUMB}),
-    ],
-)  # fmt: skip
-def test_edits_add_what_is_told_and_was_not_tried(adapter, given, edits):
-    taken = []
-    for seed in range(12):
-        with dspy.context(lm=lm(seed), adapter=adapter()):
-            asked = {"role": "actor.", "current_instruction": NUMBERED, **given}
-            taken.append(dspy.Predict(ProposeEdits)(**asked).edits)
-    assert all(1 <= len(each) <= 3 for each in taken)
-    assert {edit for each in taken for edit in each} == edits
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,22 +3,24 @@
 Going outside is worth 50 points on every variant here; whether an actor goes depends on what its prompt says.
 """
 
-import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import dspy
 
 from rsso_dspy.environments.grammar import normalize_words
+from rsso_dspy.environments.scienceworld.actions import GRAMMAR
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
+from rsso_dspy.optimize.acceptance import CompileLimits, Rollout
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.request import CompileRequest
-from rsso_dspy.optimize.rollouts import CompileLimits, Rollout, RolloutFinished, Rollouts
+from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.programs.methods import get_method
-from rsso_dspy.records import Variant
+from rsso_dspy.records import State, Variant
 from rsso_dspy.sessions import Session
 from tests.live import Engine, says
 
@@ -77,19 +79,22 @@ def asks_for(word: str) -> Callable[[str], bool]:
     return lambda prompt: word in prompt.rpartition("<user>")[2]
 
 
-def adding(line: str) -> str:
-    """A proposer's answer that adds a line."""
-    return json.dumps({"diagnosis": "-", "edits": [f"add: {line}"]})
+def adding(prompt: str, line: str) -> str:
+    """An answer to a proposer of DSPy's that adds a line to the instruction, once."""
+    asked = "new_instruction" if "[[ ## new_instruction ## ]]" in prompt else "proposed_instruction"
+    name = "current_instruction" if asked == "new_instruction" else "basic_instruction"
+    current = prompt.rpartition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n[[ ## ")[0].strip()
+    return says(**{asked: current if line in current else f"{current}\n{line}"})
 
 
 def proposer(lines: Iterable[str]) -> Callable[[str], str]:
     """A proposer that adds these lines to the instruction, one after the other, and then repeats the last."""
     left, line = iter(lines), ""
 
-    def answer(_: str) -> str:
+    def answer(prompt: str) -> str:
         nonlocal line
         line = next(left, line)
-        return adding(line)
+        return adding(prompt, line)
 
     return answer
 
@@ -140,6 +145,14 @@ def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, ste
     """Rollouts outside a compile, on the first of `LONGEST`."""
     budgets = dict.fromkeys(LONGEST, steps)
     return Rollouts(live, LONGEST[:1], budgets, 1, 0, CompileLimits(limit, lm_calls), Keep())
+
+
+def list_names(state: State) -> list[str]:
+    """The things that a state of the simulator names."""
+    naming = GRAMMAR.naming
+    text = re.sub(naming.places, "", (state.look or state.observation).lower())
+    named = (normalize_words(match[1]) for match in re.finditer(naming.names, text))
+    return list(dict.fromkeys(name for name in named if name and not re.fullmatch(naming.no_names, name)))
 
 
 def mentions_any(line: str, names: Iterable[str]) -> bool:

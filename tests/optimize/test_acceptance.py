@@ -10,8 +10,9 @@ import pytest
 from benchmarks.junk import SimulatedRollouts, make_candidates, make_trier
 from rsso_dspy.config import load_config
 from rsso_dspy.optimize.acceptance import (
+    CandidateProgram,
     Confirmation,
-    choose_candidate,
+    Rollout,
     estimate_score,
     explain_no_choice,
     judge_candidate,
@@ -19,13 +20,11 @@ from rsso_dspy.optimize.acceptance import (
     order_by_contrast,
 )
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.candidates import CandidateProgram, Rollout
-from rsso_dspy.optimize.confirmable import describe_limits, describe_power, measure_discordance
-from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
-from rsso_dspy.optimize.optimizers.gepa import UnsolvedBatches
-from rsso_dspy.optimize.optimizers.search import SearchDone
-from rsso_dspy.optimize.phases import play_phases
-from rsso_dspy.optimize.request import build_request
+from rsso_dspy.optimize.compile import play_phases
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, UnsolvedBatches, get_optimizer
+from rsso_dspy.optimize.request import build_request, describe_limits, describe_power, measure_discordance
+from rsso_dspy.optimize.rollouts import choose_candidate
+from rsso_dspy.optimize.student import SearchDone
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program
@@ -249,8 +248,8 @@ def test_without_a_choice_the_verdict_says_how_far_candidates_came(reached, why)
     [
         ({}, 5_000, 50.0, []),
         ({"max_lm_calls": 5_000, "max_cost": 50.0}, 5_000, 50.0, []),
-        ({"max_lm_calls": 300}, 5_000, 50.0, ["compile.max_lm_calls 300 may leave nothing to confirm with"]),
-        ({"max_lm_calls": 300, "max_cost": 2.5}, 5_000, None, ["compile.max_lm_calls 300 may"]),
+        ({"max_lm_calls": 300}, 5_000, 50.0, ["--max-lm-calls 300 may leave nothing to confirm with"]),
+        ({"max_lm_calls": 300, "max_cost": 2.5}, 5_000, None, ["--max-lm-calls 300 may"]),
         ({"max_cost": 2.5}, 5_000, 50.0, ["--max-cost 2.5 may leave nothing to confirm with"]),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import rsso_dspy
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
@@ -289,6 +290,10 @@ def test_an_example_is_a_key_and_nothing_else():
     assert first.inputs().toDict() == {"variant": "boil::0"}
     assert first.labels().toDict() == {}
     assert second.variant == "boil::14"
+    given = {"tasks": ["boil", "find-plant"], "seed": 3}
+    drawn = draw_calibration("1-per-task", given["tasks"], 3)
+    assert rsso_dspy.trainset("scienceworld", "1-per-task", **given) == build_examples(drawn.train)
+    assert rsso_dspy.valset("scienceworld", "1-per-task", **given) == build_examples(drawn.val)
 
 
 def test_a_run_on_calibration_variants_is_refused():

@@ -13,14 +13,11 @@ from rsso_dspy.config import load_config as load_config
 from rsso_dspy.config.sections import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.optimize.candidates import Losses
-from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import ProgramScores
-from rsso_dspy.optimize.description import describe_verdict
-from rsso_dspy.optimize.outcome import ENDED
-from rsso_dspy.optimize.paired_test import LEVEL
-from rsso_dspy.optimize.program_file import load
-from rsso_dspy.optimize.rollouts import CompileLimits, Rollouts
+from rsso_dspy.optimize.acceptance import CompileLimits, Losses
+from rsso_dspy.optimize.compile import ENDED, compile, compile_agent
+from rsso_dspy.optimize.confirming import LEVEL
+from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
+from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
@@ -145,13 +142,15 @@ def test_without_something_better_the_program_stays_as_it_was(live, goes, progra
     assert compiled.program == fingerprint_program(Agent("react"))
 
 
-def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live):
-    said = iter(["I would rather not say.", "Nor now."])
+@pytest.mark.parametrize("name", ["gepa", "mipro"])
+def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
+    said = iter(["[[ ## completed ## ]]"] * 2)
     right = proposer([ADVICE])
     models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted())
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(name))
     assert compiled.usage["proposer"].malformed >= 1
     assert compiled.candidate
+    assert capsys.readouterr() == ("", "")
 
 
 # Budgets
@@ -224,26 +223,29 @@ def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
     repeat_mended(live, out)
 
 
-def repeat_mended(live, out):
+def repeat_mended(live, out, name="gepa"):
     """Repeat a compile that an error ended: what failed is asked again."""
     models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
-    mended = compile_agent(Agent("react"), models.within(live), wanted(), out=out)
+    mended = compile_agent(Agent("react"), models.within(live), wanted(name), out=out)
     assert mended.ended_by in (None, "rollouts")
     assert sum(map(advised, models.engines["actor"].prompts)) >= STEPS
 
 
-@pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
-def test_a_proposer_that_fails_ends_the_compile(live, fault, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("gepa", LMServerError("oops")), ("gepa", RuntimeError("oops")), ("mipro", LMServerError("oops"))],
+)
+def test_a_proposer_that_fails_ends_the_compile(live, name, fault, tmp_path):
     def fails(_):
         raise fault
 
     models = Models(actor=actor(advised), proposer=fails)
     out = tmp_path / "compiled.json"
     with pytest.raises(BackendFailure, match="proposer failed"):
-        compile_agent(Agent("react"), models.within(live), wanted(), out=out)
+        compile_agent(Agent("react"), models.within(live), wanted(name), out=out)
     assert models.asked["proposer"] == 1
     assert load(out).ended_by == "error"
-    repeat_mended(live, out)
+    repeat_mended(live, out, name)
 
 
 def test_ctrl_c_stops_rollouts_before_their_next_step(live):
@@ -279,6 +281,17 @@ def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
     assert (there.ended_by, there.confirmation.verdict) == ("interrupted", "unconfirmed")
     assert ADVICE in there.chosen_state["actor"]["signature"]["instructions"]
     assert dspy.settings.trace is None
+
+
+def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, capsys):
+    session = Models(actor=actor(lambda _: False)).within(live)
+    compiled = compile(Agent("react"), session, tasks=["lifespan-shortest-lived"], optimizer="none", trials=1, steps=1)
+    assert isinstance(compiled, dspy.Module)
+    assert compiled.verdict == "not better: no candidate reached val"
+    assert capsys.readouterr().out == f"{compiled.verdict}. It plays the program that it started from\n"
+    compiled.save(tmp_path / "compiled.json")
+    assert load(tmp_path / "compiled.json") == compiled.compiled
+    assert fingerprint_program(compiled.deepcopy()) == fingerprint_program(Agent("react"))
 
 
 # The same request again

@@ -10,9 +10,14 @@ import pytest
 
 from rsso_dspy.config import load_config as configuration
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.optimize.compiled import Compiled, ProgramScores, TriedProgram
-from rsso_dspy.optimize.program_file import derive_program_name, load
-from rsso_dspy.optimize.program_schema import hash_schema
+from rsso_dspy.optimize.program_file import (
+    Compiled,
+    ProgramScores,
+    TriedProgram,
+    derive_program_name,
+    hash_schema,
+    load,
+)
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import make_run_identity, resolve_protocol

@@ -11,7 +11,7 @@ import pytest
 from rsso_dspy.bounds import MOST_SCORE
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize import confirm
-from rsso_dspy.optimize.paired_test import (
+from rsso_dspy.optimize.confirming import (
     Discordance,
     compare_pairs,
     compute_p,
@@ -138,7 +138,7 @@ def test_a_metric_may_take_what_optimizers_of_dspy_give(metric):
 
 def test_seeds_are_means_and_not_examples():
     found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
-    assert found.test.pairs == 20
+    assert found.pairs == 20
     assert found.scores_b[5:9] == pytest.approx((2 / 3, 2 / 3, 1 / 3, 1 / 3))
 
 

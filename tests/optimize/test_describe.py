@@ -5,10 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.optimize.compiled import Compiled, ProgramScores, TriedProgram
-from rsso_dspy.optimize.description import describe_program
-from rsso_dspy.optimize.program_checks import check_program
-from rsso_dspy.optimize.program_comparison import align_sentences, build_side, compare_programs, split_paragraphs
+from rsso_dspy.optimize.program_file import Compiled, ProgramScores, TriedProgram
+from rsso_dspy.optimize.program_text import (
+    align_sentences,
+    build_side,
+    check_program,
+    compare_programs,
+    describe_program,
+    split_paragraphs,
+)
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from tests.optimize.test_compiled import a_program

@@ -11,18 +11,19 @@ import scienceworld
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.environments import Goal
-from rsso_dspy.environments.scienceworld.actions import GRAMMAR
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.proposer import HEADING, extract_feedback_lines
-from rsso_dspy.optimize.feedback import build_feedback, find_answer_steps
+from rsso_dspy.optimize.feedback import LINES, RULES, build_feedback, digest_trials, find_answer_steps
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.proposing.names import list_names
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.programs.render import render_transcript
 from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
-from tests.optimize.scripted import mentions_any
+from rsso_dspy.signatures import ErrorRule
+from tests.optimize.scripted import list_names, mentions_any
 from tests.records import STATE
 
 VARIANT = Variant("find-plant", 28, "train")
@@ -109,17 +110,15 @@ def test_facts_name_what_was_done_and_advice_names_none_of_it():
         "The score rose at: teleport to greenhouse (+8), pick up fern (+25). What came before may have brought it.",
         "The score fell at: focus on rock (-133).",
         "Never understood: opne door.",
-        "Nothing was earned by: teleport to bedroom, open closet.",
     ):
         assert fact in facts.splitlines()
-    assert "Perhaps: Before you focus on anything, make sure that the task asks for it." in advice
+    assert "Perhaps: Always use a template, with names as the observations give them." in advice
     assert not ORDERS.search(advice)
 
 
 def test_what_another_trial_shows_to_be_good_was_not_in_vain():
     other = trial(("teleport to bedroom", 0), ("pick up doll", 10), ("opne door", 0), number=2)
     text = actor("open closet", PLAYED, other)
-    assert "Nothing was earned by" not in text
     assert "Never understood" not in text
 
 
@@ -162,15 +161,10 @@ def test_no_order_of_one_variant_becomes_advice(act, order):
     assert not [line for line in told if words & set(re.findall(r"[a-z]+", line.lower()))]
 
 
-def test_waiting_that_paid_is_advised_where_something_is_under_way():
-    text = actor("wait", trial(("wait", 25)))
-    assert "Keep waiting where something is under way." in text
-    assert "When you can, wait." not in text
-
-
 def test_loops_are_named():
     text = actor("look around", trial(*[("look around", 0)] * 5))
     assert "The action look around was taken 5 times and earned nothing." in text
+    assert "1-5. look around x5" in text
     assert "Do not repeat an action that changed nothing." in text
 
 
@@ -214,45 +208,38 @@ def reflector(plan, *results, wrong=""):
     return build_feedback("reflector", given, dspy.Prediction(what_went_wrong=wrong, plan=plan), results)
 
 
-def test_the_reflector_hears_whether_its_plan_helped():
-    better = trial(("teleport to greenhouse", 8), ("pick up fern", 25), ("focus on fern", 67), number=2)
-    text = reflector("Teleport to greenhouse. Pick up fern. Do not focus on rock. Do not opne door.", PLAYED, better)
-    assert "earned 33 points and ended at -100, the next one earned 100 and ended at 100: the plan helped." in text
-    assert "mistake" not in text
-    assert "fault" not in text
-    assert "leaves out" not in text
-    assert "less was earned and less was lost" in reflector("Wait.", PLAYED, trial(("wait", 0), number=2))
-
-
-def test_the_reflector_is_blamed_for_mistakes_it_does_not_forbid():
-    text = reflector(
-        "Pick up fern. Do not opne door.", PLAYED, trial(("opne door", 0, {"understood": False}), number=2)
-    )
-    assert "The action focus on rock was a mistake, and the answer does not name it." in text
-    assert "The plan forbids the mistake opne door; that it was made again is the player's fault." in text
-    assert "leaves out actions that earned points, such as teleport to greenhouse." in text
-
-
-COSTLY = "Teleport to greenhouse. Pick up fern. Then focus on fern."
-
-
 @pytest.mark.parametrize(
     ("acts", "verdict"),
     [
-        ([("pick up fern", 25), ("focus on fern", -150)], "the plan helped on the way and did harm in the end"),
-        ([("pick up fern", 17), ("focus on fern", -150)], "the plan did harm"),
-        ([("pick up fern", 17), ("wait", 0)], "the plan did not help"),
-        ([("pick up fern", 10), ("wait", 0)], "the plan did harm"),
-        ([("pick up fern", 17), ("wait", -3)], "the plan did harm"),
+        ([("pick up fern", 25), ("focus on fern", 67)], "better"),
+        ([("pick up fern", 25), ("focus on fern", -150)], "better on the way and worse in the end"),
+        ([("pick up fern", 17), ("wait", 0)], "no better and no worse"),
+        ([("pick up fern", 17), ("focus on fern", -150)], "worse"),
+        ([("pick up fern", 10), ("wait", 0)], "worse"),
+        ([("pick up fern", 17), ("wait", -3)], "worse"),
     ],
 )
 def test_a_plan_is_judged_by_what_is_left_in_the_end(acts, verdict):
     before = trial(("teleport to greenhouse", 8), ("pick up fern", 17))
-    after = trial(("teleport to greenhouse", 8), *acts, number=2)
-    text = reflector(COSTLY, before, after)
-    assert f": {verdict}." in text
-    blamed = "The plan orders focus on fern, and that cost 150 points."
-    assert (blamed in text) == any(action == "focus on fern" for action, _ in acts)
+    text = reflector("Go.", before, trial(("teleport to greenhouse", 8), *acts, number=2))
+    assert re.search(rf"the next one, which read the plan, earned \d+ and ended at -?\d+: {verdict}\.", text)
+
+
+def test_the_reflector_is_blamed_for_what_it_does_not_name():
+    again = trial(("opne door", 0, {"understood": False}), number=2)
+    text = reflector("Pick up fern. Do not opne door.", PLAYED, again)
+    assert "less was earned and less was lost" in text
+    assert "The action focus on rock was a mistake, and the answer does not name it." in text
+    assert "The answer names the mistake opne door, and it was made again." in text
+    assert "leaves out actions that earned points, such as teleport to greenhouse." in text
+    assert any(line.startswith("Always forbid a mistake") for line in extract_feedback_lines(text))
+    good = reflector("Teleport to greenhouse. Pick up fern. Do not focus on rock. Do not opne door.", PLAYED)
+    assert extract_feedback_lines(good) == []
+
+
+def test_the_reflector_is_not_judged_by_a_transcript_that_is_none_of_the_trials():
+    text = build_feedback("reflector", {"transcript": "?"}, dspy.Prediction(what_went_wrong="", plan=""), [PLAYED])
+    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
 SHOWN = {"skills:abc,def": "Subgoal 1: A fern is held.\n  1. pick up fern\nSubgoal 2: A door is open.\n  1. open door"}
@@ -270,6 +257,18 @@ def test_a_skill_is_judged_by_its_use():
     door = build_feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["open door"]), [used])
     assert "offered at 2 steps and pursued at 1; points followed on 0." in door
     assert "Only keep the steps that the points depended on" in door
+    assert (
+        extract_feedback_lines(held)
+        == extract_feedback_lines(
+            build_feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["pick up fern"]), [used])
+        )
+        == []
+    )
+    ignored = trial(("wait", 0, {"recalled": ("abc",)}), shown=SHOWN)
+    aimed = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [ignored])
+    assert extract_feedback_lines(aimed) == [
+        "Always word a skill by what the player wants to reach, so that it is chosen."
+    ]
     unused = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A lamp is lit."), [used])
     assert "offered at 0 steps" in unused
 
@@ -282,6 +281,77 @@ def test_equivalence_is_told_what_its_answer_meant():
     assert said().startswith("Facts:\nThe new skill was called new.")
     assert said(2).startswith("Facts:\nThe new skill was called the same as number 2.")
     assert "There is no skill number 7." in said(7)
+    twice = build_feedback(
+        "skill_equivalence", {"library": "1. Target: A.", "new_skill": "target: a"}, dspy.Prediction(equivalent=[]), []
+    )
+    assert "Number 1 has the same words" in twice
+
+
+def test_names_and_steps_of_skills_have_a_form():
+    for name, words in (("get a plant", 0), ("how one gets hold of a plant", 7), ("plant", 1)):
+        text = build_feedback("skill_verbalizer.summary", {}, dspy.Prediction(skill_name=name), [PLAYED])
+        assert (f"The name has {words} words." in text) == bool(words)
+    given = {"action_templates": "TEMPLATES:\npick up OBJ", "examples": "Action 1: pick up fern"}
+    said = dspy.Prediction(steps=["pick up fern", "be patient"])
+    assert "Of 2 steps 1 are no actions." in build_feedback("skill_verbalizer.instructions", given, said, [PLAYED])
+
+
+def written(abstract, errors=(), known=""):
+    said = dspy.Prediction(abstract_rules=abstract, error_rules=errors, progress_rules=["Done: the door is open."])
+    return build_feedback("constitution_writer.write", {"known_rules": known}, said, [PLAYED])
+
+
+ROCK = {"mistake": "focus on rock", "solution": "Focus on what the task names."}
+
+
+@pytest.mark.parametrize(
+    ("abstract", "errors", "known", "said"),
+    [
+        (["Doors have to be opened."], [ROCK], "", ""),
+        (
+            ["A closed door has to be opened."],
+            [],
+            "A CLOSED door has to be opened!",
+            "Said already: abstract rule 1.",
+        ),
+        (["Wait.", "Look.", "Wait."], [], "", "Said already: abstract rule 3."),
+        ([], [ROCK, ErrorRule(**ROCK)], "", "Said already: error rule 2."),
+        ([f"Room {n} holds thing {n}." for n in range(51)], [], "", "It gave 51 abstract rules where 50 are the most"),
+        (["A rule " + "without end " * 40], [], "", "Longer than 300 characters: abstract rule 1."),
+        (None, "Wait.", None, ""),
+        ([5, None, {}], 5, None, ""),
+    ],
+)
+def test_writers_are_told_what_repeats_and_what_is_too_much(abstract, errors, known, said):
+    text = written(abstract, errors, known)
+    assert said in text
+    assert bool(extract_feedback_lines(text)) == bool(said)
+
+
+def test_a_summary_is_told_what_it_drops():
+    gathered = ["Thermometers measure temperature.", "A stove heats a pot quickly."]
+
+    def merged(*made):
+        said = dspy.Prediction(abstract_rules=list(made), error_rules=[])
+        given = {"gathered_abstract_rules": gathered, "gathered_error_rules": []}
+        return build_feedback("constitution_writer.summarize", given, said, [PLAYED])
+
+    assert extract_feedback_lines(merged(*gathered)) == []
+    assert "Nothing is left of what was gathered as abstract rule 1." in merged(gathered[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "said"),
+    [
+        ("insight_writer", {"insight_edits": [{"text": "Wait."}] * 2}, "Said already: text 2."),
+        ("cheatsheet_writer", {"new_cheatsheet": "Wait.\nWait."}, ""),
+        ("strategy_writer", {"strategies": [f"Try {n}." for n in range(4)]}, "It gave 4 texts where 3 are the most"),
+    ],
+)
+def test_writers_of_entries_are_judged_alike(name, fields, said):
+    text = build_feedback(name, {}, dspy.Prediction(**fields), [PLAYED])
+    assert said in text
+    assert ("Advice:" in text) == bool(said)
 
 
 def test_other_predictors_get_the_result_alone():
@@ -304,7 +374,7 @@ def test_feedback_of_a_real_rollout_gives_no_order_of_it_and_advice_is_played(li
     _, given, said = calls[0]
     (first, *_) = played.trials[0].trajectory.steps
     told = metric(None, played, None, "actor", [calls[0]]).feedback
-    names = {name for state in played.trials[0].trajectory.states for name in list_names(state, GRAMMAR.naming)}
+    names = {name for state in played.trials[0].trajectory.states for name in list_names(state)}
     assert len(names) > 10
     assert not [line for line in extract_feedback_lines(told) if mentions_any(line, names - {"container"})]
     told += f"\nAdvice:\n- Do not {first.action}."
@@ -320,3 +390,57 @@ def test_feedback_of_a_real_rollout_gives_no_order_of_it_and_advice_is_played(li
     replayed, _ = play(agent)
     before, after = ([step.action for step in p.trials[0].trajectory.steps] for p in (played, replayed))
     assert before != after
+
+
+def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class():
+    plant, here, helps = Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, True), False
+    text = actor("open closet", PLAYED, goals=((plant, here, Goal("GoalContainerOpen", False, helps)),))
+    assert "The trials reached 1 of 2 goals that the task requires." in text
+    assert "These kinds of goals were reached: a place to be in." in text
+    assert "These kinds of goals were missed: the thing asked for in focus." in text
+    assert not re.search(r"Goal[A-Z]", text)
+
+
+def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
+    phrases = get_benchmark().goal_phrases
+    assert phrases.keys() == get_benchmark().goal_advice.keys()
+    for phrase in set(phrases.values()):
+        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
+
+
+def test_every_predictor_has_a_rule():
+    assert RULES.keys() == ROLE_OF.keys()
+    assert {name for method in METHODS for name, _ in Agent(method).named_predictors()} <= RULES.keys()
+
+
+def test_the_page_explains_every_rule_under_its_own_heading():
+    page = (Path(__file__).parents[2] / "docs" / "FEEDBACK.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## .*`([\w.]+)`", page, re.M)
+    assert set(headings) == RULES.keys()
+    assert len(headings) == len(set(headings))
+    for text in page.split("\n## ")[1:]:
+        if "`" in text.splitlines()[0]:
+            assert "\n|" in text, f"no table under {text.splitlines()[0]}"
+
+
+# The digest
+
+
+def test_a_trial_is_told_in_a_few_lines():
+    acts = [
+        ("teleport to kitchen", 8),
+        *[("wait", 0)] * 12,
+        ("opne stove", 0, {"understood": False}),
+        *[(f"open box {n}", 0) for n in range(20)],
+        ("focus on red box", -150, {"reasoning": "Boxes boil. Notes: searched: kitchen; facts: reading = 3."}),
+    ]
+    first, *lines = digest_trials([trial(*acts).trajectory, trial(("wait", 0), number=2).trajectory])
+    assert first == "Task: Your task is to find a plant."
+    assert lines[0].startswith("Trial 1, 35 steps. It began: ")
+    assert lines[1] == '1. teleport to kitchen +8 | it thought: "I will teleport to kitchen."'
+    assert lines[2] == "2-13. wait x12"
+    assert lines[3] == '14. opne stove | "You did opne stove."'
+    assert lines[-4].startswith("... left out: ")
+    assert lines[-3] == '35. focus on red box -150 | "You did focus on red box." | it thought: "Boxes boil."'
+    assert lines[-2] == "Trial 2, 1 steps."
+    assert len(lines) == 1 + LINES + 1 + 2

@@ -7,19 +7,17 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from rsso_dspy.environments.scienceworld.actions import GRAMMAR
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.feedback import build_feedback
-from rsso_dspy.optimize.proposing.names import list_names
 from rsso_dspy.optimize.rollouts import Rollouts
-from rsso_dspy.optimize.student import Student
+from rsso_dspy.optimize.student import Search, Student
 from rsso_dspy.programs.agent import Agent
 from tests.live import Recorder, acting, model
 from tests.optimize.conftest import MARKER, TRAIN, VAL
-from tests.optimize.scripted import Models, actor, asks_for, mentions_any, proposer, wanted
+from tests.optimize.scripted import Models, actor, asks_for, list_names, mentions_any, proposer, wanted
 
 FORBIDDEN = {
     "what a goal is about": re.compile(re.escape(MARKER)),
@@ -56,7 +54,7 @@ def test_no_advice_of_a_real_compile_names_a_thing_of_its_variant(gepa_compile):
     facts, advice = 0, 0
     for _, rollout in gepa_compile.observed.told:
         states = [state for result in rollout.trials for state in result.trajectory.states]
-        names = {name for state in states for name in list_names(state, GRAMMAR.naming)}
+        names = {name for state in states for name in list_names(state)}
         for name, given, said in rollout.calls:
             text = build_feedback(name, given, said, rollout.trials, rollout.progress)
             told, _, advised = text.partition("Advice:\n")
@@ -65,6 +63,16 @@ def test_no_advice_of_a_real_compile_names_a_thing_of_its_variant(gepa_compile):
             assert not [line for line in advised.splitlines() if mentions_any(line, names)]
     assert facts > 0
     assert advice > 0
+
+
+def test_no_proposer_is_told_of_a_variant_to_choose_by(gepa_compile):
+    def tell(variants):
+        rollouts = [rollout for _, rollout in gepa_compile.observed.told if rollout.variant in variants]
+        return {rollout.trials[0].trajectory.task for rollout in rollouts}
+
+    prompts = "\n".join(gepa_compile.prompts["proposer"])
+    assert any(" ".join(task.split()) in prompts for task in tell(TRAIN)), "the tasks to learn from are told"
+    assert not [task for task in tell(VAL) if " ".join(task.split()) in prompts or task in prompts]
 
 
 def test_goals_are_kept_without_what_they_are_about(recorded):
@@ -130,9 +138,8 @@ def test_the_goals_of_calibration_variants_alone_are_asked_for(live, asked):
 
 def test_a_student_plays_no_other_variant(live):
     request = wanted()
-    student = Student(
-        Agent("react"), Rollouts(live, request.calibration.val, request.budgets, 1, 0, request.limits, None)
-    )
+    rollouts = Rollouts(live, request.calibration.val, request.budgets, 1, 0, request.limits, None)
+    student = Student(Search(Agent("react"), rollouts, 0), lambda rollout: list(rollout.calls))
     for example in build_examples(held_out("lifespan-longest-lived", n=1)):
         with pytest.raises(Exception):  # noqa: B017, PT011
             student(**example.inputs())

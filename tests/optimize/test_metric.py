@@ -4,8 +4,8 @@ import dspy
 import pytest
 
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure
-from rsso_dspy.optimize.metric import INVALID_COST, metric, score_trials
-from rsso_dspy.programs.prediction import SOLVED
+from rsso_dspy.optimize.metric import metric
+from rsso_dspy.programs.prediction import INVALID_COST, SOLVED, score_trials
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from tests.records import record, trajectory
 

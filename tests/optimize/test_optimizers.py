@@ -8,16 +8,18 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from rsso_dspy import sessions as session
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers import get_optimizer
-from rsso_dspy.optimize.proposing.edits import number_lines
-from rsso_dspy.optimize.rollouts import CompileLimits
+from rsso_dspy.optimize.student import get_kept_instruction
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.state import fingerprint_program
+from rsso_dspy.sessions import session
+from rsso_dspy.signatures import FlatActor, SkillActor
+from rsso_dspy.signatures.complete import SPOKEN
 from tests.live import Engine, acting, model, says
 from tests.optimize.conftest import REQUESTS, record
 from tests.optimize.scripted import (
@@ -29,6 +31,7 @@ from tests.optimize.scripted import (
     STEPS,
     Models,
     actor,
+    adding,
     advised,
     asks_for,
     proposer,
@@ -51,25 +54,20 @@ def instructions(state):
 
 def asked_about(recorded):
     """The predictors that the proposer was asked about."""
-    shown = {name: number_lines(words) for name, words in instructions(Agent("rsso").dump_state()).items()}
-    return {name for name, words in shown.items() if any(words in p for p in recorded.prompts["proposer"])}
+    words = instructions(Agent("rsso").dump_state())
+    return {name for name, said in words.items() if any(said in p for p in recorded.prompts["proposer"])}
 
 
-def test_roles_whose_instruction_nothing_reads_are_left_alone(gepa_compile):
-    original = instructions(Agent("rsso").dump_state())
-    candidates = [instructions(candidate.state) for candidate in gepa_compile.observed.of.candidates.values()]
-    changed = {name for said in candidates for name in said if said[name] != original[name]}
-    called = {name for _, rollout in gepa_compile.observed.told for name, _, _ in rollout.calls}
-    assert {"actor", "reflector", "skill_verbalizer.target"} <= called
-    assert changed == asked_about(gepa_compile) == {"actor"}
-    assert any("hardly heeds instructions there: reflector, verbalizer" in note for note in gepa_compile.compiled.notes)
-
-
-def test_roles_that_are_named_are_asked_about_all_the_same(live):
+def test_roles_that_are_named_are_asked_about_alone(live):
     named = ("actor", "reflector", "skill_verbalizer.target", "constitution_writer.write")
     recorded = record(live, replace(REQUESTS["gepa"], tuned=named))
+    original = instructions(Agent("rsso").dump_state())
+    candidates = [instructions(candidate.state) for candidate in recorded.observed.of.candidates.values()]
+    changed = {name for said in candidates for name in said if said[name] != original[name]}
     called = {name for _, rollout in recorded.observed.told for name, _, _ in rollout.calls}
     assert {"actor", "reflector"} <= asked_about(recorded) <= called & set(named)
+    assert changed
+    assert changed <= set(named)
 
 
 def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
@@ -79,8 +77,26 @@ def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
     assert compiled.candidate
     assert {name for name in original if compiled.chosen_state[name] != original[name]} == {"actor"}
     assert compiled.lm_calls == sum(models.asked.values()), "no call is set aside for roles that were not called"
-    said = number_lines(original["actor"]["signature"]["instructions"])
+    said = original["actor"]["signature"]["instructions"]
     assert all(said in prompt for prompt in models.engines["proposer"].prompts)
+
+
+def test_under_the_complete_interface_the_words_that_are_sent_are_shown_changed_and_played(live):
+    within = replace(live, runtime=replace(live.runtime, rules=replace(live.runtime.rules, interface="complete")))
+    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+    compiled = compile_agent(Agent("react"), models.within(within), wanted(rollouts=6))
+    sent = SPOKEN[FlatActor.instructions]
+    assert all(sent in prompt for prompt in models.engines["proposer"].prompts)
+    assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{sent.strip()}\n{ADVICE}"
+    assert compiled.tried[0].program == fingerprint_program(Agent("react")), "unchanged, it is the zero-shot program"
+
+
+@pytest.mark.parametrize("kind", [FlatActor, SkillActor])
+def test_unchanged_words_are_kept_as_the_programs_own(kind):
+    sent = SPOKEN[kind.instructions]
+    assert sent != kind.instructions
+    assert get_kept_instruction(f"{sent}\n", "complete") == kind.instructions
+    assert get_kept_instruction(sent, "sso") == sent
 
 
 def test_bootstrap_changes_demonstrations_and_no_words(bootstrap_compile):
@@ -112,8 +128,7 @@ def test_a_forecast_can_be_reached(live):
 
 
 def test_a_proposer_that_says_nothing_new_is_not_asked_more_often_than_was_forecast(live):
-    echo = json.dumps({"diagnosis": "-", "edits": []})
-    models = Models(actor=actor(lambda _: False), proposer=lambda _: echo)
+    models = Models(actor=actor(lambda _: False), proposer=lambda prompt: adding(prompt, ""))
     small = wanted(rollouts=7)
     compile_agent(Agent("react"), models.within(live), small)
     assert models.asked["proposer"] <= small.forecast(live.protocol).calls["proposer"]

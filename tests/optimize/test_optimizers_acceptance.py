@@ -25,7 +25,6 @@ SEARCHES = {
     "gepa": (12, [ADVICE], False),
     "mipro": (16, [ADVICE, HARM, ADVICE], True),
     "bootstrap": (9, [], False),
-    "bootstrap-random": (9, [], False),
 }
 
 

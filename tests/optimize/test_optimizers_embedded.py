@@ -17,11 +17,10 @@ from tests.optimize.conftest import MARKER, REQUESTS, THERMOMETER, TRAIN, VAL, r
 from tests.optimize.scripted import Keep, wanted
 from tests.optimize.test_hygiene import found
 
-ROLLOUTS = {"mipro": 7, "bootstrap-random": 6, "none": 1}
+ROLLOUTS = {"mipro": 7, "none": 1}
 STEPS = dict.fromkeys((*TRAIN, *VAL), 5) | {THERMOMETER: 8}
 CHANGES = {
     "mipro": {"instructions", "demos"},
-    "bootstrap-random": {"demos"},
     "none": set(),
 }
 
@@ -104,7 +103,7 @@ def two():
         yield pair
 
 
-@pytest.mark.parametrize("name", ["mipro", "bootstrap-random"])
+@pytest.mark.parametrize("name", ["mipro", "bootstrap"])
 def test_the_same_compile_again_is_the_same_to_the_byte(live, two, name, tmp_path):
     """Once one rollout at a time, then two at a time; and once more with everything read from its logs."""
     small = replace(

@@ -1,7 +1,6 @@
 """Every optimizer finds what helps when what helps is known: scripted models whose score depends on one line of the
 instruction, or on one demonstration."""
 
-import json
 import os
 
 import dspy
@@ -11,11 +10,11 @@ from dspy.utils.exceptions import LMServerError
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import ProgramScores
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
-from rsso_dspy.optimize.program_file import load
-from rsso_dspy.optimize.proposing.edits import LONGEST_LINE
+from rsso_dspy.optimize.program_file import ProgramScores, load
+from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS
 from rsso_dspy.programs.agent import Agent
+from tests.live import says
 from tests.optimize.scripted import (
     ADVICE,
     GO,
@@ -33,17 +32,17 @@ from tests.optimize.scripted import (
 )
 
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
-NEW = ("mipro", "bootstrap-random")
+NEW = ("mipro", "bootstrap")
 
 
 def models(name, lines=None):
     """Models with which that optimizer can find something."""
-    if name == "bootstrap-random":
+    if name == "bootstrap":
         return Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
     return Models(actor=actor(advised), proposer=proposer(lines or LINES))
 
 
-ENOUGH = {"mipro": 12, "bootstrap-random": 8, "bootstrap": 4, "none": 1}
+ENOUGH = {"mipro": 12, "bootstrap": 4, "none": 1}
 """Rollouts with which each of them finds it."""
 
 
@@ -60,22 +59,6 @@ def test_mipro_finds_a_demonstration(live):
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert {demo["action"] for demo in compiled.chosen_state["actor"]["demos"]} == {GO}
     assert any(GO in prompt.rpartition("<user>")[2] for prompt in scripted.engines["proposer"].prompts)
-
-
-def test_random_search_finds_the_set_with_the_demonstration(live):
-    """Only the last demonstration of a prompt counts, and only of one of two variants it is the right one: some sets
-    help and others do not."""
-
-    def last_is_right(prompt):
-        turns = [turn.partition("<user>")[0] for turn in prompt.split("<assistant>")[1:]]
-        return len(turns) == 1 and GO in turns[0]
-
-    scripted = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or last_is_right(prompt)))
-    request = wanted("bootstrap-random", train=LONGEST[:3], val=SHORTEST[:1], rollouts=20)
-    compiled = compile_agent(Agent("react"), scripted.within(live), request)
-    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert len(compiled.chosen_state["actor"]["demos"]) == 1
-    assert {round(tried.scores.metric, 3) for tried in compiled.tried} == {0.0, 0.5}
 
 
 def test_none_writes_the_program_as_it_is(live, tmp_path):
@@ -120,9 +103,9 @@ def test_a_search_ends_with_the_best_so_far_when_the_calls_run_out(live, name):
     assert compiled.after.metric == max(each.scores.metric for each in compiled.tried)
 
 
-@pytest.mark.parametrize("name", [*NEW, "bootstrap"])
+@pytest.mark.parametrize("name", NEW)
 def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.optimize.rollout_player.score_trials", lambda _: 1.0)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", lambda _: 1.0)
     scripted = models(name)
     request = small(name)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
@@ -135,7 +118,7 @@ def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
     def went(trials):
         return float(any(GO in step.action for trial in trials for step in trial.trajectory.steps))
 
-    monkeypatch.setattr("rsso_dspy.optimize.rollout_player.score_trials", went)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", went)
     compiled = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name))
     assert compiled.after.metric == 1.0
     assert len(compiled.tried) <= 3
@@ -144,19 +127,8 @@ def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
 # The prompt model
 
 
-def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, capsys):
-    said = iter(["[[ ## completed ## ]]"] * 2)
-    right = proposer([ADVICE])
-    scripted = models("mipro")
-    scripted.engines["proposer"].answer = lambda prompt: next(said, None) or right(prompt)
-    compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
-    assert compiled.usage["proposer"].malformed >= 1
-    assert compiled.candidate
-    assert capsys.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize(
-    "answer", ["[[ ## completed ## ]]", json.dumps({"diagnosis": "-", "edits": [f"add: {'x' * LONGEST_LINE}x"]})]
+    "answer", ["[[ ## completed ## ]]", says(proposed_instruction="x" * (PROPOSAL_CHARACTERS + 1))]
 )
 def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, answer):
     scripted = models("mipro")
@@ -166,20 +138,6 @@ def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, an
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
     assert compiled.candidate is None
     assert len(compiled.tried) == 1
-
-
-@pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
-def test_a_prompt_model_that_fails_ends_the_compile(live, fault, tmp_path):
-    def fails(_):
-        raise fault
-
-    scripted = models("mipro")
-    scripted.engines["proposer"].answer = fails
-    out = tmp_path / "compiled.json"
-    with pytest.raises(BackendFailure, match="proposer failed"):
-        compile_agent(Agent("react"), scripted.within(live), small("mipro"), out=out)
-    assert scripted.asked["proposer"] == 1
-    assert load(out).ended_by == "error"
 
 
 @pytest.mark.parametrize("name", NEW)

@@ -4,8 +4,11 @@ import random
 
 import pytest
 
-from rsso_dspy.optimize.paired_test import FLIP, FLIPPED, Discordance, compute_p
-from rsso_dspy.optimize.power import (
+from rsso_dspy.optimize.confirming import (
+    FLIP,
+    FLIPPED,
+    Discordance,
+    compute_p,
     compute_power,
     count_needed_pairs,
     find_largest_gain,

@@ -8,8 +8,8 @@ import pytest
 from rsso_dspy.config import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
+from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.request import build_request

@@ -9,10 +9,11 @@ from dspy.utils.exceptions import LMServerError
 from dspy.utils.parallelizer import ParallelExecutor
 
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.optimize.acceptance import CandidateProgram, Rollout
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollout
-from rsso_dspy.optimize.student import Student
+from rsso_dspy.optimize.rollouts import CompileStopped
+from rsso_dspy.optimize.student import Search, Student
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from tests.live import says
@@ -100,18 +101,22 @@ def test_a_candidate_has_no_mean_before_it_was_played_on_all_variants(live, mode
 # The student
 
 
+def make_student(rollouts, agent=None, shown=lambda rollout: list(rollout.calls), kind=Student):
+    return kind(Search(agent or Agent("react"), rollouts, 0, narrow=False), shown)
+
+
 def test_copies_of_a_student_share_its_rollouts(live, models):
     rollouts = rollouts_of(models.within(live))
-    student = Student(Agent("react"), rollouts)
+    student = make_student(rollouts)
     for copy in (student, student.deepcopy(), student.reset_copy()):
-        assert copy.rollouts is rollouts
+        assert copy.search.rollouts is rollouts
         assert copy(variant=FIRST.key).trials == rollouts.play(Agent("react"), FIRST).trials
     assert rollouts.spent == 1
 
 
 def test_a_student_says_what_the_agent_says_and_how_far_the_goals_were_reached(live, models):
     agent = reworded("Play.")
-    student = Student(agent, rollouts_of(models.within(live)))
+    student = make_student(rollouts_of(models.within(live)), agent)
     assert fingerprint_program(student) == fingerprint_program(agent)
     played = student(variant=FIRST.key)
     assert metric(None, played) == 0.5
@@ -120,7 +125,7 @@ def test_a_student_says_what_the_agent_says_and_how_far_the_goals_were_reached(l
 
 
 def test_a_student_leaves_its_own_calls_in_the_trace_also_from_memory(live, models):
-    student = Student(Agent("react"), rollouts_of(models.within(live)))
+    student = make_student(rollouts_of(models.within(live)))
     for each in (student, student.deepcopy()):
         with dspy.context(trace=[]):
             each(variant=FIRST.key)
@@ -132,9 +137,8 @@ def test_a_student_leaves_its_own_calls_in_the_trace_also_from_memory(live, mode
 
 
 def test_a_student_shows_only_the_calls_that_are_let_through(live, models):
-    goes_out = Student(
-        Agent("react"), rollouts_of(models.within(live)), lambda rollout, call: call[2].action == GO and rollout.score
-    )
+    going = lambda rollout: [call for call in rollout.calls if call[2]["action"] == GO]  # noqa: E731
+    goes_out = make_student(rollouts_of(models.within(live)), shown=going)
     with dspy.context(trace=[]):
         goes_out(variant=FIRST.key)
         assert [said.action for _, _, said in dspy.settings.trace] == [GO]
@@ -142,7 +146,7 @@ def test_a_student_shows_only_the_calls_that_are_let_through(live, models):
 
 def test_a_student_without_a_trace_around_it_plays_all_the_same(live, models):
     with dspy.context(trace=None):
-        assert Student(Agent("react"), rollouts_of(models.within(live)))(variant=FIRST.key).trials
+        assert make_student(rollouts_of(models.within(live)))(variant=FIRST.key).trials
 
 
 def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_again(live, monkeypatch):
@@ -166,7 +170,7 @@ def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_aga
     models = Models(actor=answer)
     rollouts = rollouts_of(models.within(live))
     evaluate = dspy.Evaluate(devset=build_examples([FIRST]), metric=metric, num_threads=2, display_progress=False)
-    assert evaluate(Slow(Agent("react"), rollouts)).score == 50
+    assert evaluate(make_student(rollouts, kind=Slow)).score == 50
     assert len(asked) >= 2, "once more each second, while it goes on"
     assert set(asked) == {FIRST.key}
     assert models.asked["actor"] == STEPS
@@ -257,7 +261,7 @@ def test_what_fails_once_is_played_again_and_scored(live):
     rollouts = rollouts_of(models.within(live))
     rollout = rollouts.play(Agent("react"), FIRST)
     assert rollout.score == 0.5
-    assert [said.action for _, _, said in rollout.calls] == [GO, "look around"]
+    assert [said["action"] for _, _, said in rollout.calls] == [GO, "look around"]
     assert len(rollout.progress) == len(rollout.trials) == 1
     assert models.asked["actor"] == 2 + STEPS
     assert rollouts.spent == 1

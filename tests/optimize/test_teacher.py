@@ -9,10 +9,10 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize import teacher as teachers
+from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.optimizers.lessons import Lesson, choose_lessons, cut_history, list_lessons
+from rsso_dspy.optimize.optimizers import Lesson, choose_lessons, cut_history, list_lessons
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher, open_lead
@@ -53,7 +53,7 @@ def test_a_benchmark_without_gold_paths_says_what_works_instead():
             "react",
             {},
             UsageError,
-            "gepa has no use for a teacher: compile with --optimizer bootstrap or",
+            "gepa has no use for a teacher: compile with --optimizer bootstrap first, then",
         ),
         ("bootstrap", "reflexion", {"roles": ["reflector"]}, UsageError, "gold paths teach the actor alone"),
         ("bootstrap", "react", {"train": (DEV,)}, SplitError, "lifespan-longest-lived::62 .dev."),

@@ -323,7 +323,7 @@ def test_a_state_that_dspy_saved_is_a_program(told, tmp_path):
 
 
 def test_a_compiled_file_loads_into_an_agent(told, tmp_path):
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
 
     Compiled.from_agent(told, trainset=["find-plant::0"]).save(tmp_path / "compiled.json")
     assert rsso_dspy.load(tmp_path / "compiled.json").calibration == ("find-plant::0",)
@@ -334,7 +334,7 @@ def test_a_compiled_file_loads_into_an_agent(told, tmp_path):
 
 def test_an_agent_made_on_held_out_variants_is_no_program(told):
     from rsso_dspy.errors import SplitError
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
 
     with pytest.raises(SplitError, match="find-plant::229"):
         Compiled.from_agent(told, trainset=["find-plant::229"])
@@ -388,7 +388,7 @@ def test_a_file_of_another_method_is_refused_and_the_agent_stays(tmp_path, saved
 
 
 def test_a_compiled_file_of_another_method_is_refused(tmp_path):
-    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.program_file import Compiled
 
     Compiled.from_agent(Agent("react-sso")).save(tmp_path / "compiled.json")
     with pytest.raises(UsageError, match="for the method react-sso, and this agent is of rsso: it lacks reflector"):

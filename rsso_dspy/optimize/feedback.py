@@ -1,0 +1,512 @@
+"""Feedback on one predictor's call, for an optimizer that proposes instructions: facts, then advice.
+
+    build_feedback("reflector", inputs, outputs, trials)      # "Facts:\nThe trial reflected on earned 33 points ..."
+
+Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
+alone. Facts name what was done; advice is imperative sentences about play in general, which name no object of the
+variant. The variant's key, the step budget and the wording of the simulator's goals are in neither. Texts are compared
+by their words, never parsed. docs/FEEDBACK.md explains each rule.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rsso_dspy.environments import Goal
+from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
+from rsso_dspy.programs.render import is_transcript_of
+from rsso_dspy.programs.roles import first_line
+from rsso_dspy.programs.skill_verbalizer import filter_instructions
+from rsso_dspy.records import Step, Trajectory, TrialResult
+
+FACTS, ADVICE, PERHAPS = "Facts:", "Advice:", "Perhaps: "
+MOST = 4
+"""Maximum entries of each list."""
+REPEATED = 3
+"""How often the same action is taken in vain before that is reported."""
+LINES = 10
+"""Maximum lines of steps of a digested trial; later trials of the rollout get half."""
+LONGEST = 300
+"""Maximum characters of a rule or an entry: two or three sentences."""
+ALIKE, KEPT = 0.8, 0.5
+"""Two texts with at least the first share of common words say the same; a text of which another one holds less than the
+second share is lost there."""
+
+ON_TEMPLATES = "Always use a template, with names as the observations give them."
+ON_REPEATING = "Do not repeat an action that changed nothing."
+
+_ENDINGS = {
+    "solved": "solved the task",
+    "failed": "was ended by the environment",
+    "budget": "ended with the task undone",
+    "stalled": "brought the simulator to a standstill",
+    "repeated": "was ended because one action was repeated over and over",
+    "exhausted": "was ended because it went in circles",
+    "error": "was cut short",
+}
+_LED, _QUOTE, _THOUGHT, _START, _UNKNOWN = 3, 80, 110, 300, 80
+"""Steps named before a gain; characters shown of an observation, a thought and the start; longest unknown action."""
+_ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
+_NOTES = re.compile(r"\bNotes?:.*", re.S)
+_ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
+_SUBGOAL = re.compile(r"^Subgoal \d+: (.+)\n((?: +\d+\. .+\n?)*)", re.M)
+_ENTRY = re.compile(r"^(\d+)\. (.*(?:\n(?!\d+\. ).*)*)", re.M)
+
+WRITTEN = {"insight_edits": 4, "workflows": 3, "strategies": 3, "new_bullets": 5, "new_cheatsheet": 40}
+WRITTEN |= {"never": 10, "always": 10, "abstract_rules": 50, "error_rules": 50, "progress_rules": 50}
+"""Output field of a writer to the maximum number of texts in it."""
+WHOLE = ("new_cheatsheet", "never", "always", "progress_rules")
+"""Fields in which a known text is no fault: they are written whole each time, or for one task alone."""
+LASTING = ("abstract_rules", "error_rules")
+KNOWN = ("known_rules", "known_insights", "known_workflows", "playbook", "cheatsheet")
+
+
+class Advice(str):
+    """A sentence that holds for every variant, and so names nothing of this one."""
+
+    __slots__ = ()
+
+
+class Guess(Advice):
+    """A sentence that only one variant supports."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class PredictorCall:
+    """One answer of one predictor, and the trials it was given in."""
+
+    inputs: Mapping[str, Any]
+    outputs: Any
+    results: tuple[TrialResult, ...]
+    goals: Sequence[Sequence[Goal]]
+    """Goals per trial; empty when unknown."""
+    benchmark: Benchmark
+
+    @property
+    def trials(self) -> tuple[Trajectory, ...]:
+        return tuple(result.trajectory for result in self.results if result.trajectory is not None)
+
+    def get_output(self, *names: str) -> str:
+        """The first of these output fields that holds a text."""
+        return next((str(text) for name in names if (text := self.outputs.get(name))), "")
+
+    def get_input(self, name: str) -> str:
+        """An input field as text; empty when the call had none."""
+        return str(self.inputs.get(name) or "")
+
+
+def build_feedback(
+    name: str,
+    inputs: Mapping[str, Any],
+    outputs: Any,
+    trials: Sequence[TrialResult],
+    progress: Sequence[Sequence[Goal]] = (),
+    of: Benchmark | None = None,
+) -> str:
+    """How one call of the predictor ``name`` affected the trials, and what to do better.
+
+    ``inputs`` and ``outputs`` are the call's fields by name; ``progress`` is the goals of every trial, empty when
+    unknown; ``of`` is the benchmark, the default one when None. A predictor without a rule of its own gets the result
+    of the trials alone. A solved variant gets only facts. The actor also gets a digest of the trials.
+    """
+    call = PredictorCall(inputs, outputs, tuple(trials), progress, of or get_benchmark())
+    rule = RULES.get(name)
+    said = list(dict.fromkeys([*(rule(call) if rule else ()), *report_results(call.trials)]))
+    facts = [each for each in said if not isinstance(each, Advice)]
+    advice = [f"- {PERHAPS if isinstance(each, Guess) else ''}{each}" for each in said if isinstance(each, Advice)]
+    if any(trial.solved for trial in call.trials):
+        advice = []
+    told = digest_trials(call.trials) if name == "actor" else []
+    return "\n".join([*([FACTS, *facts] if facts else []), *told, *([ADVICE, *advice] if advice else [])])
+
+
+def report_results(trials: Sequence[Trajectory]) -> Iterator[str]:
+    """Yield how each trial ended."""
+    for each in trials:
+        yield f"Trial {each.trial} {_ENDINGS[each.outcome]}, at {each.environment_score} of 100 points."
+
+
+# The actor.
+
+
+def judge_actor(call: PredictorCall) -> Iterator[str]:
+    """Report on this answer first, then on the trials; what the variant suggests for others are guesses."""
+    yield from _judge_answer(call)
+    yield from report_goals(call)
+    steps = [step for trial in call.trials for step in trial.steps if step.action]
+    for verb, sign in (("rose", 1), ("fell", -1)):
+        changes = dict.fromkeys(f"{step.action} ({step.reward:+d})" for step in steps if step.reward * sign > 0)
+        if changes:
+            led = ". What came before may have brought it" if sign > 0 else ""
+            yield f"The score {verb} at: {', '.join(list(changes)[: 2 * MOST])}{led}."
+    named = [step for step in steps if not step.action.isdigit()]
+    known = {step.action for step in named if step.understood}
+    unknown = Counter(step.action for step in named if step.action not in known and len(step.action) <= _UNKNOWN)
+    if unknown:
+        yield f"Never understood: {', '.join(action for action, _ in unknown.most_common(MOST))}."
+        yield Guess(ON_TEMPLATES)
+    paid = {step.action for step in steps if step.reward > 0}
+    vain = Counter(step.action for step in named if step.action not in paid)
+    repeated = [(action, times) for action, times in vain.most_common(MOST) if times >= REPEATED]
+    yield from (f"The action {action} was taken {times} times and earned nothing." for action, times in repeated)
+    if repeated:
+        yield Guess(ON_REPEATING)
+
+
+def report_goals(call: PredictorCall) -> Iterator[str]:
+    """Yield how many required goals were reached over all trials and which kinds were reached and missed; then guesses
+    for the kinds that no trial reached. A goal's description, which names the answer, and its class are never said: a
+    phrase of the benchmark stands for every goal of a class."""
+    phrases = call.benchmark.goal_phrases
+    known = [list(each) for each in zip(*call.goals, strict=False)]
+    required = [each for each in known if each[0].required]
+    done = [each for each in required if any(goal.done for goal in each)]
+    if required:
+        yield f"The trials reached {len(done)} of {len(required)} goals that the task requires."
+    for what, some in (("reached", done), ("missed", [each for each in required if each not in done])):
+        if named := dict.fromkeys(phrases[each[0].kind] for each in some if each[0].kind in phrases):
+            yield f"These kinds of goals were {what}: {', '.join(named)}."
+    reached = {each[0].kind for each in known if any(goal.done for goal in each)}
+    undone = [each[0] for each in known if not any(goal.done for goal in each)]
+    for goal in sorted(undone, key=lambda each: not each.required):
+        if goal.required or goal.kind not in reached:
+            yield from map(Guess, call.benchmark.goal_advice.get(goal.kind, ()))
+
+
+def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
+    """The steps that an actor's answer became: those with its reasoning and its action."""
+    played = [result.trajectory for result in trials if result.trajectory is not None]
+    return [trial.steps[index] for trial, index in _match_steps(outputs, played)]
+
+
+def _judge_answer(call: PredictorCall) -> Iterator[str]:
+    if not call.get_output("next_action", "action").strip():
+        yield "This answer held no action."
+        yield Advice("Always give one action in the form of a template.")
+        return
+    found = _find_taken_step(call)
+    if found is None:
+        return
+    trial, index = found
+    step = trial.steps[index]
+    if step.reward:
+        yield f"The score {'rose' if step.reward > 0 else 'fell'} by {abs(step.reward)} points at this action."
+    before = [each.action for each in trial.steps[max(0, index - _LED) : index] if each.action]
+    if step.reward > 0 and before:
+        yield f"It came after: {', '.join(before)}; they may have brought the points."
+    did = (step.action, step.state.observation)
+    if not step.understood:
+        yield "This action was not understood."
+        yield Advice(ON_TEMPLATES)
+    elif not step.reward and any((each.action, each.state.observation) == did for each in trial.steps[:index]):
+        yield "This action repeated an earlier one, with the same answer and to no effect."
+        yield Advice(ON_REPEATING)
+    if index + 1 == len(trial.steps):
+        yield "It was the last action of its trial."
+
+
+def _find_taken_step(call: PredictorCall) -> tuple[Trajectory, int] | None:
+    """The step that this call's answer became; of several, the first that comes after the last answer in the history
+    that the call read."""
+    matches = _match_steps(call.outputs, call.trials)
+    answers = _ANSWERED.findall(call.get_input("history"))
+    last = answers[-1] if answers else None
+    follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
+    return next(iter(follows or matches), None)
+
+
+def _match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
+    """Steps with the reasoning and the action of an answer."""
+    thought = outputs.get("reasoning") or outputs.get("thought") or ""
+    action = str(outputs.get("next_action") or outputs.get("action") or "")
+    return [
+        (trial, index)
+        for trial in trials
+        for index, step in enumerate(trial.steps)
+        if not step.malformed and step.reasoning == thought and step.proposed in action
+    ]
+
+
+# A digest of trials.
+
+
+def digest_trials(trials: Sequence[Trajectory]) -> list[str]:
+    """Each trial in a few lines: its start, what was done, how the score changed, what failed, and what the player
+    thought where it mattered.
+
+        1. go to garden +8
+        2-13. wait x12
+        14. take rock -33 | "The rock falls on you." | it thought: "Rocks live long."
+    """
+    lines = [f"Task: {' '.join(trials[0].task.split())}"] if trials else []
+    for number, trial in enumerate(trials):
+        start = " ".join((trial.start.look or trial.start.observation).split())
+        lines.append(f"Trial {trial.trial}, {len(trial.steps)} steps.{f' It began: {start[:_START]}' * (not number)}")
+        entries = list(_list_entries(trial))
+        most = LINES if number == 0 else LINES // 2
+        kept = sorted(sorted(entries, key=lambda entry: (-entry[2], entry[0]))[:most])
+        after = 0
+        for first, last, _, text in kept:
+            if first > after:
+                lines.append(f"... left out: {_number_steps(after, first - 1)}")
+            lines.append(text)
+            after = last + 1
+        if after < len(trial.steps):
+            lines.append(f"... left out: {_number_steps(after, len(trial.steps) - 1)}")
+    return lines
+
+
+def _list_entries(trial: Trajectory) -> Iterator[tuple[int, int, int, str]]:
+    """Yield first and last index, weight and text of steps that share one line: equal actions in a row."""
+    steps = trial.steps
+    decisive = {len(steps) - 1}
+    decisive |= set([index for index, step in enumerate(steps) if step.reward > 0][-1:])
+    decisive |= set([index for index, step in enumerate(steps) if step.reward < 0][:1])
+    index = 0
+    while index < len(steps):
+        step, end = steps[index], index + 1
+        while end < len(steps) and steps[end].action == step.action and not step.reward and not steps[end].reward:
+            end += 1
+        failed = not step.understood or step.no_effect or step.reward < 0
+        times = f" x{end - index}" if end - index > 1 else ""
+        points = f" {step.reward:+d}" if step.reward else ""
+        parts = [f"{_number_steps(index, end - 1)} {step.action or '(no action)'}{times}{points}"]
+        if failed and (said := " ".join(step.state.observation.split())[:_QUOTE]):
+            parts.append(f'"{said}"')
+        matters = not decisive.isdisjoint(range(index, end))
+        if matters and not trial.solved:
+            thought = " ".join(_NOTES.sub("", steps[end - 1].reasoning).split())[:_THOUGHT]
+            parts += [f'it thought: "{thought}"'] if thought else []
+        yield index, end - 1, 3 if matters else 2 if step.reward or failed else 0, " | ".join(parts)
+        index = end
+
+
+def _number_steps(first: int, last: int) -> str:
+    return f"{first + 1}." if first == last else f"{first + 1}-{last + 1}."
+
+
+# The reflector.
+
+
+def judge_reflector(call: PredictorCall) -> Iterator[str]:
+    """Judge a plan by the trial whose transcript was read and the next one, which read the plan."""
+    read, trials = call.get_input("transcript"), call.trials
+    position = next((place for place, trial in enumerate(trials) if is_transcript_of(read, trial)), None)
+    if position is None:
+        return
+    before, after = trials[position], trials[position + 1] if position + 1 < len(trials) else None
+    plan, wrong = call.get_output("plan"), call.get_output("what_went_wrong")
+    if after is not None:
+        yield _compare_trials(before, after)
+    again = set(_list_mistakes(after)) if after else set()
+    for action in _list_mistakes(before)[:MOST]:
+        if not _names_action(f"{wrong}\n{plan}", action):
+            yield f"The action {action} was a mistake, and the answer does not name it."
+            yield Advice("Always name every action that cost points or was not understood.")
+        elif action in again:
+            yield f"The answer names the mistake {action}, and it was made again."
+            yield Advice("Always forbid a mistake in the plan itself, as a sentence of its own.")
+    earned = dict.fromkeys(step.action for step in before.steps if step.reward > 0 and step.action)
+    if forgotten := [action for action in earned if not _names_action(plan, action)]:
+        yield f"The plan leaves out actions that earned points, such as {', '.join(forgotten[:MOST])}."
+        yield Advice("Always list, in their order, the actions that earned points, word for word.")
+
+
+def _compare_trials(before: Trajectory, after: Trajectory) -> str:
+    """The verdict, by points earned and by final score: points that are lost again are no gain."""
+    old, new = (before.accumulator, before.environment_score), (after.accumulator, after.environment_score)
+    if new == old:
+        verdict = "no better and no worse"
+    elif new[0] >= old[0] and new[1] >= old[1]:
+        verdict = "better"
+    elif new[0] > old[0]:
+        verdict = "better on the way and worse in the end"
+    elif new[1] > old[1]:
+        verdict = "less was earned and less was lost"
+    else:
+        verdict = "worse"
+    return (
+        f"The trial reflected on earned {old[0]} points and ended at {old[1]}, the next one, which read the plan, "
+        f"earned {new[0]} and ended at {new[1]}: {verdict}."
+    )
+
+
+def _list_mistakes(trial: Trajectory) -> list[str]:
+    """Actions that cost points or were not understood. A bare number answers a question and names no action."""
+    steps = [step for step in trial.steps if step.action and not step.action.isdigit()]
+    return list(dict.fromkeys(step.action for step in steps if step.reward < 0 or not step.understood))
+
+
+# The roles of skills.
+
+
+def judge_skill_summary(call: PredictorCall) -> Iterator[str]:
+    """Judge the first call. The actor reads nothing of its answer, so no trial can be blamed on it."""
+    length = len(call.get_output("skill_name").split())
+    if not 2 <= length <= 5:
+        yield f"The name has {length} words."
+        yield Advice("Always give a skill a name of two to five words.")
+
+
+def judge_skill_steps(call: PredictorCall) -> Iterator[str]:
+    """Judge the second call. Steps that no points followed are its fault; a skill that was not pursued is the fault of
+    the target."""
+    written = [first_line(step) for step in call.outputs.get("steps") or () if first_line(step)]
+    acted = _ACTION.findall(call.get_input("examples"))
+    kept = list(filter_instructions(written, call.get_input("action_templates"), acted))
+    if len(kept) < len(written):
+        yield f"Of {len(written)} steps {len(written) - len(kept)} are no actions."
+        yield Advice("Always write each step as one action in the form of a template.")
+    offered, pursued = _count_skill_use(call, lambda _, steps: bool(kept) and steps == kept)
+    yield _report_skill_use(offered, pursued)
+    if pursued and not any(pursued):
+        yield Advice("Only keep the steps that the points depended on, and end with the one that earned them.")
+
+
+def judge_skill_target(call: PredictorCall) -> Iterator[str]:
+    """Judge the third call. A skill that was offered and never pursued is its fault; the result of a pursuit is due to
+    the steps."""
+    said = " ".join(call.get_output("target").split())
+    offered, pursued = _count_skill_use(call, lambda target, _: bool(said) and target == said)
+    yield _report_skill_use(offered, pursued)
+    if offered and not pursued:
+        yield Advice("Always word a skill by what the player wants to reach, so that it is chosen.")
+
+
+def _count_skill_use(call: PredictorCall, is_it: Callable[[str, list[str]], bool]) -> tuple[int, list[bool]]:
+    """How many steps offered the skill and, for each step that pursued it, whether points followed. A step that pursues
+    a subgoal copied its target from the prompt."""
+    ids, targets = set(), set()
+    for result in call.results:
+        for region, text in result.shown.items():
+            name, _, listed = region.partition(":")
+            for skill, (target, body) in zip(listed.split(","), _SUBGOAL.findall(text), strict=False):
+                if name == "skills" and is_it(target, re.findall(r"^ +\d+\. (.+)$", body, re.M)):
+                    ids.add(skill)
+                    targets.add(target)
+    offered = sum(bool(ids & set(step.recalled)) for trial in call.trials for step in trial.steps)
+    pursued = [
+        any(later.reward > 0 for later in trial.steps[index:])
+        for trial in call.trials
+        for index, step in enumerate(trial.steps)
+        if step.subgoal in targets
+    ]
+    return offered, pursued
+
+
+def _report_skill_use(offered: int, pursued: Sequence[bool]) -> str:
+    used = f"pursued at {len(pursued)}; points followed on {sum(pursued)}"
+    return f"The skill was offered at {offered} steps and {used}."
+
+
+def judge_skill_equivalence(call: PredictorCall) -> Iterator[str]:
+    """Report numbers that do not exist and duplicates that were kept."""
+    library = {int(number): text for number, text in _ENTRY.findall(call.get_input("library"))}
+    given = list(call.outputs.get("equivalent") or ())
+    inside = [number for number in given if number in library]
+    yield f"The new skill was called {f'the same as number {inside[0]}' if inside else 'new'}."
+    if outside := [number for number in given if number not in library]:
+        yield f"There is no skill number {outside[0]}."
+        yield Advice("Only give numbers that stand in the library.")
+    new = call.get_input("new_skill")
+    twin = next((number for number, known in library.items() if _words(known) == _words(new)), None)
+    if twin is not None and not inside:
+        yield f"Number {twin} has the same words: the library now holds one skill twice."
+        yield Advice("Always call two skills the same when their targets and steps say the same.")
+
+
+# The writers of rules and entries. Texts are named by their numbers: a quoted text would reach the proposer as advice.
+
+
+def judge_writer(call: PredictorCall) -> Iterator[str]:
+    """Judge what was written against what was known already and the number of texts that is useful."""
+    known = [line for name in KNOWN for line in call.get_input(name).splitlines() if _words(line)]
+    for field, most in WRITTEN.items():
+        texts = [text for text in map(_read_text, _list_items(call.outputs.get(field))) if text]
+        what = f"{field.removesuffix('_rules')} rule" if field.endswith("_rules") else "text"
+        if len(texts) > most:
+            yield f"It gave {len(texts)} {what}s where {most} are the most that is useful."
+            yield Advice("Only give what matters most.")
+        if long := [str(number) for number, text in enumerate(texts, 1) if len(text) > LONGEST]:
+            yield f"Longer than {LONGEST} characters: {what} {', '.join(long)}."
+            yield Advice("Keep every text to one or two short sentences.")
+        again = [
+            str(number)
+            for number, text in enumerate(texts, 1)
+            if field not in WHOLE and any(_is_same(text, other) for other in (*known, *texts[: number - 1]))
+        ]
+        if again:
+            yield f"Said already: {what} {', '.join(again)}."
+            yield Advice("Only write what is not known already, each thing once.")
+
+
+def judge_summarizer(call: PredictorCall) -> Iterator[str]:
+    """Judge a summary as other writing, and by what is left of the gathered rules."""
+    yield from judge_writer(call)
+    made = [_words(_read_text(each)) for name in LASTING for each in _list_items(call.outputs.get(name))]
+    for name in LASTING:
+        gathered = [_words(_read_text(each)) for each in _list_items(call.inputs.get(f"gathered_{name}"))]
+        lost = [
+            str(number)
+            for number, words in enumerate(gathered, 1)
+            if not any(len(words & other) >= KEPT * len(words) for other in made)
+        ]
+        if lost:
+            yield f"Nothing is left of what was gathered as {name.removesuffix('_rules')} rule {', '.join(lost)}."
+            yield Advice("Keep every fact that any of the gathered rules holds.")
+
+
+def _list_items(value: Any) -> Sequence[Any]:
+    return value.splitlines() if isinstance(value, str) else value if isinstance(value, Sequence) else ()
+
+
+def _read_text(item: Any) -> str:
+    """The words of an entry, which is a text or an object; of an error rule its mistake and its solution."""
+    if isinstance(item, str):
+        return item
+    get = item.get if isinstance(item, Mapping) else lambda key: getattr(item, key, None)
+    told = [str(get(key)) for key in ("mistake", "solution") if get(key)]
+    return "\n".join(told) or next((str(get(key)) for key in ("text", "content", "description") if get(key)), "")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W_]+", text.lower()))
+
+
+def _is_same(one: str, other: str) -> bool:
+    ours, theirs = _words(one), _words(other)
+    return len(ours & theirs) >= ALIKE * len(ours | theirs)
+
+
+def _names_action(text: str, action: str) -> bool:
+    """Whether a text holds an action word for word, without regard to capitals and marks."""
+    said, wanted = (" ".join(re.findall(r"[^\W_]+", each.lower())) for each in (text, action))
+    return f" {wanted} " in f" {said} "
+
+
+RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {
+    "actor": judge_actor,
+    "reflector": judge_reflector,
+    "skill_verbalizer.summary": judge_skill_summary,
+    "skill_verbalizer.instructions": judge_skill_steps,
+    "skill_verbalizer.target": judge_skill_target,
+    "skill_equivalence": judge_skill_equivalence,
+    "constitution_writer.summarize": judge_summarizer,
+    **dict.fromkeys(
+        (
+            "constitution_writer.write",
+            "reflection_distiller",
+            "insight_writer",
+            "workflow_writer",
+            "strategy_writer",
+            "playbook_reviewer",
+            "cheatsheet_writer",
+        ),
+        judge_writer,
+    ),
+}
+"""Predictor to the rule that knows what its answers are for."""
