@@ -48,7 +48,7 @@ ALLOWED = {
     "memory_files": GROUND | {"config", "environments", "memory", "plan", "programs", "protocol", "store"},
     "sessions": GROUND | {"config", "embed", "environments", "lm", "memory", "programs", "protocol", "store"},
     "executor": GROUND | {"environments", "lm", "memory", "memory_files", "plan", "programs", "sessions", "store"},
-    "forecast": GROUND | {"executor", "plan", "pricing", "programs", "store"},
+    "forecast": GROUND | {"config", "executor", "lm", "plan", "pricing", "programs", "store"},
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},
     "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},

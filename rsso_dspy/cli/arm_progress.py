@@ -108,7 +108,7 @@ class ArmProgress:
         self._totals = Counter(unit.arm.name for unit in self._plan.units)
         self.tallies = {arm: RunningTotals() for arm in self._plan.arms}
         self._spent = {arm: TokenCost() for arm in self._plan.arms}
-        for record in planned.load_records():
+        for record in planned.store.records():
             self._count_record(record)
             self._add_spending(record.arm, sum_record_cost(record, self._price_of))
         for begun in planned.store.load_begun():

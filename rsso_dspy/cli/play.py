@@ -74,7 +74,6 @@ def play_watched(
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.executor import EventStream
-    from rsso_dspy.runs import get_engine
     from rsso_dspy.sessions import session
 
     with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
@@ -85,7 +84,7 @@ def play_watched(
             events = EventStream()
             watch.follow(events)
             try:
-                return planned.execute(live, jobs, purse, events, get_engine(engine), engine), ""
+                return planned.execute(live, jobs, purse, events, engine), ""
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:
@@ -97,7 +96,7 @@ def play_watched(
 
 def count_stalled_trials(store: "Store") -> int:
     """Count stalled trials among the finished units of a folder."""
-    return sum(record.stalled_trials for kind in (store.units, store.trainings) for record in kind())
+    return sum(record.stalled_trials for record in store.records())
 
 
 def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:

@@ -95,7 +95,7 @@ def _reproduce_folder(
     store: "Store", out: Path, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
     """Print or play the commands of one run; return whether its records are equal."""
-    from rsso_dspy.reproduce import iterate_records, list_changes, list_unknown_methods
+    from rsso_dspy.reproduce import list_changes, list_unknown_methods
     from rsso_dspy.store.commands import extract_given, load_invocations
     from rsso_dspy.store.run_folder import Store
 
@@ -109,7 +109,7 @@ def _reproduce_folder(
         print_status(f"{'will' if change.certain else 'may'} differ: {change.what}")
     if others := list_unknown_methods(orders):
         print_status(f"{', '.join(others)}: unknown method; run the script that adds it instead of rsso-dspy")
-    if next(iterate_records(store), None) is None:
+    if next(store.records(), None) is None:
         print_status("no record is left that names the commit and the models")
     elif not changed:
         print_status("nothing has changed since: the records will be equal byte for byte")
@@ -132,7 +132,7 @@ def _reproduce_folder(
     if not replay and (addresses := _list_addresses(options)):
         print_status(f"requests go to {', '.join(addresses)}")
     again = Store(out, read_only=True)
-    before = sum(1 for _ in iterate_records(again)) if again.exists else 0
+    before = sum(1 for _ in again.records())
     for each in options:
         _play_command(each, jobs, max_cost)
     if before:

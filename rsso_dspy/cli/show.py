@@ -43,7 +43,7 @@ def show_unit(
     from rsso_dspy.store.run_folder import Store
 
     store = Store(folder, read_only=True)
-    played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
+    played: list[UnitRecord | TrainingRecord] = [*store.records()]
     print_left_out_files(store)
     records = [r for r in played if r.key == unit]
     if not records:
