@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import dspy
 
@@ -28,7 +28,7 @@ from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, LimitReached, RssoError, Stopped
 from rsso_dspy.logged_lm import lookup_recorded_policy
 from rsso_dspy.memory.improvements import pass_on_reflections
-from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe, sources_of
+from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
 from rsso_dspy.plan import Plan
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
@@ -74,13 +74,6 @@ class UsageSpent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RunLimited(Event):
-    """A limit of the run is exceeded or cannot be kept; sent after every further answer."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class TrialFinished(Event):
     """A trial is finished and saved."""
 
@@ -93,7 +86,7 @@ class UnitFinished(Event):
     """A unit or training is finished and saved."""
 
     work: Job
-    record: UnitRecord | TrainingRecord
+    record: JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +321,7 @@ class UnitRunner:
             "rule_based": self.live.backend.rule_based,
             "seed": work.seed,
             "provenance": {**self.provenance, "program": fingerprint_program(self.programs[work.arm])},
-            "start": describe(kept.sources),
+            "start": describe_sources(kept.sources),
             "sources": kept.sources,
             "learnt_on": kept.variants,
         }
@@ -343,35 +336,21 @@ FAILURES_TO_STOP = 3
 """Number of consecutive units with an error of the model's or simulator's side that stops the run."""
 
 
-class Engine(Protocol):
-    """Plays units and trainings."""
+Submit = Callable[[Plan, Job], Future[JobRecord]]
+"""Submits work. When the future is done, its record is in the store; it raises `Stopped` if the player is stopped."""
 
-    def submit(self, plan: Plan, work: Job) -> Future[UnitRecord | TrainingRecord]:
-        """Submit work. When the future is done, its record is in the store; it raises `Stopped` if the player is
-        stopped."""
-
-
-EngineFactory = Callable[[UnitRunner, int], AbstractContextManager[Engine]]
+EngineFactory = Callable[[UnitRunner, int], AbstractContextManager[Submit]]
 """Opens an engine for the player with a number of parallel jobs. Leaving the block does not wait for current work."""
 
 
 @contextmanager
-def open_thread_engine(player: UnitRunner, jobs: int) -> Iterator[Engine]:
+def open_thread_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
     """Open the engine of this process: `jobs` threads."""
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="unit")
     try:
-        yield _ThreadEngine(player, pool)
+        yield lambda plan, work: pool.submit(player.run_job, plan, work)
     finally:
         pool.shutdown(wait=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _ThreadEngine:
-    player: UnitRunner
-    pool: ThreadPoolExecutor
-
-    def submit(self, plan: Plan, work: Job) -> Future[UnitRecord | TrainingRecord]:
-        return self.pool.submit(self.player.run_job, plan, work)
 
 
 @dataclass
@@ -379,12 +358,12 @@ class RunOutcome:
     """The outcome of an execution."""
 
     played: int = 0
-    errored: list[UnitRecord | TrainingRecord] = field(default_factory=list)
+    errored: list[JobRecord] = field(default_factory=list)
     untrained: list[Unit] = field(default_factory=list)
     """Units not played because their training or the previous unit of their stream errored."""
 
     @property
-    def skipped(self) -> list[UnitRecord | TrainingRecord]:
+    def skipped(self) -> list[JobRecord]:
         """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""
         return [record for record in self.errored if record.is_refused]
 
@@ -462,7 +441,7 @@ def void_downstream_units(plan: Plan, store: Store) -> None:
                 store.open_log(unit).void(1, "the unit before it in the stream is played again")
 
 
-def _select_unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | None]]) -> list[W]:
+def _select_unfinished(work: Sequence[tuple[W, JobRecord | None]]) -> list[W]:
     left = [each for each, record in work if record is None]
     return left + [each for each, record in work if record is not None and record.has_errors]
 
@@ -493,23 +472,23 @@ class Executor:
         outcome = RunOutcome()
         if not work:
             return outcome
-        with self.engine(self.player, jobs) as engine:
-            self._run_jobs(engine, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
+        with self.engine(self.player, jobs) as submit:
+            self._run_jobs(submit, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
             units = [each for each in work if isinstance(each, Unit)]
             ready = [unit for unit in units if self.player.is_trained(plan, unit)]
             outcome.untrained = [unit for unit in units if unit not in ready]
-            outcome.untrained += self._run_jobs(engine, plan, ready, jobs, outcome)
+            outcome.untrained += self._run_jobs(submit, plan, ready, jobs, outcome)
         return outcome
 
-    def _run_jobs(self, engine: Engine, plan: Plan, work: Sequence[W], jobs: int, outcome: RunOutcome) -> list[W]:
+    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[W], jobs: int, outcome: RunOutcome) -> list[W]:
         """Play what can be played; return the rest, whose predecessors errored."""
         waiting = list(work)
-        running: dict[Future[UnitRecord | TrainingRecord], W] = {}
+        running: dict[Future[JobRecord], W] = {}
         pending = set(work)
         try:
             while True:
                 while len(running) < jobs and (each := _pop_next_job(plan, waiting, pending)) is not None:
-                    running[engine.submit(plan, each)] = each
+                    running[submit(plan, each)] = each
                 if not running:
                     return waiting
                 done = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
@@ -530,7 +509,7 @@ class Executor:
                     error = other  # why the others stopped
             raise error
 
-    def _count_failure(self, work: Job, record: UnitRecord | TrainingRecord, outcome: RunOutcome) -> None:
+    def _count_failure(self, work: Job, record: JobRecord, outcome: RunOutcome) -> None:
         self.player.events.emit(UnitFinished(work, record))
         outcome.played += 1
         if not record.has_errors:

@@ -3,7 +3,7 @@
     forecast_calls(plan, left)                                                 # the most that a plan can cost
     estimate_cost(plan, left, load_observed_units(store, plan), models, price_of).calls
     Stopwatch(estimate).left()                                                 # seconds, once there are a few answers
-    SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events)
+    SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events, player.stop)
 
 A unit is expected to take as many calls and tokens per allowed step as finished units of its arm in the same run, in
 the roles that it uses. The interval covers 90% of totals resampled from those. An arm with fewer than `ENOUGH` of them
@@ -18,10 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rsso_dspy.config import Config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.executor import EventStream, RunLimited, UsageSpent
+from rsso_dspy.executor import EventStream, UsageSpent
+from rsso_dspy.lm import Backend
 from rsso_dspy.plan import Plan
-from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_lookup
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, sum_usage
@@ -386,13 +388,13 @@ class SpendLimit:
             self.tokens += usage.input + usage.output
             self.unmetered += usage.unmetered
 
-    def follow(self, events: EventStream) -> None:
-        """Subscribe to `UsageSpent`, and send `RunLimited` once a limit is exceeded."""
+    def follow(self, events: EventStream, stop: threading.Event) -> None:
+        """Count every `UsageSpent`, and set `stop` once a limit is exceeded."""
 
         def count(event: UsageSpent) -> None:
             self.add_usage(event.role, event.usage)
-            if why := self.exceeded_limit:
-                events.emit(RunLimited(why))
+            if self.exceeded_limit:
+                stop.set()
 
         events.subscribe(UsageSpent, count, required=True)
 
@@ -411,3 +413,18 @@ class SpendLimit:
         if self.max_tokens is not None and self.tokens > self.max_tokens:
             return f"{self.tokens:,} of {self.max_tokens:,} tokens are spent (max_tokens)"
         return ""
+
+
+def open_spend_limit(
+    config: Config, plans: Sequence[Plan], stores: Sequence[Store], max_cost: float | None, max_tokens: int | None
+) -> SpendLimit:
+    """Return the spend limit of these plans, which counts what their folders have cost so far.
+
+    Raises `UsageError` if dollars are limited and the price of a model is unknown.
+    """
+    models: dict[str, str] = {role: model for role, model in Backend(config.active_backend).models.items()}  # noqa: C416
+    roles = {role for plan in plans for role in forecast_calls(plan).calls}
+    limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())
+    for store in stores:
+        limit.add_earlier_usage(store.read_spending() if store.exists else ())
+    return limit

@@ -57,7 +57,7 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
     return None if held is None else len(held)
 
 
-def describe(sources: Sequence[Source]) -> str:
+def describe_sources(sources: Sequence[Source]) -> str:
     """Describe sources in words; empty for none."""
     said = " and ".join(f"{each.name} ({each.digest})" for each in sources if each.kind == "file")
     for kind, words in (("training", "training on"), ("stream", "stream")):
@@ -176,7 +176,7 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
         "rule_based": last.rule_based,
         "seed": last.seed,
         "variants": list(dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])),
-        "start": describe([source for source in first.sources if source.kind != "stream"]),
+        "start": describe_sources([source for source in first.sources if source.kind != "stream"]),
         "made_by": last.provenance,
     }
     return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)

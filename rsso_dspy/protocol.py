@@ -304,7 +304,7 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
 
 def read_commit() -> str:
     """Return the git commit of the source tree, with `+dirty` for changes, or `release` for an installed package."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return "release"
     try:

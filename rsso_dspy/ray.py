@@ -1,9 +1,9 @@
-"""The engine of a Ray cluster: each unit or training is a task that sends its trials back at once.
+"""The engine of a Ray cluster: each unit or training is a task that sends its lines and events home at once.
 
     Executor(player, open_ray_engine).run(plan, work, jobs=32)
 
 A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays with the
-driver: workers reach it through an actor on the driver's node. A task whose node or process dies is started again
+driver: workers reach it through `StoreActor` on the driver's node. A task whose node or process dies is started again
 elsewhere and goes on after its last finished trial.
 """
 
@@ -30,7 +30,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import ORIGIN
 from rsso_dspy.errors import DamagedFile, FolderGone, MissingKey, RssoError, Stopped, UsageError
-from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitRunner, UsageSpent, open_source
+from rsso_dspy.executor import Event, EventStream, Submit, TrialFinished, UnitRunner, UsageSpent, open_source
 from rsso_dspy.files import read_bytes
 from rsso_dspy.memory_files import InitialMemories
 from rsso_dspy.plan import Plan
@@ -41,6 +41,158 @@ from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.run_folder import Arm, Job, Store
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
+RETRIES = 3
+"""Maximum restarts of a task after its node or process died."""
+
+NEWS = 0.2
+"""Polling interval of the driver in seconds."""
+
+ASKING = 0.5
+"""Minimum seconds between a worker's checks whether the run is being stopped."""
+
+OBJECT_STORE = 128 * 2**20
+"""Bytes of shared memory of a local cluster: records are small and do not stay."""
+
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # no usage reports
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise every start warns of a future change
+}
+
+
+# The driver
+
+
+@contextmanager
+def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
+    """Open an engine that plays as Ray tasks.
+
+    Uses the cluster of RAY_ADDRESS or of `ray start` on this machine, otherwise a local one with `jobs` CPUs that ends
+    with the block. Raises `UsageError` for an unusable address, and `RssoError` if no cluster answers there.
+    """
+    with _connect_ray(jobs):
+        engine = RayEngine(player)
+        try:
+            yield engine.submit
+        finally:
+            engine.close()
+
+
+@contextmanager
+def _connect_ray(jobs: int) -> Iterator[None]:
+    """Connect to Ray, or use and keep an existing connection."""
+    if ray.is_initialized():
+        yield
+        return
+    address = os.environ.get("RAY_ADDRESS", "")
+    if "://" in address:
+        raise UsageError(
+            f"RAY_ADDRESS={address} is not a cluster that this machine belongs to, and the run's folder is written "
+            "here: `ray start --address=HOST:6379` on this machine, then RAY_ADDRESS=HOST:6379"
+        )
+    os.environ.update(ENVIRONMENT)
+    terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        try:
+            ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, include_dashboard=False, **QUIET)
+        except ValueError:  # an existing cluster has its own resources
+            ray.init(**QUIET)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = f"RAY_ADDRESS={address}" if address else "this machine"
+        raise RssoError(f"no Ray cluster can be used at {where} ({error}); see `ray status`, or unset it") from None
+    if callable(terminate) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)  # Ray has installed its own handler, which ends the process
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+class RayEngine:
+    """An engine that submits tasks and forwards their events to the player's."""
+
+    def __init__(self, player: UnitRunner):
+        self._player = player
+        here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
+        self._home = actor.remote(player.store.folder.resolve())
+        states = {arm: program.dump_state() for arm, program in player.programs.items()}
+        self._payload = ray.put(TaskPayload(player.live.config, states, player.provenance, player.carried))
+        self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
+        self._pending: set[ray.ObjectRef] = set()
+        self._relaying = threading.Lock()
+        self._closing = threading.Event()
+        self._listener = threading.Thread(target=self._poll_events, name="ray-news", daemon=True)
+        self._listener.start()
+
+    def submit(self, plan: Plan, work: Job) -> Future[JobRecord]:
+        """Start a task. Raises `RssoError` if the run's actor is gone.
+
+        The future raises it if the task's process died too often, and the project's error that ended the task.
+        """
+        self._relay_events()
+        reference = self._task.options(name=work.key).remote(self._home, self._payload, plan, work)
+        self._pending.add(reference)
+        answer: Future[JobRecord] = Future()
+        reference.future().add_done_callback(partial(self._resolve_future, answer, work, reference))
+        return answer
+
+    def close(self) -> None:
+        """Receive remaining events, and end current tasks."""
+        self._closing.set()
+        self._listener.join()
+        with suppress(RssoError):
+            self._relay_events()
+        for reference in list(self._pending):
+            ray.cancel(reference, force=True)
+        ray.kill(self._home)
+
+    def _resolve_future(
+        self, answer: Future[JobRecord], work: Job, reference: ray.ObjectRef, done: Future[Any]
+    ) -> None:
+        self._pending.discard(reference)
+        try:
+            reply = done.result()
+        except RayTaskError as error:
+            answer.set_exception(error)  # a defect, with the worker's traceback
+        except RayError as error:
+            answer.set_exception(_make_lost_error(f"the process that played {work.key}", error))
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            if isinstance(reply, TaskFailure):
+                answer.set_exception(reply.kind.__new__(reply.kind, reply.text))
+            else:
+                answer.set_result(reply)
+
+    def _poll_events(self) -> None:
+        while not self._closing.wait(NEWS):
+            try:
+                self._relay_events()
+            except RssoError:
+                self._player.stop.set()
+                return
+
+    def _relay_events(self) -> None:
+        """Forward received events, and tell the store's actor when the run is being stopped."""
+        with self._relaying:
+            try:
+                for event in ray.get(self._home.drain_events.remote()):
+                    self._player.events.emit(event)
+            except RayError as error:
+                raise _make_lost_error("the actor that writes the run's folder", error) from None
+            if self._player.stop.is_set():
+                self._home.request_stop.remote()
+
+
+def _make_lost_error(what: str, error: RayError) -> RssoError:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return RssoError(
+        f"{what} is lost ({type(error).__name__}: {first}). Finished trials are kept: check memory and disks of "
+        "the nodes (`ray status`), then repeat the command."
+    )
+
 
 class StoreActor:
     """The store and the event queue of a run for its workers, on the driver's node. Handles calls one by one."""
@@ -49,7 +201,7 @@ class StoreActor:
         ignore_interrupts()
         self._store = Store(folder)
         self._store.hold()
-        self._news: list[Event] = []
+        self._events: list[Event] = []
         self._stopping = False
         self._tickets: Counter[str] = Counter()
 
@@ -80,12 +232,12 @@ class StoreActor:
 
     def tell(self, event: Event) -> None:
         """Queue an event."""
-        self._news.append(event)
+        self._events.append(event)
 
     def drain_events(self) -> list[Event]:
         """Return the events since the last call."""
-        news, self._news = self._news, []
-        return news
+        events, self._events = self._events, []
+        return events
 
     def request_stop(self) -> None:
         """Stop every task before its next step."""
@@ -95,14 +247,7 @@ class StoreActor:
         return self._stopping
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the driver; a terminal also sends it to a local cluster's processes."""
-    with suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-ASKING = 0.5
-"""Minimum seconds between a worker's checks whether the run is being stopped."""
+# A worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +260,6 @@ class TaskPayload:
     provenance: dict[str, str]
     carried: InitialMemories
 
-    @staticmethod
-    def from_runner(player: UnitRunner) -> "TaskPayload":
-        states = {arm: program.dump_state() for arm, program in player.programs.items()}
-        return TaskPayload(player.live.config, states, player.provenance, player.carried)
-
-    def load_program(self, arm: Arm) -> Agent:
-        agent = Agent(arm.method.name)
-        agent.load_state(dict(self.states[arm]))
-        return agent
-
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
@@ -136,20 +271,17 @@ class TaskFailure:
     kind: type[BaseException]
     text: str = ""
 
-    def to_exception(self) -> BaseException:
-        return self.kind.__new__(self.kind, self.text)
 
-
+@dataclass(frozen=True, slots=True)
 class RemoteStore:
     """The remote store for one task, with the methods of `Store` that a player uses."""
 
-    def __init__(self, home: Any, ticket: int):
-        self._home = home
-        self._ticket = ticket
+    home: Any
+    ticket: int
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
-            return ray.get(getattr(self._home, method).remote(*arguments))
+            return ray.get(getattr(self.home, method).remote(*arguments))
         except RayTaskError as error:
             if isinstance(error.cause, RssoError | OSError):
                 raise error.cause from None
@@ -159,12 +291,10 @@ class RemoteStore:
         return self._call("load", work)
 
     def open_log(self, work: Job) -> UnitLog:
-        return UnitLog(
-            self._call("open_log", work),
-            lambda text: self._call("append_text", work, self._ticket, text),
-            Path(work.key),
-            whole=True,
-        )
+        def write(text: str) -> None:
+            self._call("append_text", work, self.ticket, text)
+
+        return UnitLog(self._call("open_log", work), write, Path(work.key), whole=True)
 
 
 class RemoteStop(threading.Event):
@@ -183,16 +313,18 @@ class RemoteStop(threading.Event):
         return super().is_set()
 
 
-def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
+def run_task(home: Any, payload: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
     """Play a unit or training, unless a dead process had already finished it."""
     ignore_interrupts()
     try:
-        ticket = ray.get(home.issue_ticket.remote(work))
-        if not ticket:
+        if not (ticket := ray.get(home.issue_ticket.remote(work))):
             raise Stopped
         store = RemoteStore(home, ticket)
-        return _load_finished(store, work) or _make_runner(home, errand, work, store).run_job(plan, work)
-    except Stopped:
+        record: JobRecord | None = store.load(work)
+        if record is not None and not record.has_errors:
+            return record
+        return _make_player(home, payload, work, store).run_job(plan, work)
+    except (Stopped, ActorDiedError):  # without the actor the run is over
         return TaskFailure(Stopped)
     except MissingKey as error:
         return TaskFailure(
@@ -202,213 +334,58 @@ def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord
         return TaskFailure(FolderGone, str(error))
     except RssoError as error:
         return TaskFailure(type(error), redact(f"{_describe_node()}: {error}"))
-    except ActorDiedError:  # the run is over
-        return TaskFailure(Stopped)
     except Exception as error:
-        said = "".join(traceback.format_exception(error))
-        if redact(said) == said:
+        text = "".join(traceback.format_exception(error))
+        if redact(text) == text:
             raise
-        defect = RuntimeError(redact(said))
+        defect = RuntimeError(redact(text))
     raise defect  # outside of the handler, or the first error would travel along
 
 
-def _load_finished(store: RemoteStore, work: Job) -> JobRecord | None:
-    record: JobRecord | None = store.load(work)
-    return None if record is None or record.has_errors else record
-
-
-def _make_runner(home: Any, errand: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
+def _make_player(home: Any, payload: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
     events = EventStream()
     for kind in (UsageSpent, TrialFinished):
         events.subscribe(kind, home.tell.remote, required=True)
-    live = _get_session(errand.config.model_dump_json(), tuple(errand.provenance.items()))
+    live = _get_session(payload.config.model_dump_json(), payload.provenance)
+    program = Agent(work.arm.method.name)
+    program.load_state(dict(payload.states[work.arm]))
     player = UnitRunner(
-        live,
-        cast(Store, store),
-        {work.arm: errand.load_program(work.arm)},
-        errand.provenance,
-        errand.carried,
-        events,
-        open_source(live),
+        live, cast(Store, store), {work.arm: program}, payload.provenance, payload.carried, events, open_source(live)
     )
     player.stop = RemoteStop(home)
     return player
 
 
-_OPEN = ExitStack()
-"""Session of this worker process; its simulator ends with the process."""
+_STACK = ExitStack()
+"""Closes the session of this worker process; its simulator ends with the process."""
 
-_opened: dict[tuple[str, tuple[tuple[str, str], ...]], Session] = {}
+_open_session: list[tuple[str, Mapping[str, str], Session]] = []
 
 
-def _get_session(config: str, source: tuple[tuple[str, str], ...]) -> Session:
-    """Return this process's session of a configuration, opened on first use."""
-    if (config, source) not in _opened:
-        _OPEN.close()
-        _opened.clear()
+def _get_session(config: str, provenance: Mapping[str, str]) -> Session:
+    """Return this process's session of a configuration, opened on first use. Raises `RssoError` if this installation
+    would produce other records than the driver's."""
+    if not _open_session or _open_session[0][:2] != (config, provenance):
+        _STACK.close()
+        _open_session.clear()
         settings = Config.model_validate_json(config)
-        _check_versions(dict(source), make_provenance(settings))
-        _opened[config, source] = _OPEN.enter_context(session(settings))
-    return _opened[config, source]
-
-
-def _check_versions(wanted: Mapping[str, str], here: Mapping[str, str]) -> None:
-    """Raise `RssoError` if this installation would produce other records than the driver's."""
-    names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in wanted]
-    other = [f"{name} {here.get(name)} instead of {wanted[name]}" for name in names if here.get(name) != wanted[name]]
-    if other:
-        raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
+        here = make_provenance(settings)
+        names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in provenance]
+        if other := [
+            f"{name} {here.get(name)} instead of {provenance[name]}"
+            for name in names
+            if here.get(name) != provenance[name]
+        ]:
+            raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
+        _open_session.append((config, provenance, _STACK.enter_context(session(settings))))
+    return _open_session[0][2]
 
 
 def _describe_node() -> str:
     return f"on node {ray.util.get_node_ip_address()} ({socket.gethostname()})"
 
 
-RETRIES = 3
-"""Maximum restarts of a task after its node or process died."""
-
-NEWS = 0.2
-"""Polling interval of the driver in seconds."""
-
-OBJECT_STORE = 128 * 2**20
-"""Bytes of shared memory of a local cluster: records are small and do not stay."""
-
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-
-ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # no usage reports
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise every start warns of a future change
-}
-
-
-@contextmanager
-def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator["RayEngine"]:
-    """Open an engine that plays as Ray tasks.
-
-    Uses the cluster of RAY_ADDRESS or of `ray start` on this machine, otherwise a local one with `jobs` CPUs that ends
-    with the block. Raises `UsageError` for an unusable address, and `RssoError` if no cluster answers there.
-    """
-    with _connect_ray(jobs):
-        engine = RayEngine(player)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-
-@contextmanager
-def _connect_ray(jobs: int) -> Iterator[None]:
-    """Connect to Ray, or use and keep an existing connection."""
-    if ray.is_initialized():
-        yield
-        return
-    address = os.environ.get("RAY_ADDRESS", "")
-    if "://" in address:
-        raise UsageError(
-            f"RAY_ADDRESS={address} is not a cluster that this machine belongs to, and the run's folder is written "
-            "here: `ray start --address=HOST:6379` on this machine, then RAY_ADDRESS=HOST:6379"
-        )
-    os.environ.update(ENVIRONMENT)
-    terminate = signal.getsignal(signal.SIGTERM)
-    try:
-        _init_ray(jobs)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = f"RAY_ADDRESS={address}" if address else "this machine"
-        raise RssoError(f"no Ray cluster can be used at {where} ({error}); see `ray status`, or unset it") from None
-    if callable(terminate) and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)  # Ray has installed its own handler, which ends the process
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _init_ray(jobs: int) -> None:
-    try:
-        ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, include_dashboard=False, **QUIET)
-    except ValueError:  # an existing cluster has its own resources
-        ray.init(**QUIET)
-
-
-class RayEngine:
-    """An engine that submits tasks and forwards their results to the player's events."""
-
-    def __init__(self, player: UnitRunner):
-        self._player = player
-        here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
-        self._home = actor.remote(player.store.folder.resolve())
-        self._errand = ray.put(TaskPayload.from_runner(player))
-        self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
-        self._pending: set[ray.ObjectRef] = set()
-        self._hearing = threading.Lock()
-        self._closing = threading.Event()
-        self._listener = threading.Thread(target=self._poll_events, name="ray-news", daemon=True)
-        self._listener.start()
-
-    def submit(self, plan: Plan, work: Job) -> Future[JobRecord]:
-        """Start a task. Raises `RssoError` if the run's actor is gone.
-
-        The future raises it if the task's process died too often, and the project's error that ended the task.
-        """
-        self._relay_events()
-        reference = self._task.options(name=work.key).remote(self._home, self._errand, plan, work)
-        self._pending.add(reference)
-        answer: Future[JobRecord] = Future()
-        reference.future().add_done_callback(partial(self._resolve_future, answer, work, reference))
-        return answer
-
-    def close(self) -> None:
-        """Receive remaining events, and end current tasks."""
-        self._closing.set()
-        self._listener.join()
-        with suppress(RssoError):
-            self._relay_events()
-        for reference in list(self._pending):
-            ray.cancel(reference, force=True)
-        ray.kill(self._home)
-
-    def _resolve_future(
-        self, answer: Future[JobRecord], work: Job, reference: ray.ObjectRef, done: Future[Any]
-    ) -> None:
-        self._pending.discard(reference)
-        try:
-            reply = done.result()
-        except RayTaskError as error:
-            answer.set_exception(error)  # a defect, with the worker's traceback
-        except RayError as error:
-            answer.set_exception(_make_lost_error(f"the process that played {work.key}", error))
-        except BaseException as error:
-            answer.set_exception(error)
-        else:
-            if isinstance(reply, TaskFailure):
-                answer.set_exception(reply.to_exception())
-            else:
-                answer.set_result(reply)
-
-    def _poll_events(self) -> None:
-        while not self._closing.wait(NEWS):
-            try:
-                self._relay_events()
-            except RssoError:
-                self._player.stop.set()
-                return
-
-    def _relay_events(self) -> None:
-        """Forward received events, and tell the store's actor when the run is being stopped."""
-        with self._hearing:
-            try:
-                for event in ray.get(self._home.drain_events.remote()):
-                    self._player.events.emit(event)
-            except RayError as error:
-                raise _make_lost_error("the actor that writes the run's folder", error) from None
-            if self._player.stop.is_set():
-                self._home.request_stop.remote()
-
-
-def _make_lost_error(what: str, error: RayError) -> RssoError:
-    first = (str(error).strip().splitlines() or [""])[0]
-    return RssoError(
-        f"{what} is lost ({type(error).__name__}: {first}). Finished trials are kept: check memory and disks of "
-        "the nodes (`ray status`), then repeat the command."
-    )
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the driver; a terminal also sends it to a local cluster's processes."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -58,7 +58,7 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
     ]
     found += [RunChange(what, True) for what in dict.fromkeys(_find_contradictions(store, known, orders))]
     then: dict[str, set[str]] = defaultdict(set)
-    for record in iterate_records(store):
+    for record in store.records():
         for name in ("commit", "python"):
             then[name].add(record.provenance.get(name, ABSENT))
         then["model"].update(_list_answering_models(record) - {EMBEDDED})
@@ -86,12 +86,6 @@ def list_unknown_methods(orders: Sequence[Invocation]) -> list[str]:
     load_added_methods()
     names = dict.fromkeys(name for order in orders for name in order.methods)
     return [name for name in names if name.partition("+")[0] not in METHODS]
-
-
-def iterate_records(store: Store) -> Iterator[UnitRecord | TrainingRecord]:
-    """Yield the finished units and trainings of a run."""
-    yield from store.units()
-    yield from store.trainings()
 
 
 def _list_answering_models(record: UnitRecord | TrainingRecord) -> set[str]:
@@ -206,7 +200,7 @@ def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> Run
     `ignored` names top-level fields besides `provenance` whose difference is known to be irrelevant.
     """
     found = RunComparison()
-    for record in iterate_records(store):
+    for record in store.records():
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
         other = again.load(record)
         if record.has_errors:
@@ -222,8 +216,7 @@ def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> Run
             else:
                 found.alike.append(name)
                 found.apart.update(field for field, _, _ in differences)
-    theirs = iterate_records(again) if again.exists else ()
-    found.new = sum(store.load(record) is None for record in theirs)
+    found.new = sum(store.load(record) is None for record in again.records())
     return found
 
 

@@ -8,7 +8,7 @@ with session(config, jobs=2) as live:
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,6 @@ from rsso_dspy.executor import (
     Event,
     EventStream,
     Executor,
-    RunLimited,
     RunOutcome,
     RunStarted,
     SimulatorsStarting,
@@ -35,7 +34,15 @@ from rsso_dspy.executor import (
     void_downstream_units,
 )
 from rsso_dspy.files import check_output_path
-from rsso_dspy.forecast import CostEstimate, Forecast, SpendLimit, estimate_cost, forecast_calls, load_observed_units
+from rsso_dspy.forecast import (
+    CostEstimate,
+    Forecast,
+    SpendLimit,
+    estimate_cost,
+    forecast_calls,
+    load_observed_units,
+    open_spend_limit,
+)
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory_files import (
@@ -49,9 +56,8 @@ from rsso_dspy.plan import Plan, plan_held_out, select_shard
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import check_action_choice, make_provenance, make_run_identity, resolve_protocol
-from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.sessions import Session
-from rsso_dspy.store.commands import Manifest, RunSpec
+from rsso_dspy.store.commands import Invocation, RunSpec, add_command, describe_command
 from rsso_dspy.store.guards import (
     NO_PROGRAMS,
     Programs,
@@ -75,12 +81,9 @@ class Run:
     left: list[Job]
     played: Mapping[str, int]
     """Finished trials of the pending work, by key."""
-    given: Manifest
-    """The spec, to be stored with the run."""
-    shard: str = ""
-    """Shard ``i/n``; empty for the whole run."""
-    retry_stalled: bool = False
-    """Whether to play units with a stalled trial again."""
+    spec: RunSpec
+    command: tuple[Invocation, dict[str, str]]
+    """The spec and its input files, to be stored with the run."""
 
     @property
     def units_beside(self) -> int:
@@ -100,12 +103,6 @@ class Run:
             self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
         )
 
-    def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Return all finished units and trainings, including errored ones."""
-        if self.store.exists:
-            yield from self.store.units()
-            yield from self.store.trainings()
-
     def forecast_calls(self) -> Forecast:
         """Return the maximum cost of the pending work."""
         return forecast_calls(self.plan, self.left, self.played)
@@ -115,10 +112,7 @@ class Run:
 
         Raises `UsageError` if dollars are limited and the price of a model is unknown.
         """
-        models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
-        purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), self.models_in_use)
-        purse.add_earlier_usage(self.store.read_spending() if self.store.exists else ())
-        return purse
+        return open_spend_limit(self.config, [self.plan], [self.store], max_cost, max_tokens)
 
     def execute(
         self,
@@ -126,20 +120,20 @@ class Run:
         jobs: int,
         purse: SpendLimit | None = None,
         events: EventStream | None = None,
-        engine: EngineFactory = open_thread_engine,
-        engine_name: str = "threads",
+        engine: str = "threads",
     ) -> RunOutcome:
         """Play the pending work, reporting to `events`. Every finished trial is kept, whatever happens.
 
-        `engine` opens the place of execution, named `engine_name` in events. Raises `LimitReached` at a spend
-        limit, and what `Session.check_models` and `Executor.run` raise.
+        Raises `LimitReached` at a spend limit, and what `get_engine`, `Session.check_models` and `Executor.run` raise.
         """
+        open_engine = get_engine(engine)
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
         with self.store.lock():
             arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
-            self.store.open(self.identity, arms, self.shard, planned, **self.given.add_to(self.store))
-            if self.retry_stalled:
+            told = add_command(self.store, *self.command)
+            self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
+            if self.spec.retry_stalled:
                 void_stalled_trials(self.plan, self.store)
             void_downstream_units(self.plan, self.store)
             left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
@@ -149,15 +143,14 @@ class Run:
             )
             if events:
                 stream.subscribe(Event, events.emit, required=True)
-            purse.follow(stream)
-            stream.subscribe(RunLimited, lambda _: player.stop.set(), required=True)
+            purse.follow(stream, player.stop)
             live.starts.told = lambda starting: stream.emit(SimulatorsStarting(starting))
             keys = tuple(work.key for work in left)
-            with announced(stream, RunStarted(keys, jobs, engine_name)) as ended:
+            with announced(stream, RunStarted(keys, jobs, engine)) as ended:
                 if left and purse.exceeded_limit:
                     raise LimitReached(_describe_limit(purse))
                 try:
-                    outcome = Executor(player, engine).run(self.plan, left, jobs)
+                    outcome = Executor(player, open_engine).run(self.plan, left, jobs)
                 except Stopped:
                     raise LimitReached(_describe_limit(purse)) from None
                 ended(outcome)
@@ -206,8 +199,7 @@ def plan_run(
     left = list_pending_jobs(plan, store, again)
     begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
     played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
-    given, shard, retry = Manifest.from_run_spec(config, spec), str(spec.shard or ""), spec.retry_stalled
-    return Run(config, plan, agents, store, kept, bound_to, left, played, given, shard, retry)
+    return Run(config, plan, agents, store, kept, bound_to, left, played, spec, describe_command(config, spec))
 
 
 def _describe_limit(purse: SpendLimit) -> str:

@@ -50,7 +50,7 @@ ALLOWED = {
     | {"config", "embed", "environments", "lm", "logged_lm", "memory", "programs", "protocol", "store"},
     "executor": GROUND
     | {"environments", "lm", "logged_lm", "memory", "memory_files", "plan", "programs", "sessions", "store"},
-    "forecast": GROUND | {"executor", "plan", "pricing", "programs", "store"},
+    "forecast": GROUND | {"config", "executor", "lm", "plan", "pricing", "programs", "store"},
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},
     "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import ConfigError, UnknownName, UsageError
-from rsso_dspy.executor import EventStream, RunLimited, UsageSpent
+from rsso_dspy.executor import EventStream, UsageSpent
 from rsso_dspy.forecast import SpendLimit
 from rsso_dspy.pricing import (
     FREE,
@@ -80,17 +81,16 @@ def test_a_bill_is_by_arm_role_and_model_and_an_unknown_price_is_never_zero():
 
 
 def test_a_purse_stops_the_run_once_a_limit_is_passed():
-    stopped, events = [], EventStream()
+    stop, events = Event(), EventStream()
     purse = SpendLimit(1.0, None, {"actor": "m"}, {"m": Price(0.1, 0.1, 0.1, 0.1)}.get)
-    purse.follow(events)
-    events.subscribe(RunLimited, lambda event: stopped.append(event.why))
+    purse.follow(events, stop)
     unit = Unit(Arm(get_method("react")), Variant("boil", 22), 0, 9)
     purse.add_earlier_usage([("actor", Usage(calls=1, input=4, output=4))])
-    assert not stopped
+    assert not stop.is_set()
     events.emit(UsageSpent(unit, "actor", Usage(calls=1, input=2)))
-    assert not stopped, "at the limit is not past it"
+    assert not stop.is_set(), "at the limit is not past it"
     events.emit(UsageSpent(unit, "actor", Usage(calls=1, output=1)))
-    assert stopped == [purse.exceeded_limit]
+    assert stop.is_set()
     assert "$1.10 of $1.00" in purse.exceeded_limit
 
 

@@ -53,7 +53,7 @@ def test_temperature_never_reaching_the_request(monkeypatch):
 
 
 def test_skills_in_hash_order_and_more_than_three(live):
-    """Within one process; tests/experiment/test_replay.py compares two hash seeds."""
+    """Within one process; tests/runs/test_replay.py compares two hash seeds."""
     prompts = []
     for _ in range(2):
         lm, actors = walks(live)

@@ -270,7 +270,7 @@ def plan_and_play(
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    stored = (*planned.store.units(), *planned.store.trainings())
+    stored = planned.store.records()
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in stored))
 
 
@@ -302,7 +302,6 @@ def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: s
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.executor import EventStream
-    from rsso_dspy.runs import get_engine
     from rsso_dspy.sessions import session
 
     with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
@@ -313,7 +312,7 @@ def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: s
             events = EventStream()
             watch.follow(events)
             try:
-                return planned.execute(live, jobs, spend_limit, events, get_engine(engine), engine), ""
+                return planned.execute(live, jobs, spend_limit, events, engine), ""
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:

@@ -49,7 +49,7 @@ def show_source(
     if not source.is_dir() and unit is None:
         return show_program(source, json_)
     store = Store(source, read_only=True)
-    records: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
+    records: list[UnitRecord | TrainingRecord] = [*store.records()]
     print_left_out_files(store)
     if unit is None:
         return _list_units(records)

@@ -6,6 +6,7 @@ with session(built.config) as live:
 """
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,6 @@ from rsso_dspy.executor import (
     Event,
     EventStream,
     Executor,
-    RunLimited,
     UnitRunner,
     fingerprint_programs,
     list_pending_jobs,
@@ -29,7 +29,7 @@ from rsso_dspy.executor import (
     void_downstream_units,
 )
 from rsso_dspy.files import atomic_write_text, check_output_path
-from rsso_dspy.forecast import SpendLimit, forecast_calls
+from rsso_dspy.forecast import SpendLimit, open_spend_limit
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING
 from rsso_dspy.memory.constitution.constitution import select_category_examples
@@ -103,22 +103,17 @@ class ConstitutionBuild:
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
         """Create the spend limit with the cost so far. Raises `UsageError` if dollars are limited and a price
         unknown."""
-        models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
-        asked = {role: models[role] for plan in self.plans for role in forecast_calls(plan).calls}
-        purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), asked)
-        for store in self.make_stores():
-            purse.add_earlier_usage(store.read_spending() if store.exists else ())
-        return purse
+        return open_spend_limit(self.config, self.plans, self.make_stores(), max_cost, max_tokens)
 
     def run(self, live: Session, purse: SpendLimit, events: EventStream | None = None) -> ConstitutionFile:
         """Play the pending episodes and write the file, reporting to `events`.
 
         Raises `RssoError` if an episode errored, and what `Executor.run` raises.
         """
-        stream = EventStream()
+        stream, stop = EventStream(), threading.Event()
         if events:
             stream.subscribe(Event, events.emit, required=True)
-        purse.follow(stream)
+        purse.follow(stream, stop)
         kept, examples = NOTHING_CARRIED, tuple[str, ...]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
@@ -132,9 +127,8 @@ class ConstitutionBuild:
                 store.open(self._make_plan_identity(plan), fingerprint_programs(programs))
                 void_downstream_units(plan, store)
                 source = live.backend.replay and find_log_folder(live.backend.replay) / store.folder.name
-                player = UnitRunner(used, store, programs, make_provenance(self.config), kept, stream)
-                player.source = Store(source, read_only=True) if source else None
-                stream.subscribe(RunLimited, _stop(player), required=True)
+                answers = Store(source, read_only=True) if source else None
+                player = UnitRunner(used, store, programs, make_provenance(self.config), kept, stream, answers, stop)
                 try:
                     outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
                 except Stopped:
@@ -232,10 +226,6 @@ def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntr
         price_usage(writer, role, by_role[role], Usage(**spent), price_of)
         for role, spent in book.provenance.get("usage", {}).items()
     ]
-
-
-def _stop(player: UnitRunner) -> Callable[[RunLimited], None]:
-    return lambda _: player.stop.set()
 
 
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
     given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
                 {programs,skills,constitution,examples}/FILE
 
-    store.open(identity, arms, **Manifest.from_run_spec(config, spec).add_to(store))
+    store.open(identity, arms, **add_command(store, *describe_command(config, spec)))
     extract_given(store, folder)
     load_invocations(store)[0].to_run_spec(folder, Path("again"))
 
@@ -14,7 +14,7 @@ All commands of a folder share one configuration, as far as results depend on it
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,51 +148,42 @@ _ASKED = TypeAdapter(Invocation)
 _PRICES = TypeAdapter(dict[str, PriceConfig])
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The arguments and input files of one command."""
+def describe_command(config: Config, spec: RunSpec) -> tuple[Invocation, dict[str, str]]:
+    """Return the arguments of a command, and its input files by path in ``given``. Raises `OSError` for an unreadable
+    file."""
+    text, withheld = dump_config_toml(config)
+    book = config.memory.constitution.examples
+    named: dict[str, Sequence[Path]] = {
+        "programs": spec.compiled,
+        "skills": [spec.skills] if spec.skills else [],
+        "constitution": [spec.constitution] if spec.constitution else [],
+        "examples": [Path(book)] if book else [],
+    }
+    files = {f"{kind}/{path.name}": read_text(path) for kind, paths in named.items() for path in paths}
+    copies = {path.stem: f"programs/{path.name}" for path in spec.compiled}
+    asked = Invocation(
+        methods=spec.methods,
+        programs=tuple(copies.get(name, name) for name in spec.programs),
+        tasks=spec.tasks,
+        variants=spec.variants,
+        per_task=spec.per_task,
+        skills=f"skills/{spec.skills.name}" if spec.skills else None,
+        constitution=f"constitution/{spec.constitution.name}" if spec.constitution else None,
+        examples=f"examples/{Path(book).name}" if book else None,
+        shard=str(spec.shard or ""),
+        withheld=withheld,
+        unconfirmed=spec.unconfirmed,
+    )
+    return asked, {**files, CONFIG: text}
 
-    asked: Invocation
-    config: str
-    """Configuration as TOML."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Input files by path in ``given``."""
 
-    @classmethod
-    def from_run_spec(cls, config: Config, spec: RunSpec) -> "Manifest":
-        """Build the manifest of `spec`. Raises `OSError` for an unreadable file."""
-        text, withheld = dump_config_toml(config)
-        book = config.memory.constitution.examples
-        named: dict[str, Sequence[Path]] = {
-            "programs": spec.compiled,
-            "skills": [spec.skills] if spec.skills else [],
-            "constitution": [spec.constitution] if spec.constitution else [],
-            "examples": [Path(book)] if book else [],
-        }
-        files = {f"{kind}/{path.name}": read_text(path) for kind, paths in named.items() for path in paths}
-        copies = {path.stem: f"programs/{path.name}" for path in spec.compiled}
-        asked = Invocation(
-            methods=spec.methods,
-            programs=tuple(copies.get(name, name) for name in spec.programs),
-            tasks=spec.tasks,
-            variants=spec.variants,
-            per_task=spec.per_task,
-            skills=f"skills/{spec.skills.name}" if spec.skills else None,
-            constitution=f"constitution/{spec.constitution.name}" if spec.constitution else None,
-            examples=f"examples/{Path(book).name}" if book else None,
-            shard=str(spec.shard or ""),
-            withheld=withheld,
-            unconfirmed=spec.unconfirmed,
-        )
-        return cls(asked, text, files)
-
-    def add_to(self, store: Store) -> dict[str, Any]:
-        """Return the commands and files of a run with these added. Of two files of one name the later is right: the
-        folder's identity covers what plays, such as the prompts of a compiled file, but not its verdict."""
-        data = store.read_file() if store.exists else {}
-        asked = json.loads(json.dumps(asdict(self.asked)))
-        commands = [*data.get("commands", ()), *([asked] if asked not in data.get("commands", ()) else [])]
-        return {"commands": commands, "given": {**data.get("given", {}), **self.files, CONFIG: self.config}}
+def add_command(store: Store, asked: Invocation, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the commands and files of a run with these added. Of two files of one name the later is right: the
+    folder's identity covers what plays, such as the prompts of a compiled file, but not its verdict."""
+    data = store.read_file() if store.exists else {}
+    command = json.loads(json.dumps(asdict(asked)))
+    commands = [*data.get("commands", ()), *([command] if command not in data.get("commands", ()) else [])]
+    return {"commands": commands, "given": {**data.get("given", {}), **files}}
 
 
 def load_invocations(store: Store) -> list[Invocation]:
@@ -248,7 +239,7 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
     return found
 
 
-def merge_manifests(sources: Iterable[Store], target: Store) -> dict[str, Any]:
+def merge_commands(sources: Iterable[Store], target: Store) -> dict[str, Any]:
     """Return the commands and input files of the parts of a run, for the whole one."""
     commands = list(target.read_file().get("commands", ())) if target.exists else []
     given = read_given(target)

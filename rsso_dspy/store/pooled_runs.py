@@ -23,9 +23,9 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.files import atomic_path, parse_entry, read_bytes
 from rsso_dspy.programs.methods import ADDITIONS, METHODS
 from rsso_dspy.records import RoleUsage, TrainingRecord, UnitRecord
-from rsso_dspy.store.commands import Shard, list_missing_shards, load_invocations, merge_manifests
+from rsso_dspy.store.commands import Shard, list_missing_shards, load_invocations, merge_commands
 from rsso_dspy.store.run_folder import Store, describe_difference, find_logs, flatten_keys, get_job_key
-from rsso_dspy.store.unit_log import JobRecord, UnitLog
+from rsso_dspy.store.unit_log import UnitLog
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
 
@@ -293,7 +293,7 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
     merged = {path: _merge_logs(logs) for path, logs in parts.items()}
     planned = [key for store in stores for key in store.read_file().get("planned", ())]
     with target.lock():
-        target.open(identity, arms, planned=planned, **merge_manifests(stores, target))
+        target.open(identity, arms, planned=planned, **merge_commands(stores, target))
         target.write_file({**target.read_file(), "shards": shards if missing else []})
         for path, content in merged.items():
             with atomic_path(path) as temporary:
@@ -301,7 +301,7 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
     for store in stores:
         if store.is_playing():
             say(f"{store.folder} is being played: merge it again later to include its current trials")
-    records: list[JobRecord] = [*target.units(), *target.trainings()]
+    records = list(target.records())
     if left := target.list_planned_units() - {get_job_key(record) for record in records}:
         say(f"{len(left)} planned unit{'s have' if len(left) > 1 else ' has'} no record yet")
     for store in (*stores, target):

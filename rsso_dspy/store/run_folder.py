@@ -383,6 +383,12 @@ class Store:
         """Yield all finished trainings in the same order."""
         return (record for record in self._load_records("trainings") if isinstance(record, TrainingRecord))
 
+    def records(self) -> Iterator[JobRecord]:
+        """Yield all finished units, then all finished trainings; none without a run."""
+        if self.exists:
+            yield from self.units()
+            yield from self.trainings()
+
     def load_begun(self) -> list[JobRecord]:
         """Return the finished trials of units and trainings that are not finished."""
         return [*self._load_records("trainings", finished=False), *self._load_records("units", finished=False)]

@@ -10,9 +10,10 @@ from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_proto
 from rsso_dspy.records import Usage
 from rsso_dspy.reproduce import list_changes
 from rsso_dspy.store.commands import (
-    Manifest,
     RunSpec,
     Shard,
+    add_command,
+    describe_command,
     dump_config_toml,
     extract_given,
     list_remote_addresses,
@@ -26,7 +27,7 @@ from tests.records import record, save
 def open_store(config: Config, asked: RunSpec) -> Store:
     """A folder in which a command was given, and nothing played."""
     store = Store(asked.out)
-    told = Manifest.from_run_spec(config, asked).add_to(store)
+    told = add_command(store, *describe_command(config, asked))
     store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"}, str(asked.shard or ""), **told)
     return store
 

@@ -8,7 +8,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.plan import plan_held_out, select_shard
 from rsso_dspy.records import Usage
-from rsso_dspy.store.commands import Invocation, Manifest, Shard
+from rsso_dspy.store.commands import Invocation, Shard, add_command
 from rsso_dspy.store.pooled_runs import PooledRuns, merge_shards
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
@@ -55,7 +55,7 @@ def test_shards_of_different_selections_are_refused_and_a_folder_knows_its_shard
     for number, per_task in ((1, 2), (2, 4), (3, 2)):
         store = Store(tmp_path / f"{number}")
         asked = Invocation(methods=("sso",), per_task=per_task, shard=f"{number}/3")
-        store.open(IDENTITY, {"sso": "1"}, f"{number}/3", **Manifest(asked, "").add_to(store))
+        store.open(IDENTITY, {"sso": "1"}, f"{number}/3", **add_command(store, asked, {}))
         stores.append(store)
     whole = Store(tmp_path / "whole")
     with pytest.raises(RunMismatch, match=r"different variants:\n.*--per-task 2\n.*--per-task 4\nPlay one"):

@@ -22,7 +22,7 @@ from rsso_dspy.sessions import session
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
-from tests.experiment.test_transfer import Killed, run_of
+from tests.runs.test_transfer import Killed, run_of
 from tests.live import Engine, model, says
 from tests.records import describe_logs
 from tests.toy_package import installed

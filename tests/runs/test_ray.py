@@ -24,7 +24,7 @@ from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.lm import Backend
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Usage
-from rsso_dspy.runs import Run, get_engine, plan_run
+from rsso_dspy.runs import Run, plan_run
 from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import RunSpec
 from tests.chaos.process import until
@@ -196,7 +196,7 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
     model.before = lambda: lost or time.sleep(THINKING)
     planned = planned_run(tmp_path / "run", settings)
     events.subscribe(TrialFinished, hear, required=True)
-    outcome = planned.execute(lent(live, settings), 2, events=events, engine=get_engine("ray"), engine_name="ray")
+    outcome = planned.execute(lent(live, settings), 2, events=events, engine="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
     assert describe_logs(tmp_path / "run") == whole
@@ -230,7 +230,7 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
 
     model.before = until_heard
     with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(max_tokens\)"):
-        planned.execute(lent(live, settings), 1, purse, events, get_engine("ray"), "ray")
+        planned.execute(lent(live, settings), 1, purse, events, "ray")
     assert told == [1]
     assert not list(planned.store.units())
     (begun,) = planned.store.load_begun()
@@ -243,11 +243,10 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
             lent(live, settings),
             1,
             planned.make_spend_limit(max_tokens=one_trial),
-            engine=get_engine("ray"),
-            engine_name="ray",
+            engine="ray",
         )
     assert not model.answers
-    outcome = planned.execute(lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray")
+    outcome = planned.execute(lent(live, settings), 1, engine="ray")
     assert not outcome.errored
     assert len(describe_logs(tmp_path)) == 2
     assert describe_logs(tmp_path).items() <= whole.items()
@@ -265,7 +264,7 @@ def test_a_folder_that_is_moved_ends_the_run_and_is_not_made_anew(live, model, s
     events = EventStream()
     events.subscribe(TrialFinished, move)
     with pytest.raises(FolderGone, match=r"is gone: it was moved"):
-        planned.execute(lent(live, settings), 1, events=events, engine=get_engine("ray"), engine_name="ray")
+        planned.execute(lent(live, settings), 1, events=events, engine="ray")
     assert not home.exists()
     ended = model.answers
     moved = planned_run(away, settings, VARIANTS[1:])
@@ -287,7 +286,7 @@ def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
         settings = (*hosted(served.url, KEY), "benchmark=scienceworld")
         planned = planned_run(tmp_path, settings, ("lifespan-longest-lived::98",))
         with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
-            planned.execute(lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray")
+            planned.execute(lent(live, settings), 1, engine="ray")
         assert len(served.requests) == 1
     assert [record.has_errors for record in planned.store.units()] == [True]
 
@@ -297,16 +296,14 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypa
     monkeypatch.setenv("RSSO_LATE_KEY", "not-a-secret")  # here, and not where the cluster was started
     settings = hosted("http://127.0.0.1:9/v1", "RSSO_LATE_KEY")
     with pytest.raises(MissingKey, match=r"on node .*RSSO_LATE_KEY is not set.*each node's `ray start`"):
-        planned_run(tmp_path, settings, VARIANTS[:1]).execute(
-            lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray"
-        )
+        planned_run(tmp_path, settings, VARIANTS[:1]).execute(lent(live, settings), 1, engine="ray")
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
     with pytest.raises(UsageError, match="ray start --address"):
-        planned_run(tmp_path, SETTINGS).execute(lent(live, SETTINGS), 1, engine=get_engine("ray"), engine_name="ray")
+        planned_run(tmp_path, SETTINGS).execute(lent(live, SETTINGS), 1, engine="ray")
 
 
 def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(live, tmp_path, monkeypatch):
@@ -314,7 +311,7 @@ def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(liv
     monkeypatch.delitem(sys.modules, "rsso_dspy.ray", raising=False)
     planned = planned_run(tmp_path / "run", SETTINGS)
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
-        planned.execute(lent(live, SETTINGS), 1, engine=get_engine("ray"), engine_name="ray")
+        planned.execute(lent(live, SETTINGS), 1, engine="ray")
     assert not (tmp_path / "run").exists()
 
 

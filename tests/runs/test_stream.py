@@ -15,7 +15,7 @@ from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.memory_files import (
     InitialMemories,
-    describe,
+    describe_sources,
     get_stream_position,
     load_stream_constitution,
     merge_memories,
@@ -26,7 +26,7 @@ from rsso_dspy.records import Source, UnitRecord
 from rsso_dspy.runs import check_streams
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Store
-from tests.experiment.test_transfer import play_in_two, run_of
+from tests.runs.test_transfer import play_in_two, run_of
 from tests.live import FAST, Recorder
 from tests.records import describe_logs
 
@@ -221,10 +221,10 @@ def test_a_load_is_named_where_it_is_read():
     skills = InitialMemories({"skills": {}}, (Source("skills", "file", "lib.json", "1"),), 3, ("boil::0",))
     book = InitialMemories({"constitution": {}}, (Source("constitution", "file", "book.json", "2"),), 0, ("freeze::0",))
     both = merge_memories([skills, book])
-    assert describe(both.select_for(get_method("sso")).sources) == "lib.json (1)"
+    assert describe_sources(both.select_for(get_method("sso")).sources) == "lib.json (1)"
     assert both.select_for(get_method("react+constitution")).variants == ("freeze::0",)
-    assert describe(both.select_for(get_method("rsso+symbolic")).sources) == "lib.json (1) and book.json (2)"
-    assert describe(both.select_for(get_method("react")).sources) == ""
+    assert describe_sources(both.select_for(get_method("rsso+symbolic")).sources) == "lib.json (1) and book.json (2)"
+    assert describe_sources(both.select_for(get_method("react")).sources) == ""
 
 
 def test_a_stream_is_in_one_shard():

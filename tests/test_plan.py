@@ -1,0 +1,313 @@
+"""Plans: which variants, under which protocol, with how many steps, and what they can cost."""
+
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.scienceworld.tasks import get_gold_length
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.forecast import (
+    ENOUGH,
+    TOKENS_PER_CALL,
+    ExpectedRange,
+    Forecast,
+    ObservedUnit,
+    estimate_cost,
+    forecast_calls,
+    load_observed_units,
+)
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.plan import Plan, choose_variants, make_plan, plan_held_out
+from rsso_dspy.pricing import Price, make_price_lookup
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.protocol import PRESETS, apply_decoding, get_protocol, resolve_protocol
+from rsso_dspy.records import Usage, Variant
+from rsso_dspy.sessions import session
+from rsso_dspy.store.run_folder import Arm, Store, Unit
+from tests.records import record, save
+
+
+def test_the_papers_sample_has_164_variants_of_18_tasks():
+    chosen = choose_variants(None, ["sso"])
+    assert len(chosen) == len(set(chosen)) == 164
+    assert len({variant.task for variant in chosen}) == 18
+    assert {variant.split for variant in chosen} == {"test"}
+
+
+def test_per_task_takes_the_first_of_the_same_order():
+    assert [v.index for v in choose_variants(["boil"], ["sso"], 2)] == [
+        v.index for v in choose_variants(["boil"], ["sso"])
+    ][:2]
+    assert [v.index for v in choose_variants(["boil"], ["first"], 2)] == [21, 22]
+
+
+def test_variants_are_listed_by_index_or_by_name():
+    assert [v.key for v in choose_variants(["boil"], ["22", "25"])] == ["boil::22", "boil::25"]
+    assert [v.key for v in choose_variants(None, ["boil::22", "freeze::21"])] == ["boil::22", "freeze::21"]
+
+
+def test_a_training_variant_is_no_held_out_variant():
+    with pytest.raises(SplitError, match="train"):
+        choose_variants(["boil"], ["3"])
+
+
+def test_a_variant_that_does_not_exist_says_which_do():
+    with pytest.raises(SplitError, match="0 to 29"):
+        choose_variants(["boil"], ["999"])
+
+
+def test_an_index_without_its_task_asks_for_it():
+    with pytest.raises(UsageError, match="task::22, such as find-plant::228"):
+        choose_variants(None, ["22"])
+
+
+def test_a_selection_of_no_task_that_is_no_index_is_told_what_there_is():
+    with pytest.raises(UnknownName, match=r"known: first, sso\. Or list variants, such as find-plant::228"):
+        choose_variants(None, ["abc"])
+
+
+def test_a_variant_of_another_task_is_refused():
+    with pytest.raises(UsageError, match="freeze::21"):
+        choose_variants(["boil"], ["freeze::21"])
+
+
+def test_unknown_names_offer_the_nearest():
+    with pytest.raises(UnknownName, match="boil"):
+        choose_variants(["boll"], ["sso"])
+    with pytest.raises(UnknownName, match="first"):
+        choose_variants(["boil"], ["frist"])
+
+
+def test_the_simplification_is_carried():
+    assert {variant.simplification for variant in choose_variants(["boil"], ["sso"], simplification="")} == {""}
+
+
+def arms(names):
+    return [Arm(METHODS[name]) for name in names]
+
+
+BUDGETS = {Variant("boil", 22): 60, Variant("freeze", 21): 40}
+
+
+def test_budgets_follow_the_gold_length_rounded_down():
+    assert PRESETS["sso-adapt/1"].compute_budget(17) == 25
+    assert PRESETS["sso-adapt/1"].compute_budget(738) == 1107
+    assert PRESETS["sso-adapt/1-cap60"].compute_budget(738) == 60
+    assert PRESETS["release"].compute_budget(17) == 25
+
+
+def test_presets_say_what_the_paper_and_the_release_do():
+    paper, release = PRESETS["sso-adapt/1"], PRESETS["release"]
+    assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None)
+    assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100)
+    assert paper.skills == SkillSettings()
+    assert release.skills == SkillSettings.sso_release()
+
+
+def test_a_departure_changes_what_it_names_and_nothing_else():
+    changed = resolve_protocol(load_config(overrides=["protocol.trials=2", "memory.skills.max_window=4"]))
+    assert changed.rules.trials == 2
+    assert changed.rules.stop_on_success
+    assert changed.skills.max_window == 4
+    assert changed.skills.extraction == "reward-boundary"
+
+
+def test_departures_stand_in_the_protocols_name():
+    assert resolve_protocol(load_config()).id == "adapt/2"
+    changed = load_config(overrides=["protocol.trials=3", "memory.reflections.size=1", "embedder.model=hash"])
+    assert resolve_protocol(changed).id == "adapt/2 trials=3 reflections=1 embedder=hash"
+    paper = load_config(overrides=["protocol.preset=sso-adapt/1", "protocol.trials=3"])
+    assert resolve_protocol(paper).id == "sso-adapt/1 trials=3"
+
+
+def test_an_unknown_preset_offers_the_nearest():
+    with pytest.raises(UnknownName, match="sso-adapt/1"):
+        get_protocol("sso-adapt/2")
+
+
+def test_arms_of_one_variant_are_neighbours_so_that_a_run_cut_short_compares():
+    plan = make_plan("sso-adapt/1", TrialRules(), arms(["sso", "rsso"]), BUDGETS, seed=3)
+    assert [unit.key for unit in plan.units] == [
+        "sso/boil::22/s3",
+        "rsso/boil::22/s3",
+        "sso/freeze::21/s3",
+        "rsso/freeze::21/s3",
+    ]
+
+
+def test_the_forecast_counts_calls_by_role():
+    rules = TrialRules(trials=3)
+    react = forecast_calls(make_plan("p", rules, arms(["react"]), BUDGETS, 0))
+    assert react.calls == {"actor": 300}
+    reflexion = forecast_calls(make_plan("p", rules, arms(["reflexion"]), BUDGETS, 0))
+    assert reflexion.calls == {"actor": 300, "reflector": 4}
+    assert forecast_calls(make_plan("p", rules, arms(["rsso"]), BUDGETS, 0)).calls["verbalizer"] > 0
+    assert react.tokens[0] > react.tokens[1] > 0
+
+
+def test_a_method_named_twice_is_one_arm():
+    plan = plan_held_out(load_config(), ["sso", "rsso", "sso"], ["boil"], ["22"])
+    assert plan.arms == ("sso", "rsso")
+
+
+def test_budgets_of_held_out_variants_come_from_the_shipped_gold_lengths():
+    plan = plan_held_out(load_config(), ["sso"], ["lifespan-longest-lived"], ["98"])
+    assert plan.units[0].budget == int(1.5 * get_gold_length(plan.units[0].variant))
+
+
+LOCAL = ["backend=vllm", "backends.vllm.model=hosted_vllm/small"]
+
+
+def choose(protocol: str, *more: str):
+    return load_config(overrides=["benchmark=pddl", f"protocol.preset={protocol}", *more])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "steps", "trials", "calls"),
+    [("omnireflect/1", 50, 1, 50), ("agentboard/1", 30, 1, 30), ("reflexion/1", 49, 15, 735)],
+)
+def test_trials_and_steps_are_the_protocols_own_whatever_the_gold_length(protocol, steps, trials, calls):
+    plan = plan_held_out(choose(protocol), ["react"], ["gripper"], ["gripper::50", "gripper::69"])
+    assert (plan.protocol, plan.rules.trials, plan.rules.stop_on_success) == (protocol, trials, True)
+    assert {unit.budget for unit in plan.units} == {steps}
+    assert forecast_calls(plan, plan.units[:1]).calls == {"actor": calls}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent", "protocol"),
+    [
+        (LOCAL, (0.0, 0.7, 50), "omnireflect/1"),
+        ([*LOCAL, "backends.vllm.top_p=0.9"], (0.0, 0.9, 50), "omnireflect/1 top_p=0.9"),
+        ([*LOCAL, "backends.vllm.roles.advisor.top_p=1"], (0.0, 0.7, 50), "omnireflect/1 advisor.top_p=1.0"),
+        (["backend=openai"], (0.0, 0.7, None), "omnireflect/1 top_k=unset"),
+        (["protocol.steps=9", "protocol.demonstrations=2"], (.5, None, None), "omnireflect/1 demonstrations=2 steps=9"),
+    ],
+)  # fmt: skip
+def test_decoding_is_the_protocols_and_what_departs_from_it_is_named(settings, sent, protocol):
+    config = choose("omnireflect/1", *settings)
+    backend = apply_decoding(config).active_backend
+    assert (backend.temperature, backend.top_p, backend.top_k) == sent
+    assert resolve_protocol(config).id == resolve_protocol(apply_decoding(config)).id == protocol
+
+
+def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_id_says_so(tmp_path, monkeypatch):
+    from tests.toy_package import installed
+
+    monkeypatch.syspath_prepend(installed(tmp_path, goldless="tests.toy_package:WITHOUT_GOLD"))
+    config = load_config(overrides=["benchmark=goldless", "protocol.preset=agentboard/1"])
+    assert resolve_protocol(config).id == "agentboard/1 demonstrations=0"
+    wanted = load_config(overrides=["benchmark=goldless", "protocol.demonstrations=2"])
+    assert (resolve_protocol(wanted).id, resolve_protocol(wanted).rules.demonstrations) == ("adapt/2", 0)
+
+
+@pytest.mark.parametrize("benchmark", ["pddl", "babyai", "alfworld"])
+def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the_templates(benchmark):
+    package, held_out = {
+        "pddl": ("json", "gripper::50"),
+        "babyai": ("minigrid", "GoToRedBall::1234"),
+        "alfworld": ("textworld", "pick_heat_then_place_in_recep::475"),
+    }[benchmark]
+    pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
+    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/1"])
+    with session(config) as live, live.runtime.environments.lease() as env:
+        own = env.action_templates
+        variant = live.runtime.variant(held_out)
+        first = env.reset(variant)
+        shown = env.action_templates
+        assert shown.startswith("Below are tasks of this kind that were solved")
+        assert shown.count("Example ") == 1
+        assert "\n> " in shown
+        said = [line for line in shown.splitlines() if line.startswith("> ")]
+        assert not [line for line in said if line.startswith("> move ") and benchmark == "alfworld"], "`sso` says put"
+        assert env.reset(variant) == first, "playing a demonstration leaves no trace"
+        assert len(own) < len(shown)
+        table = config.active_benchmark.table
+        for index in table.indices(variant.task, "train")[:3]:
+            played = env.reset(table.variant(variant.task, index))
+            start = f"Task: {env.task}\n{env.render([played])[0]}"  # rooms alone may look alike
+            assert start not in env.action_templates, "no variant sees its own solution"
+
+
+FREE = make_price_lookup({})
+
+MODELS = dict.fromkeys(("actor", "reflector", "verbalizer", "advisor"), "embedded/explorer")
+
+
+def planned(method: str, budgets) -> Plan:
+    units = [
+        Unit(Arm(METHODS[method]), Variant("boil", 22 + number), 0, budget) for number, budget in enumerate(budgets)
+    ]
+    return Plan("p", TrialRules(trials=3), tuple(units))
+
+
+def test_before_a_run_has_units_a_call_takes_the_assumed_tokens_and_the_most_is_the_estimate():
+    plan = planned("rsso", [10, 20])
+    most = forecast_calls(plan)
+    assert TOKENS_PER_CALL.keys() == {"actor", "reflector", "verbalizer", "advisor", "proposer"}
+    assert Forecast({"actor": 2, "teacher-actor": 1, "advisor": 3}).tokens == (3 * 2760 + 3 * 4200, 3 * 145 + 3 * 65)
+    found = estimate_cost(plan, plan.units, [], MODELS, {"embedded/explorer": Price(1.0, 2.0, 1.0, 1.0)}.get)
+    sent, answered = most.tokens
+    numbers = (most.total_calls, sent, answered, sent + 2 * answered)
+    assert (found.calls, found.tokens_in, found.tokens_out, found.dollars) == tuple(
+        ExpectedRange(number, number, number) for number in numbers
+    )
+    assert found.own == 0
+
+
+def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():
+    plan = planned("react", [10, 10])
+    own = [ObservedUnit("react", 30, {"actor": Usage(calls=3, input=300, output=30)})] * ENOUGH
+    found = estimate_cost(plan, plan.units, own, MODELS, FREE)
+    assert (found.calls.mean, found.calls.low, found.calls.high) == (6, 6, 6)
+    assert (found.tokens_in.mean, found.own) == (600, ENOUGH)
+    assert estimate_cost(plan, plan.units, own[1:], MODELS, FREE).own == 0
+    both = replace(plan, units=plan.units + planned("reflexion", [10]).units)
+    found = estimate_cost(both, both.units, own, MODELS, FREE)
+    assert (found.calls.mean, found.own) == (6 + forecast_calls(planned("reflexion", [10])).total_calls, ENOUGH)
+
+
+def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_out():
+    plan = planned("reflexion", [10])
+    usage = {"actor": Usage(calls=3, input=300, output=30), "reflector": Usage(calls=1, input=60, output=6)}
+    own = [ObservedUnit("reflexion", 30, usage)] * ENOUGH
+    models = {"actor": "a", "reflector": "b"}
+    price_of = {"a": Price(1.0, 2.0, 1.0, 1.0), "b": Price(10.0, 20.0, 10.0, 10.0)}.get
+    found = estimate_cost(plan, plan.units, own, models, price_of)
+    assert found.dollars.mean == pytest.approx(300 + 60 + 600 + 120)
+    assert estimate_cost(plan, plan.units, own, {**models, "reflector": "unknown"}, price_of).dollars is None
+
+
+@pytest.mark.parametrize(("method", "rules"), [("sso", {"trials": 1}), ("rsso", {"trials": 2, "frozen": True})])
+def test_only_roles_that_can_be_asked_are_expected_to_be(method, rules):
+    plan = replace(planned(method, [20, 40]), rules=TrialRules(**rules))
+    most = forecast_calls(plan)
+    assert set(most.calls) == {"actor"}
+    found = estimate_cost(plan, plan.units, [], MODELS, FREE)
+    assert found.calls.high <= most.total_calls
+    other = Usage(calls=9, input=900, output=90)
+    own = [ObservedUnit(method, 30, {"actor": Usage(calls=3, input=300, output=30), "verbalizer": other})]
+    found = estimate_cost(plan, plan.units, own * ENOUGH, MODELS, FREE)
+    assert found.calls.mean == pytest.approx(60 * rules["trials"] * 3 / 30)
+
+
+def test_the_same_plan_has_the_same_forecast_and_more_work_costs_more():
+    config = load_config(overrides=["protocol.setting=transfer"])
+    plan = plan_held_out(config, ["react-sso", "rsso"], ["boil"], per_task=2)
+    work = [*plan.trainings, *plan.units]
+    assert estimate_cost(plan, work, [], MODELS, FREE) == estimate_cost(plan, work, [], MODELS, FREE)
+    assert (
+        estimate_cost(plan, work, [], MODELS, FREE).calls.mean
+        > estimate_cost(plan, plan.units, [], MODELS, FREE).calls.mean
+    )
+    assert estimate_cost(plan, [], [], MODELS, FREE) is None
+
+
+def test_finished_units_of_a_folder_are_judges(tmp_path):
+    plan = planned("sso", [9])
+    store = Store(tmp_path)
+    assert load_observed_units(store, plan) == []
+    store.open({})
+    save(store, record("sso", "boil", 22, [[10], [20]]))
+    assert load_observed_units(store, plan) == [ObservedUnit("sso", 27, {"actor": Usage(calls=4, input=20, output=6)})]
