@@ -46,30 +46,30 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     plan = select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     skills = parse_offered_skills(prompt.get_region("skills"))
     _update_notes(scene, goals, plan)
-    told = [*_read_told(prompt), *_read_demonstrations(prompt)]
+    clauses = [*_read_told(prompt), *_read_demonstrations(prompt)]
     driven = [each for drive in DRIVES for each in drive(scene, goals)]
     proposals = [
         *driven,
         *_propose_plan_step(plan, scene, driven),
         *_propose_skill_steps(skills, scene, driven),
-        *_propose_advised(told, scene),
+        *_propose_advised(clauses, scene),
     ]
     context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
 
     def score(proposal: ActionProposal) -> float:
         action = normalize_words(proposal.action)
         noise = _NOISE * dice.temperature * dice.draw_noise(action, context)
-        advised = score_by_advice(dict(scene.options).get(action, action), told)
+        advised = score_by_advice(dict(scene.options).get(action, action), clauses)
         return proposal.weight + advised + noise - _rate_repetition(proposal, action, scene)
 
     # The first of equals wins, so the order of drives decides where weights, advice and chance do not.
     best = max(proposals, key=score)
-    said = f"{_describe_effect(scene)}I will {best.action}: {best.why}. {scene.notes.to_sentence()}".strip()
+    reasoning = f"{_describe_effect(scene)}I will {best.action}: {best.why}. {scene.notes.to_sentence()}".strip()
     subgoal = _find_pursued_target(best.action, skills, scene) or "none"
     return {
-        "thought": said,
+        "thought": reasoning,
         "action": best.action,
-        "reasoning": said,
+        "reasoning": reasoning,
         "current_subgoal": subgoal,
         "next_action": best.action,
     }
@@ -109,10 +109,10 @@ def _read_demonstrations(prompt: ParsedPrompt) -> Iterator[AdviceClause]:
             yield AdviceClause(done.text, done, True)
 
 
-def _propose_advised(told: Sequence[AdviceClause], scene: Scene) -> Iterator[ActionProposal]:
+def _propose_advised(clauses: Sequence[AdviceClause], scene: Scene) -> Iterator[ActionProposal]:
     """Yield actions that single pieces of advice call for and that are worth trying now: their things are here, or they
     lead to another room."""
-    for clause in told:
+    for clause in clauses:
         wanted = clause.command
         if not clause.positive or not wanted or not is_concrete(wanted) or wanted.verb in ("wait", "choose"):
             continue

@@ -53,12 +53,12 @@ def _choose_offered(prompt: ParsedPrompt, question: str, dice: SeededNoise) -> s
     advised, warned = _split_told("\n".join(map(prompt.get_region, _ADVICE)))
 
     def score(action: str) -> float:
-        said, words = _normalize(action), extract_content_words(action)
+        name, words = _normalize(action), extract_content_words(action)
         value = _IN_TASK * len(words & task) / max(1, len(words))
-        value += _TOLD * ((said in advised) - (said in warned))
-        value -= _IN_VAIN_HERE * ((said, view) in vain) + _DONE_HERE * done.count((said, view))
-        value -= _DONE * sum(each == said for each, _ in done)
-        return value + _NOISE * dice.temperature * dice.draw_noise(said, view)
+        value += _TOLD * ((name in advised) - (name in warned))
+        value -= _IN_VAIN_HERE * ((name, view) in vain) + _DONE_HERE * done.count((name, view))
+        value -= _DONE * sum(each == name for each, _ in done)
+        return value + _NOISE * dice.temperature * dice.draw_noise(name, view)
 
     return max(offered, key=score)
 

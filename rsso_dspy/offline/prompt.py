@@ -130,8 +130,8 @@ def _parse_layout(system: str) -> PromptLayout:
 
 @lru_cache(maxsize=256)
 def _parse_demo(style: Style, question: str, answer: str) -> Mapping[str, str]:
-    said = _parse_json_object(answer) if style == "json" else _split_regions(style, answer)
-    return {**_split_regions(style, question), **said}
+    outputs = _parse_json_object(answer) if style == "json" else _split_regions(style, answer)
+    return {**_split_regions(style, question), **outputs}
 
 
 @lru_cache(maxsize=4096)

@@ -65,10 +65,10 @@ def extract_feedback_lines(text: str) -> list[str]:
         scope = "\n".join(_ADVICE.findall(scope))
     found = []
     for sentence in re.split(r"(?<=[.!])\s+|[\n;]", scope):
-        said = sentence.strip(" \t-*•\"'`").removeprefix(_GUESSED)
-        commands = [line.command for line in read_clauses(said) if line.command is not None]
-        if 8 <= len(said) <= 200 and (commands or _ADVISING.match(said)):
-            found.append(said if said.endswith((".", "!")) else f"{said}.")
+        line = sentence.strip(" \t-*•\"'`").removeprefix(_GUESSED)
+        commands = [clause.command for clause in read_clauses(line) if clause.command is not None]
+        if 8 <= len(line) <= 200 and (commands or _ADVISING.match(line)):
+            found.append(line if line.endswith((".", "!")) else f"{line}.")
     return list({normalize_words(line): line for line in reversed(found)}.values())[::-1]
 
 
@@ -83,10 +83,10 @@ def _add_lines(current: str, told: Sequence[str], dice: SeededNoise, context: st
 def _choose_new_lines(told: Sequence[str], known: str, begun: bool, dice: SeededNoise, context: str) -> list[str]:
     """A seeded, non-empty sample of the lines that are not known yet. Where no line is told and none was added before,
     of the rules of thumb."""
-    said = normalize_words(known)
-    fresh = [line for line in dict.fromkeys(told) if normalize_words(line) not in said]
+    known = normalize_words(known)
+    fresh = [line for line in dict.fromkeys(told) if normalize_words(line) not in known]
     if not fresh and not begun:
-        fresh = [line for line in RULES_OF_THUMB if normalize_words(line) not in said]
+        fresh = [line for line in RULES_OF_THUMB if normalize_words(line) not in known]
     size = 1 + int((dice.draw_noise("size", context) + 1) / 2 * _MOST_NEW)
     taken = sorted(fresh, key=lambda line: -dice.draw_noise(line, context))[:size]
     return [line for line in fresh if line in taken]
