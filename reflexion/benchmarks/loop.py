@@ -28,12 +28,13 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from latency import START, measure_latency
-from reflexion.block import count_tokens
-from reflexion.hook import answer_payload
+from reflexion.loop import answer_payload
+from reflexion.recall import count_tokens
 
 DAY = 86_400.0
 
@@ -160,7 +161,7 @@ class Shell:
             return ""
         self.counts["recalls"] += 1
         found = re.search(r'(?:May help|Helped): "(.*)"', block)
-        resolution = found[1] if found else ""
+        resolution = fill_in(found[1] if found else "", mistake)
         if not any(command in resolution for command in mistake.right) and "it worked" not in resolution:
             self.counts["false recalls"] += 1
             return ""
@@ -193,6 +194,15 @@ class Shell:
         if event == "UserPromptSubmit":
             self.tokens.append(count_tokens(block))
         return str(block)
+
+
+def fill_in(resolution: str, mistake: Mistake) -> str:
+    """The resolution with the values that an agent knows where it has `***`."""
+    for name in re.findall(r"'([^']+)'", resolution):
+        for command in mistake.right:
+            if fnmatch(command, name.replace("***", "*")):
+                resolution = resolution.replace(name, command)
+    return resolution
 
 
 def follow(resolution: str, wrong: str) -> list[str]:
