@@ -74,7 +74,8 @@ class _Line:
 
     def __init__(self, folders: tuple[str, ...], error: str):
         self.folders = folders
-        self.words = {word.strip(".:'\"") for word in re.split(r"[\s\"'`=,;()<>|]+", error[:50_000])}
+        listed = re.split(r"[\s\"'`=,;()<>|]+", error[:50_000])
+        self.words = {word.rstrip(".:'\"").removeprefix("./") for word in listed}
         self.secrets: set[str] = set()
         """Values whose name says that they are secret."""
         self._begin()

@@ -99,7 +99,8 @@ def create_entry(
 
 def clean_typed(root: str, event: Event, error: str) -> str:
     """A command as it was typed, without values that are nobody's business."""
-    return shorten_places(clean_command(event.command, (root, event.cwd or root), error), root)
+    folders = (root, event.cwd or root)
+    return shorten_places(clean_command(event.command, folders, shorten_places(error, root)), root)
 
 
 def _join_known(store: Store, session: Session) -> str:
@@ -238,7 +239,7 @@ def list_edits(root: str, session: Session, since: float) -> tuple[str, ...] | N
             return None
         fields = done.stdout.decode("utf-8", "replace").split("\0")
         names |= {field[3:] if words[0] == "status" else field.strip() for field in fields}
-    times = [(ran.began - 0.01, ran.ended) for ran in session.ran if not is_edit(ran.command)]
+    times = [(ran.began, ran.ended) for ran in session.ran if not is_edit(ran.command)]
     edited = []
     for name in names - {""}:
         try:
