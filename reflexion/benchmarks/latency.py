@@ -12,10 +12,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from reflexion.entry import Entry, format_time
-from reflexion.index import open_index
-from reflexion.install import find_script
-from reflexion.user_files import sign
+from reflexion.install import list_script_words
+from reflexion.store import Store
 
+SOURCES = Path(__file__).parents[1] / "src"
 START = 1_767_225_600.0
 """2026-01-01T00:00:00Z: when entries were first seen."""
 
@@ -28,7 +28,7 @@ def measure_latency(calls: int, count: int) -> dict[str, dict[str, float]]:
         root = Path(made) / "project"
         (root / ".git").mkdir(parents=True)
         fill_project(root, count)
-        script = find_script() or make_script(Path(made))
+        script = list_script_words()[0] if len(list_script_words()) == 1 else make_script(Path(made))
         known = json.loads((root / ".reflexion/entries/RFX-20260101-000005.json").read_text())["context"]
         events: dict[str, tuple[str, dict[str, object]]] = {
             "prompt": ("UserPromptSubmit", {"prompt": f"please do {known}"}),
@@ -73,11 +73,10 @@ def fill_project(root: Path, count: int) -> None:
             first_seen=format_time(START),
             last_seen=format_time(time.time()),
             confidence=0.8,
-            owner=sign(str(root), entry_id),
         )
         (folder / f"{entry_id}.json").write_text(json.dumps(entry._asdict()))
-    with open_index(str(root)) as index:
-        index.rebuild()
+    with Store(str(root)) as store:
+        store.rebuild()
 
 
 def time_process(command: list[str], data: bytes) -> tuple[float, float]:
@@ -98,7 +97,14 @@ def pick(values: list[float], share: float) -> float:
 def make_script(folder: Path) -> str:
     """The console script as an installer writes it, where none is installed."""
     path = folder / "reflexion"
-    lines = (f"#!{sys.executable}", "import sys", "from reflexion.script import main", "sys.exit(main())", "")
+    lines = (
+        f"#!{sys.executable}",
+        "import sys",
+        f"sys.path.insert(0, {str(SOURCES)!r})",
+        "from reflexion.cli import main",
+        "sys.exit(main())",
+        "",
+    )
     path.write_text("\n".join(lines))
     path.chmod(0o755)
     return str(path)

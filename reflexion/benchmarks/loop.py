@@ -28,14 +28,13 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latency import START, measure_latency
-from reflexion.block import count_tokens
-from reflexion.hook import answer_payload
-
-DAY = 86_400.0
+from latency import measure_latency
+from reflexion.loop import answer_payload
+from reflexion.recall import count_tokens
 
 
 class Mistake(NamedTuple):
@@ -120,7 +119,7 @@ class Shell:
 
     def play_session(self, number: int, order: random.Random) -> None:
         """A day: all mistakes and as many other tasks, in a copy of the project as it was."""
-        self.session, self.now = f"s{number}", START + number * DAY
+        self.session = f"s{number}"
         make_project(self.project)
         tasks: list[tuple[str, Mistake | str]] = [
             (order.choice(FRESH[each.name] if self.fresh else each.prompts), each) for each in MISTAKES
@@ -128,7 +127,6 @@ class Shell:
         tasks += OTHERS
         order.shuffle(tasks)
         for prompt, task in tasks:
-            self.now += 60
             if isinstance(task, Mistake):
                 self._play_mistake(prompt, task)
             else:
@@ -160,7 +158,7 @@ class Shell:
             return ""
         self.counts["recalls"] += 1
         found = re.search(r'(?:May help|Helped): "(.*)"', block)
-        resolution = found[1] if found else ""
+        resolution = fill_in(found[1] if found else "", mistake)
         if not any(command in resolution for command in mistake.right) and "it worked" not in resolution:
             self.counts["false recalls"] += 1
             return ""
@@ -168,6 +166,7 @@ class Shell:
 
     def _run(self, command: str) -> int:
         """The command's exit code, told to the loop."""
+        self._ask("PreToolUse", command=command)
         done = subprocess.run(
             ["bash", "-c", command], cwd=self.project, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
@@ -183,16 +182,24 @@ class Shell:
         """What the hooks tell; nothing without the loop."""
         if self.reads == "nothing":
             return ""
-        self.now += 1
         payload = {"hook_event_name": event, "session_id": self.session, "cwd": str(self.project), "tool_name": "Bash"}
         data = json.dumps({**payload, "tool_input": {"command": command}, **more}).encode()
         start = time.perf_counter()
-        said = answer_payload("claude-code", data, self.now)
+        said = answer_payload("claude-code", data, time.time())
         self.milliseconds.append((time.perf_counter() - start) * 1000)
         block = json.loads(said)["hookSpecificOutput"]["additionalContext"] if said else ""
         if event == "UserPromptSubmit":
             self.tokens.append(count_tokens(block))
         return str(block)
+
+
+def fill_in(resolution: str, mistake: Mistake) -> str:
+    """The resolution with the values that an agent knows where it has `***`."""
+    for name in re.findall(r"'([^']+)'", resolution):
+        for command in mistake.right:
+            if fnmatch(command, name.replace("***", "*")):
+                resolution = resolution.replace(name, command)
+    return resolution
 
 
 def follow(resolution: str, wrong: str) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reflexion.hook import answer_payload
+from reflexion.entry import Entry, dump_entry, format_time
+from reflexion.loop import answer_payload
 
 NOW = 1_774_958_400.0
 """2026-03-31T12:00:00Z."""
@@ -58,7 +59,7 @@ def read_entries(project: Path) -> list[dict[str, Any]]:
 @pytest.fixture
 def typed(monkeypatch, capsys, project) -> Callable[..., tuple[int, str]]:
     """Type a command of `reflexion` in the project; gives exit code and what it printed."""
-    from reflexion.script import main
+    from reflexion.cli import main
 
     monkeypatch.chdir(project)
 
@@ -73,3 +74,26 @@ def typed(monkeypatch, capsys, project) -> Callable[..., tuple[int, str]]:
         return code, said.out + said.err
 
     return run
+
+
+DAY = 86_400
+
+
+def make_entry(number: int = 0, **changes: object) -> Entry:
+    """An entry that is ready to be a rule."""
+    ready = Entry(
+        f"RFX-20260320-a{number:02d}", trigger='npm error Missing script: "build"', context="npm run build",
+        resolution="use `pnpm run build`", resolved_by="confirmed", occurrences=3, confidence=0.8,
+        keywords=("npm", "build", "missing", "script", "pnpm"), first_seen=format_time(NOW - 3 * DAY),
+        last_seen=format_time(NOW - DAY),
+    )  # fmt: skip
+    return ready._replace(**changes)  # type: ignore[arg-type]
+
+
+def put(project: Path, *entries: Entry) -> str:
+    """Write files by hand, as a person does."""
+    folder = project / ".reflexion/entries"
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        (folder / f"{entry.id}.json").write_text(json.dumps(dump_entry(entry)))
+    return str(project)

@@ -6,15 +6,14 @@ from pathlib import Path
 import payloads
 import pytest
 from reflexion.commands import answers_no
-from reflexion.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED
-from reflexion.hosts import NAMES, get_host
+from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, READERS, START, SUCCEEDED, read
 from reflexion.triggers import pick_trigger
 
 OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
 
 
 def is_captured(agent: str, payload: dict) -> bool:
-    event = get_host(agent).read(payload)
+    event = read(agent, payload)
     return event.kind == FAILED and not answers_no(event.command, event.code, event.output)
 
 
@@ -53,24 +52,23 @@ def test_words_alone_flag_nothing(version):
     agent, build = version.split()[0], payloads.VERSIONS[version]
     for command, _, text, mistake in OUTPUTS:
         if mistake:
-            assert get_host(agent).read(build(command, 0, text)).kind == SUCCEEDED, (command, text)
+            assert read(agent, build(command, 0, text)).kind == SUCCEEDED, (command, text)
 
 
 @pytest.mark.parametrize("name", payloads.SILENT)
 def test_where_a_host_says_nothing_nothing_follows(name):
-    assert get_host(name.split()[0]).read(payloads.SILENT[name]).kind == NOTHING
+    assert read(name.split()[0], payloads.SILENT[name]).kind == NOTHING
 
 
-@pytest.mark.parametrize("agent", NAMES)
+@pytest.mark.parametrize("agent", list(READERS))
 def test_prompts_and_commands_to_come_are_read(agent):
-    host = get_host(agent)
-    event = host.read(payloads.PROMPTS[agent]("build it"))
+    event = read(agent, payloads.PROMPTS[agent]("build it"))
     assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
-    event = host.read(payloads.BEFORE[agent]("npm run build"))
+    event = read(agent, payloads.BEFORE[agent]("npm run build"))
     assert (event.kind, event.command) == (BEFORE, "npm run build")
     starts = {"claude-code": "SessionStart", "codex": "SessionStart", "gemini": "SessionStart"}
     started = {"hook_event_name": starts.get(agent, "sessionStart" if agent == "cursor" else "session.created")}
-    assert host.read(started).kind == START
+    assert read(agent, started).kind == START
 
 
 @pytest.mark.parametrize(
@@ -98,12 +96,12 @@ def test_a_trigger_is_found_in_every_output_that_has_one():
 HOSTILE = [b"", b"[]", b"null", b"1", b'"text"', b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000]
 
 
-@pytest.mark.parametrize("agent", NAMES)
+@pytest.mark.parametrize("agent", list(READERS))
 def test_fields_of_other_kinds_make_no_error(agent):
     """Every field of every payload, missing, and as something else."""
     built = [build("make", 1, "boom") for version, build in payloads.VERSIONS.items() if version.startswith(agent)]
     for payload in [*built, payloads.PROMPTS[agent]("x"), payloads.BEFORE[agent]("make")]:
         for name in payload:
             for other in (None, 7, "text", [], [1, "a"], {}, {"command": 3}, True, "\udcff", {"a": {"b": []}}):
-                get_host(agent).read({**payload, name: other})
-            get_host(agent).read({key: value for key, value in payload.items() if key != name})
+                read(agent, {**payload, name: other})
+            read(agent, {key: value for key, value in payload.items() if key != name})

@@ -8,54 +8,54 @@ import sys
 from pathlib import Path
 
 import pytest
-from reflexion.errors import UsageError
-from reflexion.hosts import NAMES
-from reflexion.install import (
-    find_installed,
-    get_settings_path,
-    plan_install,
-    plan_uninstall,
-    read_scripts,
-    render_plugin,
-    render_template,
-    write_plan,
-)
+from reflexion.hosts import READERS
+from reflexion.install import find_installed, list_places, list_scripts, plan_install, plan_uninstall, write_changes
+
+from reflexion import ReflexionError
 
 ROOT = Path(__file__).parents[1]
-JSON_HOSTS = [name for name in NAMES if name != "opencode"]
+JSON_HOSTS = [name for name in list(READERS) if name != "opencode"]
 OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'
 
 
+def list_tree(folder: Path) -> list[str]:
+    """All that is in a folder, but the user's state."""
+    return sorted(str(path) for path in folder.rglob("*") if "state" not in path.relative_to(folder).parts)
+
+
 @pytest.mark.parametrize("scope", ["project", "user"])
-@pytest.mark.parametrize("agent", NAMES)
+@pytest.mark.parametrize("agent", list(READERS))
 def test_a_new_file_comes_and_goes(agent, scope, project):
-    path = Path(get_settings_path(agent, str(project), scope))
-    plan = plan_install(agent, str(project), scope)
+    path, skill = map(Path, list_places(agent, str(project), scope))
+    (project / "mine").touch()
+    before = list_tree(project.parent)
+    changes = plan_install(agent, str(project), scope)
     assert not path.exists()
-    assert plan.diff.startswith("--- /dev/null")
-    write_plan(plan, installs=True)
-    (script,) = read_scripts(agent, str(path))
+    assert all(change.diff.startswith("--- /dev/null") for change in changes)
+    write_changes(changes, installs=True)
+    assert skill.read_text().startswith("---\nname: reflexion\n")
+    (script,) = list_scripts(str(path))
     assert Path(script).is_absolute()
     assert find_installed(agent, str(project)) == [(scope, str(path))]
-    assert plan_install(agent, str(project), scope).diff == ""
-    write_plan(plan_uninstall(agent, str(project), scope))
-    assert not path.exists()
-    assert plan_uninstall(agent, str(project), scope).diff == ""
+    assert not any(change.diff for change in plan_install(agent, str(project), scope))
+    write_changes(plan_uninstall(agent, str(project), scope))
+    assert list_tree(project.parent) == before  # no folder is left that was made
+    assert not any(change.diff for change in plan_uninstall(agent, str(project), scope))
 
 
 @pytest.mark.parametrize("agent", JSON_HOSTS)
 @pytest.mark.parametrize("text", [OTHERS, "{}", '{"a":1,"hooks":{}}', "", '{"a": 1}\r\n'])
 def test_what_was_there_comes_back_byte_for_byte(agent, text, project):
-    path = Path(get_settings_path(agent, str(project), "project"))
+    path = Path(list_places(agent, str(project), "project")[0])
     path.parent.mkdir(parents=True)
     path.write_bytes(text.encode())
-    write_plan(plan_install(agent, str(project), "project"), installs=True)
-    write_plan(plan_install(agent, str(project), "project"), installs=True)
+    write_changes(plan_install(agent, str(project), "project"), installs=True)
+    write_changes(plan_install(agent, str(project), "project"), installs=True)
     data = json.loads(path.read_text(encoding="utf-8"))
     if text == OTHERS:
         assert data["ключ"] == "ü"
         assert "./mine.sh" in path.read_text()
-    write_plan(plan_uninstall(agent, str(project), "project"))
+    write_changes(plan_uninstall(agent, str(project), "project"))
     assert path.read_bytes() == text.encode()
 
 
@@ -97,7 +97,7 @@ STYLES = {
 
 
 def is_ours(hook: dict) -> bool:
-    return bool(re.search(r"(?:reflexion|reflexion\.script) hook", hook.get("command", "")))
+    return bool(re.search(r"reflexion(?:\.cli)? hook", hook.get("command", "")))
 
 
 def drop_ours(data: dict) -> dict:
@@ -125,17 +125,17 @@ def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, change, style,
         text = json.dumps(data, **STYLES[style]) + ends[-1:]
         return (text.replace("\n", "\r\n") if ends == "\r\n" else text).encode()
 
-    path = Path(get_settings_path(agent, str(project), "project"))
+    path = Path(list_places(agent, str(project), "project")[0])
     path.parent.mkdir(parents=True)
     path.write_text(OTHERS, encoding="utf-8")
-    write_plan(plan_install(agent, str(project), "project"), installs=True)
+    write_changes(plan_install(agent, str(project), "project"), installs=True)
     data = CHANGES[change](json.loads(path.read_text(encoding="utf-8")))
     path.write_bytes(write(data))
-    assert read_scripts(agent, str(path))
-    write_plan(plan_uninstall(agent, str(project), "project"))
+    assert list_scripts(str(path))
+    write_changes(plan_uninstall(agent, str(project), "project"))
     assert path.read_bytes() == write(drop_ours(data))
-    assert not read_scripts(agent, str(path))
-    assert plan_uninstall(agent, str(project), "project").diff == ""
+    assert not list_scripts(str(path))
+    assert not any(change.diff for change in plan_uninstall(agent, str(project), "project"))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, change, style,
         (b"{ // a comment\n}", "nothing was written"),
         (b"[1]", "holds no settings"),
         (b'{"hooks": []}', "holds no settings"),
-        (b'{"hooks": {"Stop": 3}}', "should be lists"),
+        (b'{"hooks": {"Stop": 3}}', "a table of lists"),
         (b"\xff\xfe", "cannot be read"),
         (b'{"a": 1, "a": 2}', "twice in one object"),
         (b'{"a": 1e400}', "cannot be written again"),
@@ -154,10 +154,10 @@ def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, change, style,
 )
 @pytest.mark.parametrize("agent", JSON_HOSTS)
 def test_settings_that_cannot_be_read_are_left_alone(agent, text, said, project):
-    path = Path(get_settings_path(agent, str(project), "project"))
+    path = Path(list_places(agent, str(project), "project")[0])
     path.parent.mkdir(parents=True)
     path.write_bytes(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(ReflexionError, match=said):
         plan_install(agent, str(project), "project")
     assert path.read_bytes() == text
 
@@ -170,18 +170,19 @@ def test_a_link_stays_one_and_secrets_stay_as_they_are(project, tmp_path, monkey
     path = project / ".claude/settings.local.json"
     path.parent.mkdir()
     path.symlink_to(real)
-    write_plan(plan_install("claude-code", str(project), "project"), installs=True)
+    write_changes(plan_install("claude-code", str(project), "project"), installs=True)
     assert path.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
     assert json.loads(real.read_text())["env"]["KEY"] == "abcd-1234-efgh-5678"
 
 
-@pytest.mark.parametrize("agent", JSON_HOSTS)
-def test_the_template_is_what_install_writes(agent, project):
-    assert plan_install(agent, str(project), "project").after == render_template(agent)
-
-
 NODE = shutil.which("node")
+
+
+def render_plugin(project: Path) -> str:
+    return str(plan_install("opencode", str(project), "project")[0].after)
+
+
 PLAY = """
 import { ReflexionPlugin } from "./plugin.mjs"
 const hooks = await ReflexionPlugin({ directory: process.argv[2] })
@@ -205,7 +206,7 @@ console.log(JSON.stringify(said))
 @pytest.mark.skipif(NODE is None, reason="needs node")
 def test_the_plugin_of_opencode_plays(project, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    (tmp_path / "plugin.mjs").write_text(render_plugin().replace("LIMIT = 3000", "LIMIT = 60000"))
+    (tmp_path / "plugin.mjs").write_text(render_plugin(project).replace("LIMIT = 3000", "LIMIT = 60000"))
     (tmp_path / "play.mjs").write_text(PLAY)
     done = subprocess.run(
         [str(NODE), "play.mjs", str(project)], cwd=tmp_path, capture_output=True, text=True, timeout=120
@@ -220,7 +221,7 @@ def test_the_plugin_of_opencode_plays(project, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(NODE is None, reason="needs node")
 def test_the_plugin_is_silent_when_the_script_is_gone(project, tmp_path):
-    text = render_plugin().replace(json.dumps(sys.executable), '"/nowhere/reflexion"')
+    text = render_plugin(project).replace(json.dumps(sys.executable), '"/nowhere/reflexion"')
     text = (
         text[: text.index("const COMMAND")]
         + 'const COMMAND = ["/nowhere/reflexion"]\n'

@@ -5,8 +5,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,7 +24,7 @@ def type_line(line: str, folder: Path) -> str:
     """A command of docs/CODING.md, as a person types it."""
     assert line.startswith("reflexion ")
     done = subprocess.run(
-        [sys.executable, "-m", "reflexion.script", *shlex.split(line)[1:]],
+        [sys.executable, "-m", "reflexion.cli", *shlex.split(line)[1:]],
         cwd=folder, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -79,14 +81,14 @@ def test_from_the_first_failure_to_the_rule(project, tmp_path):
     after("npm run build", 1, MISSING, session_id="s3")
     said = type_line(status, project)
     assert "1 worked" in said
-    assert "No entry is ready" in type_line(promote, project)
+    assert "no entry is ready" in type_line(promote, project)
     (file,) = (project / ".reflexion/entries").glob("*.json")
     entry = json.loads(file.read_text())
     assert entry["occurrences"] == 3
     file.write_text(json.dumps({**entry, "first_seen": "2026-01-01"}))  # as a person edits it
     (project / "CLAUDE.md").write_text("# Mine\n")
     diff = type_line(promote, project)
-    assert [line for line in diff.splitlines() if line.startswith("-")] == ["--- a/CLAUDE.md"]
+    assert [line for line in diff.splitlines() if line.startswith("-")] == [f"--- {project}/CLAUDE.md"]
     assert "+- When `npm run build` fails" in diff
     assert (project / "CLAUDE.md").read_text() == "# Mine\n"
     type_line(promote.removesuffix(" --dry-run"), project)
@@ -96,7 +98,7 @@ def test_from_the_first_failure_to_the_rule(project, tmp_path):
 
 def test_many_hooks_at_once(project):
     """Twelve of them, and nothing is lost."""
-    command = [sys.executable, "-m", "reflexion.script", "hook", "--agent", "codex"]
+    command = [sys.executable, "-m", "reflexion.cli", "hook", "--agent", "codex"]
 
     def hook(number):
         payload = payloads.after_codex(
@@ -117,28 +119,26 @@ def test_many_hooks_at_once(project):
     "words", [["--help"], ["--version"], [], ["nonsense"], ["hook"], ["hook", "--agent"], ["hook", "--agent", "x"]]
 )
 def test_the_script_answers_whatever_it_is_called_with(words, home):
-    done = subprocess.run([sys.executable, "-m", "reflexion.script", *words], input=b"{}", capture_output=True,
+    done = subprocess.run([sys.executable, "-m", "reflexion.cli", *words], input=b"{}", capture_output=True,
                           env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, timeout=60)  # fmt: skip
     assert done.returncode == (2 if words in (["nonsense"], []) else 0)
-    assert (done.stdout == b"") is (words[:1] in (["hook"], ["nonsense"]))
+    assert (done.stdout == b"") is (words[:1] in (["hook"], ["nonsense"], []))
     assert b"Traceback" not in done.stderr
     if words[:1] == ["hook"]:
         assert len((home / "hook.log").read_text().splitlines()) == 1
 
 
-HEAVY = ("dspy", "torch", "numpy", "pydantic", "rich", "litellm", "scipy")
-SLOW = (*HEAVY, "tomllib", "difflib", "dataclasses", "inspect", "subprocess", "asyncio", "logging", "hashlib")
+SLOW = ("dspy", "numpy", "argparse", "tomllib", "difflib", "dataclasses", "subprocess", "asyncio", "logging", "hashlib",
+        "sqlite3", "pathlib")  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("code", "without"),
     [
-        ("import reflexion.script", (*SLOW, "re", "json", "sqlite3", "pathlib")),
-        ("from reflexion.hook import answer_payload\nanswer_payload('claude-code', PAYLOAD, 0)", (*SLOW, "pathlib")),
-        ("import pkgutil, importlib, reflexion as c\n"
-         "for m in pkgutil.walk_packages(c.__path__, c.__name__ + '.'): importlib.import_module(m.name)", HEAVY),
+        ("import reflexion.cli", (*SLOW, "re", "json")),
+        ("from reflexion.loop import answer_payload\nanswer_payload('claude-code', PAYLOAD, 0)", SLOW),
     ],
-)  # fmt: skip
+)
 def test_a_hook_imports_next_to_nothing(project, code, without):
     (project / ".reflexion").mkdir()
     payload = json.dumps({**payloads.BEFORE["claude-code"]("make"), "cwd": str(project)}).encode()
@@ -146,3 +146,26 @@ def test_a_hook_imports_next_to_nothing(project, code, without):
     done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{code}"],
                           capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_it_stands_alone():
+    """Nothing but the standard library, and of a size that is installed in a second."""
+    files = list((ROOT / "src/reflexion").glob("*.*"))
+    assert sum(file.stat().st_size for file in files) < 1_000_000
+    imported = {name.split(".")[0] for file in files if file.suffix == ".py"
+                for name in re.findall(r"^\s*(?:from|import) ([\w.]+)", file.read_text(), re.M)}  # fmt: skip
+    assert imported - {"reflexion"} <= set(sys.stdlib_module_names)
+
+
+def test_a_wheel_holds_all_that_is_needed(tmp_path):
+    pytest.importorskip("setuptools")
+    shutil.copytree(ROOT, tmp_path / "reflexion", ignore=shutil.ignore_patterns("tests", "*.egg-info", "build"))
+    code = "from setuptools.build_meta import build_wheel; build_wheel('out')"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path / "reflexion", check=True, capture_output=True
+    )
+    (wheel,) = (tmp_path / "reflexion/out").glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"reflexion/hosts.json", "reflexion/SKILL.md", "reflexion/opencode_plugin.js", "reflexion/cli.py"} <= names
+    assert wheel.stat().st_size < 1_000_000
+    assert "Requires-Dist" not in zipfile.ZipFile(wheel).read(next(n for n in names if n.endswith("METADATA"))).decode()

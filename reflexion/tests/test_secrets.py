@@ -1,12 +1,79 @@
-"""Secrets that commands print, gone; what looks like one and is none, kept."""
+"""What is kept of commands, and what is struck out of what they print."""
 
-import json
+from pathlib import Path
 
 import payloads
 import pytest
 from conftest import NOW, read_entries
 from payloads import SECRET
-from reflexion.secrets import load_kinds, strike_out_secrets
+from reflexion.secrets import clean_command, strike_text
+
+WORD = "hunter22x"
+"""Stands for X in the commands: no list of shapes knows it."""
+
+COMMANDS = """
+mysqladmin -u root password X|mysqladmin -u root -pX status|mysql -u root -pX shop|mysql --password=X|mysqldump -pX db
+mysql -u root --password X shop|mariadb -pX|psql postgres://app:X@db/shop|PGPASSWORD=X psql -h db|psql "password=X host=db"
+echo X | sudo -S apt-get install jq|echo "X" | passwd --stdin bob|printf 'X\\n' | sudo -S ls|sudo -S ls <<< X|yes X | passwd bob
+kubectl create secret generic s --from-literal=pw=X|kubectl --token X get pods|kubectl --token=X get pods|kubectl config set-credentials bob --password=X|oc login -u bob -p X
+vault login X|vault login -method=userpass username=bob password=X|vault kv put secret/db pw=X|VAULT_TOKEN=X vault read a|vault write auth/approle/login secret_id=X
+gh secret set NAME --body X|gh auth login --with-token <<< X|echo X | gh secret set NAME|GH_TOKEN=X gh pr list|git -c http.extraHeader="Authorization: Basic X" push
+zip -P X a.zip a|zip --password X a.zip a|unzip -P X a.zip|7z a -pX a.7z a|7z x a.7z -pX|unrar x -pX a.rar|rar a -hpX a.rar a|gpg --passphrase X -c a|gpg --batch --passphrase=X a
+az login -u me -p X|az login --service-principal -u me --password X|az keyvault secret set --name a --value X|aws configure set aws_secret_access_key X|AWS_SECRET_ACCESS_KEY=X aws s3 ls|gcloud auth login --cred-file X
+sqlplus u/X@db|sqlplus -s u/X|sqlcmd -S db -U sa -P X|sqlcmd -S db -U sa -PX|bcp db out a -U sa -P X|isql db sa X|impdp u/X|mongosh -u app -p X|mongosh mongodb://app:X@db|redis-cli -a X ping|redis-cli --pass X|AUTH=X redis-cli
+lftp -u u,X host|lftp -e "user u X" host|ncftpput -u bob -p X host . a|curl -u bob:X http://h|curl --user bob:X http://h|curl -ubob:X http://h|curl --proxy-user u:X http://h|curl -x http://u:X@proxy http://h|wget --password=X http://h|wget --http-password X http://h
+curl -b sid=X http://h|curl --cookie "sid=X" http://h|curl -H "Authorization: Bearer X" http://h|curl -H "X-Api-Key: X" http://h|curl -d "pw=X" http://h|curl --data-raw '{"pw": "X"}' http://h|curl http://h/?key=X|http -a bob:X http://h|http http://h "Authorization:Token X"
+deploy --pw X|deploy --pw=X|deploy -p X|deploy --token X|deploy --api-key=X|deploy X|deploy "X|./run.sh X|node run.js --secret X|python run.py X
+export DATABASE_PW=X|export DATABASE_PW="X"|DATABASE_PW=X make all|env PW=X make all|set PW X|declare -x PW=X|PW=X; make all|make all PW=X
+docker login -u bob -p X|docker run -e PW=X nginx|docker run --env PW=X nginx|docker build --build-arg TOKEN=X .|echo X | docker login --password-stdin|helm install a ./c --set pw=X|terraform apply -var db_pw=X|terraform apply -var=db_pw=X|TF_VAR_pw=X terraform plan|ansible-playbook a.yml -e "pw=X"
+sshpass -p X ssh h|sshpass -pX ssh h|ssh-keygen -N X -f k|ssh-keygen -P X -p -f k|openssl rsa -passin pass:X -in k|openssl enc -k X -in a|openssl enc -kX -in a|openssl pkcs12 -export -passout pass:X|keytool -storepass X -list|keytool -storepass:env X|htpasswd -b users bob X|htpasswd -nb bob X|ldapsearch -D cn=a -w X|ldapsearch -D cn=a -wX|smbclient //h/s -U bob%X|smbclient //h/s X -U bob|xfreerdp /u:bob /p:X /v:h|net use z: //h/s X /user:bob|mount -t cifs -o username=bob,password=X //h/s /mnt
+npm config set //r/:_authToken X|npm login --auth=X|npm publish --otp X|pip install --index-url https://u:X@h/simple a|twine upload -u bob -p X dist/a|heroku config:set PW=X|fly secrets set PW=X|vercel env add PW X|firebase login:ci --token X|rclone config create a sftp pass=X|restic -p X backup|borg create --passphrase X|cryptsetup open d n <<< X|nmcli dev wifi connect home password X|wpa_passphrase home X|snmpwalk -v3 -A X h|ipmitool -U a -P X power on|expect -c 'send "X\\n"'|python -c "login('X')"|node -e 'login("X")'|sh -c "mysql -pX"|ruby -e "p 'X'"|perl -e "print 'X'"
+cat > a.env <<EOF
+PW=X
+EOF
+git commit -m "pw is X"|git clone https://X@h/a.git|git remote add o https://bob:X@h/a|svn co --password X http://h|hg push https://bob:X@h|chpasswd <<< "bob:X"|usermod -p X bob|useradd -p X bob|su -c "X"|runuser -u bob X|mail -S smtp-auth-password=X bob|swaks --auth-password X|ffmpeg -i rtsp://u:X@h/a|rsync --password-file=X a h:|java -Dpw=X -jar a.jar|java -jar a.jar X|go run . X|cargo login X|cargo run -- X|dotnet user-secrets set Pw X
+"""
+KEPT = [
+    ("cd tests && python -m pytest -q test_secrets.py 2>&1 | tail -5", "", None),
+    ("npm run build:prod --if-present", "", None),
+    ("git -C tests status --short", "", None),
+    ("git push --set-upstream origin feature", "fatal: use git push --set-upstream origin feature", None),
+    ("pip install flask", "No module named 'flask'", None),
+    ("pip install flask", "", "pip install ***"),
+    ("docker login -p flask", "flask", "docker login -p ***"),
+    ("pytest tests/test_secrets.py::test_x -k slow", "", "pytest tests/test_secrets.py::test_x -k ***"),
+    ("FOO=1 sudo -u bob make all", "", "FOO=*** sudo -u *** make all"),
+    (
+        "chmod +x pyproject.toml && ./pyproject.toml --port=8080",
+        "",
+        "chmod +x pyproject.toml && ./pyproject.toml --port=***",
+    ),
+    ("grep -rn needle tests | head -3; ls -la > /dev/null", "", "grep -rn *** tests | head -3; ls -la > /dev/null"),
+]
+
+
+def list_commands() -> list[str]:
+    text = COMMANDS.strip().replace("cat > a.env <<EOF\nPW=X\nEOF\n", "")
+    lines = [command for line in text.split("\n") for command in line.replace(" | ", "\0").split("|")]
+    return [line.replace("\0", " | ").replace("X", WORD) for line in lines] + [f"cat > a.env <<EOF\nPW={WORD}\nEOF"]
+
+
+def test_the_table_is_long_enough():
+    assert len(list_commands()) >= 99 + 50
+
+
+@pytest.mark.parametrize("command", list_commands())
+def test_no_value_of_a_command_is_kept(command, tmp_path):
+    (tmp_path / "k").touch()
+    kept = clean_command(command, (str(tmp_path),), f"error: {command.split()[0]} failed")
+    assert WORD not in kept
+    assert "***" in kept or kept == command
+
+
+@pytest.mark.parametrize(("command", "error", "kept"), KEPT)
+def test_what_says_what_was_done_stays(command, error, kept):
+    root = str(Path(__file__).parents[1])
+    assert clean_command(command, (root, f"{root}/tests"), error) == (kept or command)
 
 
 def mix(*parts: str) -> str:
@@ -14,235 +81,90 @@ def mix(*parts: str) -> str:
     return "".join(parts)
 
 
-HEX = "9f86d081884c7d659a2feaa0c55ad015"
-LONG = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7dE9fG1hJ3kL5mN7pQ9rS1tU3v"
-
+LONG = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d"
 SECRETS = [
-    ("private key", "-----BEGIN RSA PRIVATE KEY-----\n", "MIIEowIBAAKCAQEA7bq", "\n-----END RSA PRIVATE KEY-----"),
-    ("private key", "-----BEGIN OPENSSH PRIVATE KEY-----\n", "b3BlbnNzaC1rZXktdjE", ""),
-    ("putty private key", "Private-Lines: 1\n", "AAAAB3NzaC1yc2EAAAADAQAB", ""),
-    ("age secret key", "", mix("AGE-SECRET-", "KEY-1QQPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"), ""),
-    ("authorization header", "> Authorization: Basic ", "dXNlcjpodW50ZXIy", ""),
-    ("authorization header", '{"authorization": "token ', "0a1b2c3d4e5f6a7b", '"}'),
-    ("header named like a secret", "curl -H 'X-Api: ", "secretvalue", "' https://example.org"),
-    ("header named like a secret", "curl --header x-auth:", "hunter22", " localhost"),
-    ("header named like a secret", "< X-Acme-Secret: ", "a1b2", ""),
-    ("header named like a secret", "X-Vault-Token: ", "dev-root", ""),
-    ("header named like a secret", '{"X-Session-Id": "', "blue-green-red", '"}'),
-    ("bearer token", "curl -H 'X: Bearer ", "abcdef0123456789abcdef", "'"),
-    ("cookie", "Set-Cookie: ", "sid=9f8d7c6b5a4e", ""),
-    ("session id", "GET /?PHPSESSID=", "n4k2l1m5o6p7q8r9", ""),
-    (
-        "user and password in an address",
-        "fatal: unable to access 'https://",
-        "bob:hunter22",
-        "@git.example.org/x.git/'",
-    ),
-    ("user and password in an address", "postgres://", "app:s3cr3t", "@db:5432/shop"),
-    ("token as user in an address", "https://", "a1b2c3d4e5f6a7b8c9", "@git.example.org/x"),
-    ("password option", "psql --password=", "hunter22", " -h db"),
-    ("password option", "login --token ", "tok12345", ""),
-    ("password option", "deploy --db-password '", "with space", "'"),
-    ("mysql password", "mysql -u root -p", "hunter22", " shop"),
-    ("curl user", "curl -u ", "bob:hunter22", " http://x"),
-    ("sshpass password", "sshpass -p ", "hunter22", " ssh x"),
-    ("named value", "DB_PASSWORD=", "hunter22", ""),
-    ("named value", '"client_secret": "', "Zx9-hunter", '"'),
-    ("named value", "export API_KEY='", "k-2931-az", "'"),
-    ("named value", "aws_secret_access_key = ", mix("wJalrXUtnFEMI/K7MDENG/", "bPxRfiCYEXAMPLEKEY"), ""),
-    ("named value", "https://x.org/?a=PASSWORD%3D", "hunter22x", "&b"),
-    ("short named password", "MYSQL_PWD=", "hunter22", " mysqldump shop"),
-    ("short named password", "Server=db;Pwd=", "Hunter#22", ";"),
-    ("docker password", "docker login -u bob -p ", "hunter22", " registry.example.org"),
-    ("redis password", "redis-cli -h cache -a ", "hunter22x", " ping"),
-    ("database password", "sqlcmd -S db -U sa -P ", "hunter22x", ""),
-    ("database password", "mongosh -u app -p ", "hunter22x", ""),
-    ("ldap password", "ldapsearch -D cn=a -w ", "hunter22x", " -b dc=x"),
-    ("openssl password", "openssl rsa -passin pass:", "hunter22x", " -in k.pem"),
-    ("openssl key", "openssl enc -aes256 -k ", "hunter22x", " -in a"),
-    ("httpie user", "http -a ", "bob:hunter22x", " GET x"),
-    ("htpasswd password", "htpasswd -b users ", "bob hunter22x", ""),
-    ("user and password of a call", "requests.get(u, auth=('bob', '", "hunter22x", "'))"),
-    ("subscription key", "Ocp-Apim-Subscription-Key: ", HEX, ""),
-    ("password that was asked for", "password for bob: ", "hunter22x", ""),
-    ("sentry token", "", mix("sntrys", "_eyJpYXQiOjE2OTE0NjE1Njd9_abcdefghijklmnop"), ""),
-    ("dynatrace token", "", mix("dt0c01", ".ABCDEFGHIJKLMNOPQRSTUVWX.", "ABCDEFGH" * 8), ""),
-    ("vercel token", "", mix("vercel", "_blob_rw_abcdef1234567890_ABCDEFabcdef12345678"), ""),
-    ("tailscale key", "", mix("tskey", "-auth-kABCDEF1CNTRL-abcdefghijklmnop1234"), ""),
-    ("razorpay key", "", mix("rzp", "_live_abcdEFGH1234ij"), ""),
-    ("doppler token", "", mix("dp", ".pt.abcdefghijklmnopqrstuvwxyzABCDEFGHIJ1234"), ""),
-    ("langsmith key", "", mix("lsv2", "_pt_", HEX, "_0123456789"), ""),
-    ("nvidia key", "", mix("nvapi", "-abcdefghijklmnopqrstuvwxyz0123456789ABCD"), ""),
-    ("artifactory key", "", mix("AKC", "p8", "aB3dE5fG7hJ9" * 5), ""),
-    ("clojars token", "", mix("CLOJARS", "_", HEX, HEX[:28]), ""),
-    ("json web token", "", mix("eyJ", "hbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..abcdefgh.ijklmnop.qrstuvwx"), ""),
-    ("spoken password", "your password is ", "hunter22", ""),
-    ("identified by", "CREATE USER x IDENTIFIED BY '", "hunter22", "'"),
-    ("netrc", "machine x.org login bob password ", "hunter22", ""),
-    ("aws access key id", "key ", mix("AKIA", "IOSFODNN7EXAMPLE"), " expired"),
-    ("aws session token", "", mix("FwoG", "ZXIvYXdzE" * 8), ""),
-    ("google api key", "", mix("AIza", "SyA-1234567890abcdefghijklmnopqrstu"), ""),
-    ("google oauth token", "", mix("ya29", ".a0AfH6SMBx1234567890abc"), ""),
-    ("google client secret", "", mix("GOCSPX", "-1234567890abcdefghijkl"), ""),
-    ("github token", "remote: ", SECRET, ""),
-    ("github fine-grained token", "", mix("github", "_pat_11ABCDEFG0123456789_abcdef"), ""),
-    ("gitlab token", "", mix("glpat", "-abcdefghij0123456789"), ""),
-    ("bitbucket app password", "", mix("ATBB", "abcdefghijABCDEFGHIJ0123"), ""),
-    ("atlassian token", "", mix("ATATT3", "xFfGF0abc" * 7), ""),
-    ("slack token", "", mix("xoxb", "-123456789012-abcdefABCDEF"), ""),
-    ("slack app token", "", mix("xapp", "-1-A01B2C3D4-1234567890123-abcdef0123456789abcdef"), ""),
-    ("slack webhook", "POST https://hooks.slack.com/services/", mix("T00000000/B00000000/", "XXXXXXXXXXXX"), ""),
-    ("discord webhook", "https://discord.com/api/webhooks/123456/", "abcdefghijklmnopqrstuvwxyz0123456789", ""),
-    ("telegram bot token", "bot", mix("123456789", ":AAabcdefghijklmnopqrstuvwxyz0123456"), ""),
-    ("openai key", "Incorrect API key provided: ", mix("sk", "-proj-abcdefghijklmnopqrst"), ""),
-    ("anthropic key", "", mix("sk", "-ant-api03-abcdefghijklmnopqrst"), ""),
-    ("stripe key", "", mix("sk", "_live_abcdefghijklmnop1234"), ""),
-    ("stripe webhook secret", "", mix("whsec", "_abcdefghijklmnop12345678"), ""),
-    ("hugging face token", "", mix("hf", "_abcdefghijklmnopqrstuvwxyzABCDEF"), ""),
-    ("npm token", "", mix("npm", "_abcdefghijklmnopqrstuvwxyz0123456789"), ""),
-    ("npm auth line", "//registry.example.org/:_authToken=", "abcd-1234-efgh", ""),
-    ("pypi token", "", mix("pypi", "-AgEIcHlwaS5vcmc", "abcdefghij" * 4), ""),
-    ("rubygems key", "", mix("rubygems", "_", HEX, "01234567"), ""),
-    ("crates.io token", "", mix("cio", "abcdefghijABCDEFGHIJ012345678901"), ""),
-    ("docker hub token", "", mix("dckr", "_pat_abcdefghij0123456789"), ""),
-    ("digitalocean token", "", mix("dop", "_v1_", HEX, HEX), ""),
-    ("sendgrid key", "", mix("SG", ".abcdefghijklmnopqrstuv.abcdefghijklmnopqrstuvwxyz0123456789abcdefg"), ""),
-    ("mailgun key", "", mix("key", "-", HEX), ""),
-    ("twilio key", "", mix("SK", HEX), ""),
-    ("shopify token", "", mix("shpat", "_", HEX), ""),
-    ("databricks token", "", mix("dapi", HEX), ""),
-    ("hashicorp vault token", "", mix("hvs", ".abcdefghijklmnopqrstuvwx"), ""),
-    ("grafana token", "", mix("glsa", "_abcdefghijklmnopqrstuvwxyzABCDEF_01234567"), ""),
-    ("new relic key", "", mix("NRAK", "-ABCDEFGHIJ0123456789XYZ"), ""),
-    ("linear key", "", mix("lin", "_api_abcdefghijklmnopqrstuvwxyzABCDEF"), ""),
-    ("notion token", "", mix("ntn", "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJ0123456789"), ""),
-    ("figma token", "", mix("figd", "_abcdefghijklmnopqrstuvwxyzABCDEF"), ""),
-    ("planetscale token", "", mix("pscale", "_tkn_abcdefghijklmnopqrstuvwxyz012345"), ""),
-    ("supabase key", "", mix("sbp", "_", HEX, "01234567"), ""),
-    ("groq key", "", mix("gsk", "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJ01234567"), ""),
-    ("replicate token", "", mix("r8", "_abcdefghijklmnopqrstuvwxyzABCDEF"), ""),
-    ("xai key", "", mix("xai", "-abcdefghijklmnopqrstuvwxyzABCDEFGHIJ01234567"), ""),
-    ("azure storage key", "DefaultEndpointsProtocol=https;AccountKey=", mix("abcdefghij" * 5, "=="), ";"),
-    ("azure shared access signature", "https://x.blob.core.windows.net/a?sv=1&sig=", "abcdefghijklmnopqrstu%3D", ""),
-    ("signed address", "https://s3.amazonaws.com/x?X-Amz-Signature=", HEX, ""),
-    ("key in an address", "https://api.example.org/v1?api_key=", "abcd1234efgh", "&q=1"),
-    (
-        "json web token",
-        "",
-        mix("eyJ", "hbGciOiJIUzI1NiJ9.", "eyJ", "zdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"),
-        "",
-    ),
-    ("password hash", "root:", mix("$6$", "rounds=5000$saltsalt$abcdefghijklmnop"), ":19000"),
-    ("one-time seed", "otpauth://totp/x?secret=", "JBSWY3DPEHPK3PXP", "&issuer=x"),
-    ("what is random", "got ", LONG[:40], " from it"),
+    ("-----BEGIN RSA PRIVATE KEY-----\n", "MIIEowIBAAKCAQEA7bq", "\n-----END RSA PRIVATE KEY-----"),
+    ("-----BEGIN OPENSSH PRIVATE KEY-----\n", "b3BlbnNzaC1rZXktdjE", ""),
+    ("> Authorization: Basic ", "dXNlcjpodW50ZXIy", ""),
+    ("bearer ", "abcdef0123456789abcdef", "'"),
+    ("Set-Cookie: ", "sid=9f8d7c6b5a4e", ""),
+    ("fatal: unable to access 'https://", "bob:hunter22", "@git.example.org/x.git/'"),
+    ("https://", "a1b2c3d4e5f6a7b8c9", "@git.example.org/x"),
+    ("DB_PASSWORD=", "hunter22", ""),
+    ('"client_secret": "', "Zx9-hunter", '"'),
+    ("aws_secret_access_key = ", mix("wJalrXUtnFEMI/K7MDENG/", "bPxRfiCYEXAMPLEKEY"), ""),
+    ("your password is ", "hunter22", ""),
+    ("root:", mix("$6$", "rounds=5000$saltsalt$abcdefghijklmnop"), ":19000"),
+    ("remote: ", SECRET, ""),
+    ("key ", mix("AKIA", "IOSFODNN7EXAMPLE"), " expired"),
+    ("", mix("AIza", "SyA-1234567890abcdefghijklmnopqrstu"), ""),
+    ("", mix("xoxb", "-123456789012-abcdefABCDEF"), ""),
+    ("Incorrect API key provided: ", mix("sk", "-proj-abcdefghijklmnopqrst"), ""),
+    ("", mix("glpat", "-abcdefghij0123456789"), ""),
+    ("", mix("npm", "_abcdefghijklmnopqrstuvwxyz0123456789"), ""),
+    ("", mix("hf", "_abcdefghijklmnopqrstuvwxyzABCDEF"), ""),
+    ("", mix("eyJ", "hbGciOiJIUzI1NiJ9.", "eyJ", "zdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"), ""),
+    ("got ", LONG, " from it"),
 ]
-
-KEPT = [
+PLAIN = [
     "commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
     "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     '"integrity": "sha512-' + LONG + '=="',
     "550e8400-e29b-41d4-a716-446655440000",
     "/usr/lib/python3.11/site-packages/charset_normalizer/api.py",
-    "ModuleNotFoundError: No module named 'sentence_transformers'",
     "TypeError: __init__() missing 1 required positional argument: 'token'",
     "error: the following arguments are required: --password",
     "Password: required",
     "token: missing",
-    "usage: login [--token TOKEN] [--password PASSWORD]",
     "SyntaxError: unexpected token: ';'",
-    "Unexpected token '}', at line 3",
-    "invalid API key",
-    "X-Api-Version: required",
-    "curl -H 'X-Auth: $TOKEN' -H 'X-Forwarded-For: localhost'",
     "KeyError: 'api_key'",
-    "kubectl get secret my-secret",
     'npm error Missing script: "build"',
-    "ssh-keygen -t ed25519",
-    "sk-learn, sk-image and hf_hub are packages",
-    "https://example.org/path?page=2&sort=name",
     "git@github.com:owner/repository.git",
     "http://127.0.0.1:8000/v1/models",
-    "docker run -p 8080:80 nginx",
-    "mkdir -p build/output",
     "createElementNamespaceIdentifierFactory",
     "tests/coding/test_secrets.py::test_secrets_are_gone[password-option]",
     "AbstractSingletonProxyFactoryBeanConfiguration2",
-    "Wed, 21 Oct 2026 07:28:00 GMT",
-    "pkg/module@v0.0.0-20210101000000-9f86d081884c",
-    "max_tokens=16000 temperature=0.7",
-    "cookie jar is empty",
-    "a bearer of news",
-    "libstdc++.so.6: version GLIBCXX_3.4.29 not found",
-    "basic auth is off",
-    "tokenizer=gpt2-medium max_tokens: 100000",
-    "secretary: johnson1",
-    "cookie: module not found",
-    "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=",
     "undefined symbol: _ZNSt6vectorIiSaIiEE9push_backERKi",
-    "set OPENAI_API_KEY=your-key",
-    "mysql -u root -port",
-    "clang -mllvm -debug-pass=Structure",
-    "pass:tests/test_a.py pass=100000000 bypass=enabled1",
-    "OLDPWD=/home/bob/project1",
-    "Password for 'https://bob@git.example.org': ",
-    "password for bob: incorrect",
-    "docker run -p 8080:80 login:latest",
-    "monkey=bananas123 turkey: dinner-time primary_key=customer_id",
     "fatal: password authentication failed for user 'app'",
     "error[E0308]: mismatched types",
 ]
 
 
-@pytest.mark.parametrize(("kind", "before", "secret", "behind"), SECRETS, ids=[kind for kind, *_ in SECRETS])
-def test_secrets_are_gone(kind, before, secret, behind):
-    left = strike_out_secrets(before + secret + behind)
-    assert secret not in left, kind
+@pytest.mark.parametrize(("before", "secret", "behind"), SECRETS)
+def test_tokens_in_free_text_are_gone(before, secret, behind):
+    left = strike_text(before + secret + behind)
     assert "***" in left
-    assert not any(secret[at : at + 8] in left for at in range(len(secret) - 8)), (kind, left)
+    assert not any(secret[at : at + 8] in left for at in range(len(secret) - 7)), left
 
 
-@pytest.mark.parametrize("text", KEPT)
+@pytest.mark.parametrize("text", PLAIN)
 def test_what_only_looks_like_one_stays(text):
-    assert strike_out_secrets(text) == text
+    assert strike_text(text) == text
 
 
-def test_the_table_is_covered():
-    kinds = {kind for kind, _, _ in load_kinds()}
-    tried = {kind for kind, *_ in SECRETS}
-    assert len(tried & kinds) >= 60
-    assert len(kinds) >= 40
-
-
-def test_a_value_of_the_environment_is_gone_too(monkeypatch):
+def test_what_a_command_gave_and_the_environment_has_is_gone_from_what_it_printed(monkeypatch):
     monkeypatch.setenv("SHOP_TOKEN", "orange-battery-staple")
-    assert strike_out_secrets("wrong: orange-battery-staple") == "wrong: ***"
-
-
-def test_no_half_of_a_secret_is_left_where_a_text_is_cut(tell, project):
-    """Wherever the cut goes through it, and whatever stands before."""
-    for before in range(200, 320, 5):
-        words = ("word " * 70)[:before]
-        tell(
-            "claude-code", payloads.after_claude(f"deploy{before} {words} {SECRET} x", 1, f"error: {words} {SECRET} x")
-        )
-    text = json.dumps(read_entries(project)).lower()
-    assert len(read_entries(project)) > 20
-    assert SECRET[:7].lower() not in text
+    said = "denied for orange-battery-staple and hunter22x"
+    assert strike_text(said, f"mysql -u root -p{WORD}") == "denied for *** and ***"
+    assert strike_text(said, f"mysql -u root --password {WORD}") == "denied for *** and ***"
 
 
 @pytest.mark.parametrize("place", ["command", "output", "both"])
-def test_no_secret_reaches_the_disk(tell, project, home, place):
-    """Neither the entry, nor the index, nor the log has one, and it is known again without it."""
-    command = f"curl -H 'Authorization: token {SECRET}' http://x" if place != "output" else "deploy"
-    output = f"error: bad credentials {SECRET}" if place != "command" else "error: bad credentials"
+@pytest.mark.parametrize("secret", [SECRET, WORD])
+def test_no_secret_reaches_the_disk(tell, project, home, place, secret):
+    """Neither the entry, nor the index, nor the session, nor the log has one, and the command is known again."""
+    if secret == WORD and place == "output":
+        pytest.skip("free text: a plain word looks like nothing")
+    command = f"deploy --all --quick --token {secret}" if place != "output" else "deploy --all"
+    output = f"error: bad credentials {secret}" if place != "command" else "error: bad credentials"
     for _ in range(2):
         tell("claude-code", payloads.after_claude(command, 1, output))
     (entry,) = read_entries(project)
     assert entry["occurrences"] == 2
     for file in [*project.rglob("*"), *home.rglob("*")]:
         if file.is_file():
-            assert SECRET.encode() not in file.read_bytes(), file
+            assert secret.encode() not in file.read_bytes(), file
     if place != "output":
-        tell("claude-code", payloads.after_claude(command + " -v", 0, ""))
-        assert tell("claude-code", payloads.BEFORE["claude-code"](command), NOW + 9)
-    assert SECRET not in json.dumps(read_entries(project))
+        tell("claude-code", payloads.after_claude(f"sudo {command}", 0, ""))
+        assert read_entries(project)[0]["resolution"] == "use `sudo deploy --all --quick --token ***`"
+        assert tell("claude-code", {**payloads.BEFORE["claude-code"](command), "session_id": "z"}, NOW + 9)

@@ -1,22 +1,87 @@
-"""One event of a host, from what it tells to what it is told: the whole loop in one function.
+"""What a host calls at a hook: a payload in, a block out, or nothing. It never fails the host.
 
-text = follow(event, root, now)     # a recall block, or nothing
+Whatever goes wrong here ends with exit code 0, nothing on stdout and one line in the log. It ends by itself after two
+seconds, long before the host would lose patience: files are replaced whole.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import sys
+import time
 from collections.abc import Sequence
 
-from reflexion.block import render_block
 from reflexion.commands import answers_no, normalize_command
-from reflexion.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
-from reflexion.folder import find_root, has_folder, read_settings
-from reflexion.index import MOST_CHECKED, Index, open_index
-from reflexion.recall import Match, match_entry, recall_for_command, recall_for_prompt
+from reflexion.entry import Entry
+from reflexion.hosts import (
+    BEFORE,
+    FAILED,
+    NOTHING,
+    PROMPT,
+    START,
+    SUCCEEDED,
+    Event,
+    answer,
+    find_outcomes,
+    get_host,
+    read,
+    tell_outcome,
+)
+from reflexion.recall import Match, match_entry, recall_for_command, recall_for_prompt, render_block
+from reflexion.session import Session
+from reflexion.store import Store, find_root, get_limit, has_folder, log_line, read_settings
+from reflexion.verify import capture_failure, clean_typed, is_named, learn_from_success
 
+MOST_BYTES = 64 << 20
+"""Bytes of a payload that is read; more than that is let go."""
 MOST_BEFORE = 3
 """Times that one entry is recalled before a command in one session: an agent that goes on has its reasons."""
+
+
+def run_hook(agent: str) -> None:
+    """Read a payload from stdin, print what the host is to be told."""
+    try:
+        _set_limit(agent)
+        payload = sys.stdin.buffer.read(MOST_BYTES + 1)
+        if len(payload) > MOST_BYTES:
+            while sys.stdin.buffer.read(1 << 20):  # a host that writes on must not meet a closed pipe
+                pass
+            raise ValueError(f"a payload of more than {MOST_BYTES >> 20} MiB")
+        if text := answer_payload(agent, payload, time.time()):
+            sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
+            sys.stdout.buffer.flush()
+    except BaseException as error:
+        log_line(f"hook {agent}: {type(error).__name__}: {error}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0) if hasattr(signal, "setitimer") else None
+
+
+def answer_payload(agent: str, payload: bytes, now: float) -> str:
+    """What a host is to be told, as JSON text; empty for nothing. Raises what goes wrong."""
+    data = json.loads(payload.decode("utf-8", errors="replace"))
+    if b"\\ud" in payload.lower():  # half of a sign, as a host leaves it that cuts texts: no file takes one
+        data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", errors="replace"))
+    if not isinstance(data, dict):
+        raise ValueError(f"the payload is no object but a {type(data).__name__}")
+    event = read(agent, data)
+    root = find_project(event)
+    block = follow(event, root, now) if root else ""
+    return json.dumps(answer(agent, event, block)) if block else ""
+
+
+def _set_limit(agent: str) -> None:
+    if not hasattr(signal, "setitimer"):
+        return
+    limit = get_limit()
+
+    def give_up(*_: object) -> None:
+        log_line(f"hook {agent}: gave up after {limit:g} s")
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, limit)
 
 
 def find_project(event: Event) -> str | None:
@@ -29,113 +94,79 @@ def find_project(event: Event) -> str | None:
     return named if os.path.isdir(named) and named not in ("/", os.path.expanduser("~")) else None
 
 
-def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
-    """What the host is to be told, a block or nothing. `tells`: whether it listens at this event; if not, the block
-    waits for the next one at which it does. Raises `OSError`, `sqlite3.Error` and `Full`."""
+def follow(event: Event, root: str, now: float) -> str:
+    """What the host is to be told, a block or nothing; where it does not listen, the block waits for the next event at
+    which it does. Raises `OSError` and `ReflexionError`."""
     if event.kind == NOTHING and not event.call:
         return ""
     if not has_folder(root) and event.kind != FAILED and not event.transcript:
         return ""
-    with open_index(root, checks=MOST_CHECKED if event.kind == START else 0) as index:
-        block = _follow_silent_calls(index, event, now) if event.call or event.transcript else ""
-        block = _follow_kind(index, event, now) or block
-        if tells:
-            waiting = index.take_waiting(event.session)
-            return block or waiting
-        if block:
-            index.add_waiting(event.session, block, now)
-        return ""
+    with Store(root) as store:
+        session = Session(store, event.session)
+        block = _follow_silent_calls(store, session, event, now) if event.call or event.transcript else ""
+        block = _follow_kind(store, session, event, now) or block
+        if event.kind in get_host(event.agent).tells:
+            block, session.waiting = block or session.waiting, ""
+        else:
+            block, session.waiting = "", block or session.waiting
+        session.save()
+        return block
 
 
-def _follow_silent_calls(index: Index, event: Event, now: float) -> str:
+def _follow_silent_calls(store: Store, session: Session, event: Event, now: float) -> str:
     """Follow commands of this session that ended without a word of how, once the host's transcript says it. Returns
     the block of the last one that has one."""
-    from reflexion.hosts import get_host
-    from reflexion.hosts.reading import tell_outcome
-    from reflexion.secrets import clean_typed
-
     if event.call:
-        index.tally(f"silent {event.agent}")
-        index.add_silent_call(event.session, event.call, clean_typed(event.command, index.root), now)
-    block, calls = "", index.list_silent_calls(event.session)
-    outcomes = get_host(event.agent).find_outcomes(event.transcript, calls) if calls and event.transcript else {}
-    for call, command in calls.items():
-        if call not in outcomes:
-            continue
-        code, output = outcomes[call]
-        index.drop_silent_call(event.session, call)
-        if code is not None:
-            index.tally(f"silent {event.agent}", -1)
+        session.silent[event.call] = clean_typed(store.root, event, event.output)
+        session.silent = dict(list(session.silent.items())[-40:])
+    block = ""
+    outcomes = find_outcomes(event.transcript, session.silent) if session.silent and event.transcript else {}
+    for call, (code, output) in outcomes.items():
+        command = session.silent.pop(call)
         ended = event._replace(kind=tell_outcome(code), command=command, output=output, code=code)
-        block = _follow_kind(index, ended, now) or block
+        block = _follow_kind(store, session, ended, now) or block
     return block
 
 
-def _follow_kind(index: Index, event: Event, now: float) -> str:
-    if event.kind == NOTHING or (event.kind != FAILED and not has_folder(index.root)):
+def _follow_kind(store: Store, session: Session, event: Event, now: float) -> str:
+    if event.kind == NOTHING or (event.kind != FAILED and not has_folder(store.root)):
         return ""
     if event.kind == FAILED and answers_no(event.command, event.code, event.output):
         return ""
-    settings = read_settings(index.root)
+    settings = read_settings(store.root)
     if event.kind == PROMPT:
-        matches = recall_for_prompt(index, event.prompt, now, settings["threshold"])
-        return show(index, event.session, matches, "prompt", settings, now, most=1)
+        matches = recall_for_prompt(store, event.prompt, now, settings["threshold"])
+        return _show(session, matches, settings, most=1)
     if event.kind == BEFORE:
-        command = _clean_command(index, event.command)
-        matches = [m for m in recall_for_command(index, command, now) if not _is_heeded(index, m, event.command)]
-        return show(index, event.session, matches, "before", settings, now, MOST_BEFORE)
+        session.began = now
+        matches = [m for m in recall_for_command(store, event.command, now) if not _is_heeded(store, m.entry, event)]
+        return _show(session, matches, settings, MOST_BEFORE)
+    changed: list[Entry] = []
+    block = ""
     if event.kind == FAILED:
-        from reflexion.capture import capture_failure
+        changed = [capture_failure(store, session, event, now)]
+        block = _show(session, [match_entry(store, changed[0], now, at_failure=True)], settings, most=1)
+    elif event.kind == SUCCEEDED:
+        changed = learn_from_success(store, session, event, now)
+    if settings["auto_promote"] and (changed or event.kind == START):
+        from reflexion.promote import plan_promotion, write_promotion
 
-        entry = capture_failure(index, event, now)
-        matches = [match_entry(index, entry, now)] if entry.resolution else []
-        return show(index, event.session, matches, "after", settings, now, most=1)
-    if event.kind == SUCCEEDED:
-        from reflexion.successes import learn_from_success
-
-        learn_from_success(index, event, now)
-    elif settings["auto_promote"]:
-        _promote(index, now)
-    return ""
-
-
-def show(
-    index: Index, session: str, matches: Sequence[Match], place: str, settings: dict[str, object], now: float, most: int
-) -> str:
-    """The block of what is recalled, counted as shown; nothing of what this session has been shown `most` times."""
-    entries = [match.entry for match in matches if not match.why_not]
-    entries = [entry for entry in entries if index.count_shown(session, entry.id) < most]
-    block, ids = render_block(entries[: int(str(settings["shown"]))], int(str(settings["tokens"])))
-    for entry_id in ids:
-        index.add_shown(session, entry_id, place, now)
-    if ids:
-        index.tally(f"recalled {place}")
+        if plan := plan_promotion(store, now):
+            write_promotion(store, plan)
     return block
 
 
-def _clean_command(index: Index, command: str) -> str:
-    """A command as entries have it."""
-    normal = normalize_command(command, index.root)
-    if not index.has_struck_commands():
-        return normal
-    from reflexion.secrets import clean_command
+def _show(session: Session, matches: Sequence[Match], settings: dict[str, object], most: int) -> str:
+    """The block of what is recalled, counted as shown; nothing of what this session has been shown `most` times."""
+    entries = [match.entry for match in matches if not match.why_not]
+    entries = [entry for entry in entries if entry.id not in session.shown or session.shown[entry.id].times < most]
+    block, ids = render_block(entries[: int(str(settings["shown"]))], int(str(settings["tokens"])))
+    for entry_id in ids:
+        session.show(entry_id)
+    return block
 
-    return clean_command(command, index.root)
 
-
-def _is_heeded(index: Index, match: Match, command: str) -> bool:
+def _is_heeded(store: Store, entry: Entry, event: Event) -> bool:
     """Whether a command that is about to run is the very one that a resolution says to use (`sudo X` for `X`)."""
-    if not match.entry.resolution.startswith("use `"):
-        return False
-    from reflexion.resolution import is_named
-    from reflexion.secrets import clean_command, clean_typed
-
-    return is_named(match.entry, index.root, clean_command(command, index.root), clean_typed(command, index.root))
-
-
-def _promote(index: Index, now: float) -> None:
-    """One rule, where the project wants it without being asked."""
-    from reflexion.promote import plan_promotion, write_promotion
-
-    if plan := plan_promotion(index.root, now):
-        write_promotion(index, plan)
+    normal = normalize_command(event.command, store.root)
+    return entry.resolution.startswith("use `") and is_named(entry, store.root, normal, event.command)

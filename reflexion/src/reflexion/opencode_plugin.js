@@ -1,4 +1,4 @@
-// plugin of reflexion: tells the memory loop of commands and prompts, and the agent what it recalls.
+// reflexion plugin: tells the memory loop of commands and prompts, and the agent what it recalls.
 // Whatever goes wrong here is silent: opencode goes on as if there were no plugin.
 import { spawn } from "node:child_process"
 

@@ -9,11 +9,12 @@ Words choose the line. They never decide whether a command failed: hosts say so,
 
 import re
 
+from reflexion.entry import MOST_KEYWORDS
+
 LONGEST = 240
 """Characters of a trigger."""
 HEAD, TAIL = 200, 400
 """Lines at the beginning and end of an output that are looked at."""
-MOST_KEYWORDS = 12
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CONTROL = re.compile(
