@@ -27,7 +27,6 @@ test: install
 
 docs: install
 	$(BIN)/python -m rsso_dspy.cli.reference docs/CLI.md
-	$(BIN)/python -m rsso_dspy.cli.api_reference docs/API.md
 	$(BIN)/python -m mkdocs build --strict --site-dir site
 
 lint: install
