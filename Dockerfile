@@ -1,4 +1,4 @@
-# Untested: no container could be built where this was written. See docs/INSTALL.md.
+# Untested: no container could be built where this was written. See README.md.
 FROM python:3.12-slim
 WORKDIR /opt/rsso-dspy
 COPY . .

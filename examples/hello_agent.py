@@ -1,4 +1,4 @@
-"""A memory and a method of one's own, played offline: `python examples/hello_agent.py`. Longer: docs/ADD_MEMORY.md."""
+"""A memory and a method of one's own, played offline: `python examples/hello_agent.py`. Longer: docs/EXTENDING.md."""
 
 import rsso_dspy
 from rsso_dspy.config import load_config

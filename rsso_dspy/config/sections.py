@@ -373,7 +373,7 @@ class ReflectionsConfig(Section):
         ...,
     ] = ()
     """Improvements over Reflexion, any of: structured, loops, hierarchical, across-tasks, adaptive, novelty,
-    counterfactual, retrieval (docs/MEMORY.md explains each)."""
+    counterfactual, retrieval (docs/CONCEPTS.md explains each)."""
     novelty_threshold: float = Field(0.85, ge=0, le=1)
     """`novelty`: a reflection is dropped when its cosine similarity with one that is kept is higher."""
     retrieved: int = Field(3, gt=0, le=MOST_STATES)

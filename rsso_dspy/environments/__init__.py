@@ -1,6 +1,6 @@
 """The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play.
 
-The Protocols below are the whole contract. To add a benchmark, see docs/ADD_ENVIRONMENT.md.
+The Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md.
 """
 
 from collections.abc import Callable, Sequence

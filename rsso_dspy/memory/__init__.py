@@ -1,7 +1,7 @@
 """Memories: what survives between trials, as data and algorithms that import neither a language model nor DSPy.
 
 A memory is a class: it says which region of the prompt it fills and which modules it asks, and an agent lends it those
-modules, as `Services`. To add one, see docs/ADD_MEMORY.md.
+modules, as `Services`. To add one, see docs/EXTENDING.md.
 """
 
 import re

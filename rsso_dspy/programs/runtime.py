@@ -71,7 +71,7 @@ class TrialRules:
     lasting: tuple[str, ...] = ()
     """Regions of memories that are passed on to another variant: these also learn from the last trial."""
     interface: Interface = "sso"
-    """What the actor sees of an environment and how its actions are understood; see docs/PROTOCOL.md."""
+    """What the actor sees of an environment and how its actions are understood; see docs/CONCEPTS.md."""
     demonstrations: int = 0
     """How many solved training variants of the task type the actor is shown, if the benchmark has solutions."""
     retry_temperature: float | None = None

@@ -32,6 +32,13 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+def section(name: str, heading: str) -> str:
+    """The part of a page below a heading of the second level."""
+    parts = page(name).split(f"\n## {heading}\n")
+    assert len(parts) == 2, f"{name} has no section {heading}"
+    return parts[1].partition("\n## ")[0]
+
+
 def blocks(text: str) -> list[Block]:
     """All fenced blocks of a page, in order."""
     found = []

@@ -1,4 +1,4 @@
-"""What the pages "Add a ..." show works as it stands: each block of code is run, each command typed."""
+"""What EXTENDING shows works as it stands: each block of code is run, each command typed."""
 
 import re
 import runpy
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rsso_dspy
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UnknownName, UsageError
@@ -21,7 +22,7 @@ from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.setup import scripted as answering
-from tests.docs.blocks import blocks, commands, differs, page
+from tests.docs.blocks import blocks, commands, differs, page, section
 from tests.live import acting, model, region, scripted
 from tests.memory.memory_cases import lend
 from tests.provider_server import provider
@@ -70,11 +71,12 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
     return typed
 
 
-def _follow(name: str, typed: Typed, capsys, toml: Callable[[str], str] = str) -> None:
-    """Do what a page says, in order: save its files, type its commands, run its code; compare what it shows."""
+def _follow(text: str, typed: Typed, capsys, toml: Callable[[str], str] = str) -> None:
+    """Do what a page or a part of it says, in order: save its files, type its commands, run its code; compare what it
+    shows."""
     names: dict = {}
     printed = ""
-    for block in blocks(page(name)):
+    for block in blocks(text):
         if block.file:
             Path(block.file).write_text(toml(block.text))
         if block.language == "console":
@@ -83,14 +85,16 @@ def _follow(name: str, typed: Typed, capsys, toml: Callable[[str], str] = str) -
                 assert not differs(shown, said), said
         elif block.language == "python":
             capsys.readouterr()
-            exec(compile(block.text, block.file or name, "exec"), names)
+            exec(compile(block.text, block.file or "page", "exec"), names)
             printed = capsys.readouterr().out
         elif block.language == "text":
             assert not differs(block.text, printed), printed
 
 
 def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
-    (code, console, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language in ("python", "console")]
+    (code, console, _) = [
+        block for block in blocks(section("EXTENDING.md", "A memory")) if block.language in ("python", "console")
+    ]
     Path(code.file).write_text(code.text)
     for line, shown in commands(console):
         said = typed(line)
@@ -101,7 +105,7 @@ def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
 
 
 def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, live: Session, tmp_path):  # noqa: ARG001
-    (code, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    (code, _) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
     exec(compile(code.text, code.file, "exec"), {"__name__": "dead_ends"})
     prompts = {}
     for name in ("react-sso", "dead-ends"):
@@ -116,7 +120,7 @@ def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, li
 
 
 def test_a_memory_starts_where_a_snapshot_left_it():
-    (code, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    (code, _) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
     names: dict = {"__name__": "dead_ends"}
     exec(compile(code.text, code.file, "exec"), names)
     first, second = names["DeadEnds"](None), names["DeadEnds"](None)
@@ -127,7 +131,7 @@ def test_a_memory_starts_where_a_snapshot_left_it():
 
 
 def test_the_list_of_texts_of_the_page_learns_what_earned_points():
-    (_, code) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    (_, code) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
     names: dict = {}
     exec(code.text, names)
     memory = names["Gains"](lend())
@@ -195,10 +199,12 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
 
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
     pytest.importorskip("minigrid", reason="the extra babyai is not installed")
-    (package,) = [block.text for block in blocks(page("ADD_ENVIRONMENT.md")) if block.file == "pyproject.toml"]
+    (package,) = [
+        block.text for block in blocks(section("EXTENDING.md", "A benchmark")) if block.file == "pyproject.toml"
+    ]
     points = tomllib.loads(package)["project"]["entry-points"]["rsso_dspy.benchmarks"]
     monkeypatch.syspath_prepend(installed(tmp_path, **points))
-    _follow("ADD_ENVIRONMENT.md", typed, capsys)
+    _follow(section("EXTENDING.md", "A benchmark"), typed, capsys)
     assert {unit.key for unit in Store(Path("runs/walks")).units()} == {
         f"{task}::{index}" for task in ("empty", "crossing") for index in (30, 31)
     }
@@ -211,11 +217,25 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
 
 def test_the_backends_and_the_embedder_of_the_page_answer(typed, capsys):
     with provider(answering) as served:
-        _follow("ADD_BACKEND.md", typed, capsys, lambda text: text.replace("http://127.0.0.1:8000/v1", served.url))
+        _follow(
+            section("EXTENDING.md", "A backend"),
+            typed,
+            capsys,
+            lambda text: text.replace("http://127.0.0.1:8000/v1", served.url),
+        )
     (unit,) = Store(Path("runs/mine")).units()
     assert unit.model == "hosted_vllm/served-model"
     assert len(served.requests) == sum(len(trajectory.steps) for trajectory in unit.trajectories)
     assert not served.flaws
+
+
+def test_the_optimizer_of_the_page_makes_a_program_that_is_tested(typed, capsys):
+    _follow(section("EXTENDING.md", "An optimizer"), typed, capsys)
+    assert rsso_dspy.load("lines.json").agent().method.name == "react"
+
+
+def test_no_example_is_longer_than_a_screen():
+    assert all(len(block.text.splitlines()) < 60 for block in blocks(page("EXTENDING.md")))
 
 
 def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys):
@@ -229,4 +249,4 @@ def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys
 
 
 def test_any_two_programs_are_compared_as_the_page_says(typed, capsys):
-    _follow("CONFIRMING.md", typed, capsys)
+    _follow(page("CONFIRMING.md"), typed, capsys)

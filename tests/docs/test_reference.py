@@ -1,4 +1,4 @@
-"""What is listed in the documentation is what there is: verbs, configuration, files, presets, methods."""
+"""What is listed in the documentation is what there is: verbs, options, configuration."""
 
 import os
 import re
@@ -11,13 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rsso_dspy import calls
 from rsso_dspy.cli.app import app
 from rsso_dspy.config import render_config_template
-from rsso_dspy.programs.methods import METHODS, ROLE_OF
-from rsso_dspy.protocol import PRESETS
-from rsso_dspy.signatures import SkillActor
-from rsso_dspy.store import run_folder, unit_log
 from tests.docs.blocks import blocks
 from tests.docs.blocks import page as docs_page
 
@@ -54,31 +49,6 @@ def test_it_holds_every_verb_and_every_option():
 def test_the_configuration_is_what_the_program_writes():
     (shown,) = [block.text for block in blocks(docs_page("CONFIG.md")) if block.language == "toml"]
     assert shown == render_config_template(), "put what `rsso-dspy config init FILE` writes into docs/CONFIG.md"
-
-
-def test_every_file_of_a_run_and_every_kind_of_line_is_explained():
-    """Names as the store's own summaries have them; the page's example is a log that can be read."""
-    explained = docs_page("LOG.md")
-    names = re.findall(r"^    DIR/(\S+)", run_folder.__doc__ or "", re.M)
-    kinds = re.findall(r'^    \{"(\w+)"', f"{calls.__doc__}\n{unit_log.__doc__}", re.M)
-    assert len(names) == 3
-    assert {"text", "call", "read", "unit", "trial", "void"} <= set(kinds)
-    assert not [name for name in names + kinds if f"`{name}`" not in explained]
-    (example,) = [block.text for block in blocks(explained) if block.language == "json"]
-    log = unit_log.UnitLog(example.encode(), whole=True)
-    (call,) = map(log.decode, log.by_number.values())
-    assert call.request["messages"][1]["content"] == "Boil water.\nYou are in the kitchen."
-    assert (call.text, call.failed) == ("open the stove", [("LMRateLimitError", [])])
-    assert set(log.seconds) == {1}
-
-
-def test_every_preset_and_every_method_is_named():
-    assert all(f"`{name}`" in docs_page("PROTOCOL.md") for name in PRESETS)
-    said = docs_page("PROGRAMS.md")
-    assert all(
-        f"`{name}`" in said or (name.startswith("omnireflect-") and "`omnireflect-*`" in said) for name in METHODS
-    )
-    assert all(f"`{name}`" in said for name in (*ROLE_OF, *SkillActor.input_fields))
 
 
 def typed() -> list[tuple[str, str]]:

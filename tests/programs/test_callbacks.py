@@ -17,7 +17,7 @@ from tests.docs.blocks import blocks, page
 def test_an_observer_records_every_call_of_a_trial_as_the_page_shows(observer, root, monkeypatch, tmp_path):
     pytest.importorskip(observer)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    (code,) = [block.text for block in blocks(page("EXPORTS.md")) if observer in block.text]
+    (code,) = [block.text for block in blocks(page("BACKENDS.md")) if observer in block.text]
     nested = f"assert [span.name for span in spans if not {root}] == ['Agent.forward']"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\n{nested}"], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -1,0 +1,148 @@
+"""What the README, CONCEPTS and CONTRIBUTING name is there, and what there is they name."""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy import calls
+from rsso_dspy.cli.app import app
+from rsso_dspy.config import ProtocolConfig, Role
+from rsso_dspy.programs.methods import MEMORIES, METHODS, ROLE_OF, Scaffold, Writing
+from rsso_dspy.protocol import PRESETS
+from rsso_dspy.records import ZERO_SHOT, Category, Outcome, Split
+from rsso_dspy.regions import REGIONS
+from rsso_dspy.store import run_folder, unit_log
+from tests.docs.blocks import blocks, page, section
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "rsso_dspy"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CONCEPTS = page("CONCEPTS.md")
+TREES = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
+TWELVE = (
+    *("Variant", "Trial", "Memory", "Region", "Method", "Agent", "Benchmark", "Protocol", "Unit and Run", "Backend"),
+    *("Compile", "Comparison"),
+)
+
+
+# Concepts
+
+
+def test_there_are_twelve_words_and_a_walk():
+    assert tuple(re.findall(r"^## (.+)$", CONCEPTS, re.M)) == (*TWELVE, "A walk")
+
+
+def test_every_value_that_records_hold_is_explained():
+    setting = ProtocolConfig.model_fields["setting"].annotation
+    values = {
+        value for kind in (Outcome, Split, Scaffold, Writing, Category, Role, setting) for value in get_args(kind)
+    }
+    names = values | {*MEMORIES, ZERO_SHOT, *PRESETS, *METHODS, *ROLE_OF, *REGIONS}
+    assert not {name for name in names if f"`{name}`" not in CONCEPTS}
+
+
+def test_every_file_of_a_run_and_every_kind_of_line_is_explained():
+    """Names as the store's own summaries have them; the page's example is a log that can be read."""
+    names = re.findall(r"^    DIR/(\S+)", run_folder.__doc__ or "", re.M)
+    kinds = re.findall(r'^    \{"(\w+)"', f"{calls.__doc__}\n{unit_log.__doc__}", re.M)
+    assert len(names) == 3
+    assert {"text", "call", "read", "unit", "trial", "void"} <= set(kinds)
+    assert not [name for name in names + kinds if f"`{name}`" not in CONCEPTS]
+    (example,) = [block.text for block in blocks(CONCEPTS) if block.language == "json"]
+    log = unit_log.UnitLog(example.encode(), whole=True)
+    (call,) = map(log.decode, log.by_number.values())
+    assert call.request["messages"][1]["content"] == "Boil water.\nYou are in the kitchen."
+    assert (call.text, call.failed) == ("open the stove", [("LMRateLimitError", [])])
+    assert set(log.seconds) == {1}
+
+
+def test_the_walk_passes_functions_and_classes_that_are_there():
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    defined = {node.name for tree in TREES for node in ast.walk(tree) if isinstance(node, kinds)}
+    walk = section("CONCEPTS.md", "A walk").partition("\n1. ")[2]
+    passed = {part for name in re.findall(r"`([A-Za-z_]+(?:\.\w+)?)`", walk) for part in name.split(".")}
+    assert len(passed) > 40
+    assert passed - defined == {"rsso", "toml"}, "rsso.toml alone is a file"
+
+
+# Contributing
+
+
+def read_denied_words() -> set[str]:
+    """Words that no function is named with."""
+    (words,) = re.findall(r"with none\s+of these: ([^.]+)\.", CONTRIBUTING)
+    return set(re.findall(r"\w+", words))
+
+
+def list_misnamed(names: list[str], words: set[str]) -> list[str]:
+    """Names of which a word, or its plural, is denied."""
+    worded = words | {f"{word}s" for word in words}
+    return [name for name in names if worded & set(name.lower().split("_"))]
+
+
+def test_no_function_is_named_with_a_denied_word():
+    names = [node.name for tree in TREES for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert len(read_denied_words()) > 30
+    assert list_misnamed(["play_turn", "hints", "play"], {"turn", "hint"}) == ["play_turn", "hints"]
+    assert not list_misnamed([name for name in names if not name.startswith("__")], read_denied_words())
+
+
+def test_every_room_is_named():
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    (told,) = re.findall(r"- \*\*Rooms\*\*(.*?)\n- ", CONTRIBUTING, re.S)
+    assert rooms == set(re.findall(r"`(\w+)`", told))
+
+
+# README
+
+
+def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert len([line for line in code.splitlines() if line.strip()]) < 15
+    exec(code, {})
+    result, score, points, outcome, compiled = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"Compiled\(rsso, gepa, not better: .* plays the program that it started from", compiled)
+    (shown,) = re.findall(r"print\(result\)  # (AgentPrediction\(.*) \.\.\.\)", code)
+    assert result.startswith(shown)
+    assert (tmp_path / "compiled.json").exists()
+    assert 0 <= float(score) <= 1
+    assert 0 <= int(points) <= 100
+    assert outcome in {"solved", "failed", "budget"}
+
+
+def list_readme_commands() -> list[str]:
+    lines = [line.partition("#")[0].strip() for block in blocks(README) for line in block.text.splitlines()]
+    return [line for line in lines if line.startswith("rsso-dspy ")]
+
+
+@pytest.mark.parametrize("line", list_readme_commands())
+def test_every_command_is_spelled_as_the_program_spells_it(line):
+    verb, *words = shlex.split(line)[1:]
+    group = verb in {entry.name for entry in app.registered_groups}
+    verbs = [verb, words[0]] if group else [verb]
+    done = CliRunner().invoke(app, [*verbs, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    shown = done.output
+    assert done.exit_code == 0
+    assert "Usage" in shown
+    assert all(word.partition("=")[0] in shown for word in words if word.startswith("--"))
+
+
+def test_it_is_short_and_its_result_is_the_measured_one():
+    assert len(README.splitlines()) <= 180
+    measured = page("BENCHMARKS.md").partition("under `adapt/2`")[2]
+    (row,) = re.findall(r"^\| rsso - react-sso \| \+([\d.]+) \| \+([\d.]+) to \+([\d.]+) \|", measured[:2500], re.M)
+    gain, low, high = (f"{float(number):.1f}" for number in row)
+    assert f"gains {gain} points of 100" in README
+    assert f"95% interval +{low} to +{high}" in " ".join(README.split())
+
+
+def test_it_names_the_commands_that_ci_runs():
+    assert "make test" in README
+    assert "make test" in (ROOT / ".ci/run").read_text()
