@@ -34,7 +34,6 @@ def test_a_command_with_many_options_shows_them_in_groups(verb):
         ("export --rows s", ["steps"]),
         ("run --methods react,rsso+c", ["react,rsso+constitution"]),
         ("constitution build --writer neuro", ["neuro-symbolic"]),
-        ("hooks install --agent cl", ["claude-code"]),
         ("paper omni", ["omnireflect"]),
         ("show run find", ["find-plant::2", "find-plant::30"]),
         ("show run m", ["melt"]),

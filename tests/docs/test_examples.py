@@ -244,7 +244,7 @@ def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys
     with live.activate_for_user():
         runpy.run_path(str(file), run_name="__main__")
     retries, remembering = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"AgentPrediction\(react-sso on .*: score 0\.30, points 30, .*\)", retries)
+    assert re.fullmatch(r"AgentPrediction\(react-sso on .*: score 0\.10, points 10, .*\)", retries)
     assert re.fullmatch(r"AgentPrediction\(hello on .*: score 0\.\d\d, points 100, .* solved\)", remembering)
 
 

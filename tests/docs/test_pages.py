@@ -107,8 +107,9 @@ def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
     assert len([line for line in code.splitlines() if line.strip()]) < 15
     exec(code, {})
-    result, score, points, outcome, compiled = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Compiled\(rsso, gepa, not better: .* plays the program that it started from", compiled)
+    result, score, points, outcome, *verdicts = capsys.readouterr().out.splitlines()
+    assert all(re.fullmatch(r"not better: no candidate .*", line) for line in verdicts)
+    assert len(verdicts) == 2, "one that compile prints, and one that the example prints"
     (shown,) = re.findall(r"print\(result\)  # (AgentPrediction\(.*) \.\.\.\)", code)
     assert result.startswith(shown)
     assert (tmp_path / "compiled.json").exists()

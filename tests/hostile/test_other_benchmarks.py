@@ -1,7 +1,5 @@
 """Two benchmarks in one process: what is said of play on one is never said in the words of the other."""
 
-from dataclasses import replace
-from pathlib import Path
 
 import dspy
 import pytest
@@ -13,9 +11,6 @@ from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import session
-from rsso_dspy.store.run_folder import Store
-from tests.records import record, save
-from tests.store.test_store import IDENTITY
 from tests.toy_package import installed
 
 
@@ -43,17 +38,3 @@ def test_a_prediction_says_what_was_played_and_the_metric_goes_by_it(played):
     )
     assert said == of_toy != of_default
     assert "Always stop at the number." in said
-
-
-def test_a_unit_of_another_benchmark_builds_no_library_of_this_one(rsso, tmp_path):
-    unit = replace(record("rsso", "up", 9, [[10, 40]]), provenance={"benchmark": "toy 1.0"})
-    store = Store(tmp_path / "toy")
-    store.open(IDENTITY)
-    file: Path = save(store, unit)
-    build = ("skills", "build", file, "--embedder", "hash", "--json")
-    assert rsso(*build)[0] == rsso(*build, "--benchmark", "toy")[0] == 0
-    code, _, err = rsso(*build, "--benchmark", DEFAULT)
-    assert code == 2
-    assert f"made on the benchmark toy, not on {DEFAULT}" in " ".join(err.split())
-    code, _, err = rsso(*build, "--benchmark", "toi")
-    assert (code, "unknown benchmark 'toi': did you mean toy?" in " ".join(err.split())) == (2, True)

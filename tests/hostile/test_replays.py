@@ -215,7 +215,7 @@ def test_a_log_cut_at_any_byte_resumes_to_the_uncut_record_and_pays_for_what_is_
     with run_against("openai", tmp_path, answer=speak, settings=settings) as run:
         (unit, *_), player = run.plan.units, run.executor.player
         whole = player.run_job(run.plan, unit)
-        path, paid = run.store.path_of(unit), run.served.given
+        path, paid = run.store.path_of(unit), len(run.served.requests)
         content = path.read_bytes()
         assert sum(trial.usage["actor"].malformed for trial in whole.trials) > 0
         ends = [place + 1 for place, byte in enumerate(content) if byte == 10]
@@ -230,9 +230,9 @@ def test_a_log_cut_at_any_byte_resumes_to_the_uncut_record_and_pays_for_what_is_
                 continue
             resumed.add(kept)
             answered = sum(b'"answer": ' in line for line in kept.splitlines())
-            before = run.served.given
+            before = len(run.served.requests)
             assert player.run_job(run.plan, unit) == whole, cut
-            asked = run.served.given - before
+            asked = len(run.served.requests) - before
             assert asked == paid - answered, cut
             store = Store(tmp_path, read_only=True)
             assert sum(usage.calls for _, usage in store.read_spending()) == paid, cut
