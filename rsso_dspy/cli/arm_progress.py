@@ -11,7 +11,7 @@ from rich.text import Text
 from rsso_dspy.config import make_price_lookup
 from rsso_dspy.pricing import format_dollars, format_tokens
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, TrialResult, UnitRecord
-from rsso_dspy.report.cost_report import TokenCost, sum_record_cost, sum_usage_cost
+from rsso_dspy.report.cost import TokenCost, sum_record_cost, sum_usage_cost
 from rsso_dspy.report.metrics import get_best_accumulator
 from rsso_dspy.report.terminal import create_named_table, replace_controls
 from rsso_dspy.store.units import Job, Training, Unit

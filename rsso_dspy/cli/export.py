@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
-    from rsso_dspy.report.inspect_export import ExportedRun
+    from rsso_dspy.report.inspect_log import ExportedRun
     from rsso_dspy.store.pooled_runs import PooledRuns
 
 PARQUET, INSPECT = "parquet", "inspect"
@@ -60,7 +60,7 @@ def export_runs(
         _export_parquet(pool, folders, out, rows or "trials", price_of)
         return
     from rsso_dspy.files import check_output_path
-    from rsso_dspy.report.inspect_export import write_inspect_logs
+    from rsso_dspy.report.inspect_log import write_inspect_logs
 
     target = out or _name_target(folders[0], f"-{format_}")
     check_output_path(target, "-o")
@@ -86,8 +86,8 @@ def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     from datetime import UTC, datetime
 
     from rsso_dspy.environments.benchmark import DEFAULT
-    from rsso_dspy.report.analysis import analyze_run
-    from rsso_dspy.report.inspect_export import ExportedRun
+    from rsso_dspy.report.analysis import analyze
+    from rsso_dspy.report.inspect_log import ExportedRun
     from rsso_dspy.store.run_file import RUN_FILE
     from rsso_dspy.workflows.played_runs import collect_played
 
@@ -99,7 +99,7 @@ def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     benchmark = identity.get("config", {}).get("benchmark", DEFAULT)
     name = first.folder.resolve().name
     created = f"{day}T00:00:00+00:00"
-    return ExportedRun(name, benchmark, played.records, analyze_run(played, price_of).rule_based_note, created)
+    return ExportedRun(name, benchmark, played.records, analyze(played, price_of).rule_based_note, created)
 
 
 def _name_target(folder: Path, ending: str) -> Path:
@@ -114,7 +114,7 @@ def _export_parquet(
     from itertools import chain
     from typing import get_args
 
-    from rsso_dspy.report.parquet_export import RowKind, check_parquet_target, write_parquet
+    from rsso_dspy.report.frame import RowKind, check_parquet_target, write_parquet
 
     chosen = next((each for each in get_args(RowKind) if each == rows), None)
     if chosen is None:

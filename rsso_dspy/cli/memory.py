@@ -33,7 +33,7 @@ def show(
 
     Skills and constitutions have verbs of their own: `skills show`, `constitution show`.
     """
-    from rsso_dspy.report.memory_entries import trace_entries
+    from rsso_dspy.report.page_records import trace_entries
     from rsso_dspy.store.run_folder import Store
 
     store = Store(run, read_only=True)

@@ -1,9 +1,9 @@
 """What stands on the page of a run: its views, the prompts of its compiled programs, the requests of its units."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rsso_dspy.cli.calls import load_calls
 from rsso_dspy.cli.options import print_status
@@ -12,15 +12,13 @@ from rsso_dspy.errors import NotInstalled, UsageError
 if TYPE_CHECKING:
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.program_comparison import RoleDifference
-    from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
-    from rsso_dspy.report.analysis import Analysis, RunRecords
-    from rsso_dspy.report.figures import FigureSize, ReportFigure
-    from rsso_dspy.report.page import PageCalls, PageFigure, PageSection, PromptChange
+    from rsso_dspy.report.analysis import Analysis
+    from rsso_dspy.report.figures import ReportFigure
+    from rsso_dspy.report.page import PageSection, PromptChange
+    from rsso_dspy.report.page_records import PageCalls
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
-
-T = TypeVar("T")
 
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 NO_LOG = "its log is not in the folder of the run"
@@ -31,28 +29,18 @@ def get_page_title(stores: "Sequence[Store]") -> str:
     return ", ".join(store.folder.resolve().name for store in stores)
 
 
-def build_sections(
-    stores: "Sequence[Store]", found: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool = False
-) -> "list[PageSection]":
+def build_sections(stores: "Sequence[Store]", analysis: "Analysis", with_paper: bool = False) -> "list[PageSection]":
     """Build the views of the page; without figures if matplotlib is not installed."""
-    from rsso_dspy.report.figures import render_figure_svg
-    from rsso_dspy.report.page import PageFigure
-    from rsso_dspy.report.page_sections import build_page_sections
+    from rsso_dspy.report.figures import draw_figures
+    from rsso_dspy.report.page import build_page_sections
 
-    drawn, candidates = {}, []
+    drawn: list[ReportFigure] = []
     try:
-        for picture in draw_run_figures(found, analysis, price_of, with_paper):
-            drawn[picture.name] = PageFigure(
-                picture.title, picture.alt, render_figure_svg(picture.figure, picture.name, themed=True)
-            )
-        candidates = [
-            drawing for store in stores for drawing in _build_per_program(store, "candidates", _draw_candidates)
-        ]
+        drawn = draw_figures(analysis, with_paper=with_paper)
     except NotInstalled as error:
         print_status(f"the page has no figures: {error}")
-    listed = (each for store in stores for each in _build_per_program(store, "prompts", _list_prompt_changes))
-    changes = [change for each in listed for change in each]
-    return build_page_sections(analysis, drawn, candidates, with_paper, changes)
+    changes = [change for store in stores for each in _list_changes_per_program(store) for change in each]
+    return build_page_sections(analysis, drawn, with_paper, changes)
 
 
 class CallFinder:
@@ -64,7 +52,7 @@ class CallFinder:
 
     def find(self, record: "UnitRecord | TrainingRecord") -> "PageCalls":
         """Return the calls of a record, or why the page has none, and how long its trials took."""
-        from rsso_dspy.report.page import PageCalls
+        from rsso_dspy.report.page_records import PageCalls
 
         steps = sum(len(played.steps) for played in record.trajectories)
         for store, own in self._pool.find_sources(record):
@@ -78,17 +66,17 @@ class CallFinder:
         return PageCalls(why_not=NO_LOG)
 
 
-def _build_per_program(store: "Store", what: str, build: "Callable[[Path, Compiled], T]") -> "Iterator[T]":
-    """Build something of each compiled program of a run; `what` of those for which that fails is not in the page."""
+def _list_changes_per_program(store: "Store") -> "Iterator[list[PromptChange]]":
+    """Compare each compiled program of a run; those for which that fails are not in the page."""
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.store.manifest import extract_given
 
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         for file in extract_given(store, Path(folder), "programs"):
             try:
-                yield build(file, load(file))
+                yield _list_prompt_changes(file, load(file))
             except UsageError as error:
-                print_status(f"not in the page: the {what} of {file.name} ({error})")
+                print_status(f"not in the page: the prompts of {file.name} ({error})")
 
 
 def _list_prompt_changes(file: Path, compiled: "Compiled") -> "list[PromptChange]":
@@ -122,31 +110,3 @@ def _build_change(title: str, role: "RoleDifference", compiled: "Compiled") -> "
 
 def _pair_texts(removed: str, added: str) -> tuple[tuple[str, str], ...]:
     return tuple((op, text) for op, text in (("removed", removed), ("added", added)) if text)
-
-
-def draw_run_figures(
-    found: "RunRecords",
-    analysis: "Analysis",
-    price_of: "PriceOf",
-    with_paper: bool = False,
-    size: "FigureSize" = "page",
-) -> "list[ReportFigure]":
-    """Draw every figure that the run has data for. Raises `UsageError` if matplotlib is not installed."""
-    from rsso_dspy.report.figures import draw_report_figures, use_figure_size
-    from rsso_dspy.report.metrics import group_by_arm
-
-    comparisons = [finding.comparison for finding in analysis.findings]
-    with use_figure_size(size):
-        return draw_report_figures(group_by_arm(found.records), price_of, analysis.main_pair, with_paper, comparisons)
-
-
-def _draw_candidates(file: Path, compiled: "Compiled") -> "PageFigure":
-    """Draw what the compile of a program tried."""
-    from rsso_dspy.cli.candidate_figure import describe_program_candidates, draw_program_candidates
-    from rsso_dspy.optimize.description import describe_program
-    from rsso_dspy.report.figures import render_figure_svg
-    from rsso_dspy.report.page import PageFigure
-
-    found = describe_program(compiled)
-    drawn = render_figure_svg(draw_program_candidates(found, file.name), f"candidates-{file.stem}", themed=True)
-    return PageFigure(file.stem, describe_program_candidates(found, file.name), drawn)

@@ -9,7 +9,6 @@ from rsso_dspy.cli.program_diff import show_difference
 from rsso_dspy.cli.program_show import show_candidates, show_origin, show_role
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.program_checks import ProgramCheck
@@ -26,23 +25,13 @@ Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")
 @app.command()
 def show(
     file: ProgramFile,
-    figure: Annotated[
-        Path | None, typer.Option(help="Also draw the candidates and their scores into this .svg or .png file.")
-    ] = None,
     json_: Json = False,
 ) -> None:
     """Print a compiled program: how it was made, the candidates that were compared, and its prompts by role."""
-    from rsso_dspy.cli.candidate_figure import draw_program_candidates
     from rsso_dspy.optimize.description import describe_program
     from rsso_dspy.optimize.program_file import load
-    from rsso_dspy.report.figures import PICTURE, save_figure
 
     found = describe_program(load(file))
-    if figure is not None:
-        check_output_path(figure, "--figure", PICTURE)
-        figure.parent.mkdir(parents=True, exist_ok=True)
-        save_figure(draw_program_candidates(found, file.name), figure)
-        echo(f"figure: {figure}", err=True)
     if json_:
         print_json(found.to_json_data())
         return

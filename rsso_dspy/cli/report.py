@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
-from rsso_dspy.cli.page_content import CallFinder, build_sections, draw_run_figures, get_page_title
+from rsso_dspy.cli.page_content import CallFinder, build_sections, get_page_title
 from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
@@ -70,10 +70,10 @@ def report_runs(
     """Print results and costs of each arm, and paired differences with their tests."""
     import json
 
-    from rsso_dspy.report.analysis import analyze_run
-    from rsso_dspy.report.analysis_json import serialize_analysis
+    from rsso_dspy.report.analysis import analyze, serialize_analysis
+    from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.page import check_page_target
-    from rsso_dspy.report.report_files import build_table_files
+    from rsso_dspy.report.tables import build_table_files
     from rsso_dspy.workflows.played_runs import collect_played
 
     if against is not None and every:
@@ -90,10 +90,10 @@ def report_runs(
         print_left_out_files(store)
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
-    analysis = analyze_run(found, price_of, against, every)
+    analysis = analyze(found, price_of, against, every)
     pictures: list[ReportFigure] = []
     if figure_folder:
-        pictures = draw_run_figures(found, analysis, price_of, with_paper, figure_size.value)
+        pictures = draw_figures(analysis, figure_size.value, with_paper)
     files = build_table_files(analysis, with_paper) if table_folder else {}
     check_output_files(figure_folder, pictures, table_folder, files)
     if figure_folder:
@@ -101,7 +101,7 @@ def report_runs(
     if table_folder:
         write_tables(files, table_folder)
     if html:
-        write_html(pool, found, analysis, price_of, with_paper, html)
+        write_html(pool, found, analysis, with_paper, html)
         if not json_:
             print_headline(analysis, analysis.rule_based_note)
     if json_:
@@ -112,17 +112,17 @@ def report_runs(
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
     """Print the main tables on stdout; only the bill if no unit is finished."""
-    from rsso_dspy.report.analysis import analyze_run
+    from rsso_dspy.report.analysis import analyze
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.workflows.played_runs import collect_played
 
-    print_analysis(analyze_run(collect_played(PooledRuns([store])), price_of), whole=False)
+    print_analysis(analyze(collect_played(PooledRuns([store])), price_of), whole=False)
 
 
 def print_analysis(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
     """Print all tables on stdout, or those shown at the end of a run."""
     from rsso_dspy.report import terminal
-    from rsso_dspy.report.terminal_report import render_analysis
+    from rsso_dspy.report.tables import render_analysis
 
     terminal.print_renderable(render_analysis(analysis, whole, with_paper))
     print_headline(analysis)
@@ -141,8 +141,8 @@ def check_output_files(
 ) -> None:
     """Raise `UsageError`, before writing anything, if a figure or table cannot be written or would replace a foreign
     file."""
-    from rsso_dspy.report.figures import FORMATS, PICTURE
-    from rsso_dspy.report.report_files import build_table_kind
+    from rsso_dspy.report.figure_canvas import FORMATS, PICTURE
+    from rsso_dspy.report.sheets import build_table_kind
 
     for name in (f"{picture.name}{ending}" for picture in pictures for ending in FORMATS):
         if figures:
@@ -163,7 +163,7 @@ def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
 
 def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
     """Write all figures."""
-    from rsso_dspy.report.figures import FORMATS, save_figure
+    from rsso_dspy.report.figure_canvas import FORMATS, save_figure
 
     for picture in drawn:
         for ending in FORMATS:
@@ -171,22 +171,14 @@ def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
     print_status(f"{format_plural(drawn, 'figure')} in {folder}, each as SVG, PDF and PNG")
 
 
-def write_html(
-    pool: "PooledRuns",
-    found: "RunRecords",
-    analysis: "Analysis",
-    price_of: "PriceOf",
-    with_paper: bool,
-    file: Path,
-) -> None:
+def write_html(pool: "PooledRuns", found: "RunRecords", analysis: "Analysis", with_paper: bool, file: Path) -> None:
     """Write the page."""
     from rsso_dspy.environments.benchmark import get_benchmark
     from rsso_dspy.report.headline import write_headline
     from rsso_dspy.report.page import write_page
-    from rsso_dspy.report.page_sections import format_run_facts
-    from rsso_dspy.report.report_files import describe_run
+    from rsso_dspy.report.tables import describe_facts, describe_run
 
-    sections = build_sections(pool.stores, found, analysis, price_of, with_paper)
+    sections = build_sections(pool.stores, analysis, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
     write_page(
         file,
@@ -194,7 +186,7 @@ def write_html(
         sections,
         records,
         describe_run(analysis),
-        format_run_facts(analysis),
+        list(describe_facts(analysis).items()),
         get_benchmark().action_templates,
         CallFinder(pool, MOST_STEPS).find,
         write_headline(analysis),

@@ -184,7 +184,7 @@ def _print_library_heading(data: dict[str, Any]) -> None:
 
 
 def _print_library(data: dict[str, Any]) -> None:
-    from rsso_dspy.report.report_files import format_ranges
+    from rsso_dspy.report.tables import format_ranges
 
     learnt = ", ".join(format_ranges(data["learnt_from"], least=2)) or "none"
     print_paragraph(
@@ -237,7 +237,7 @@ def _describe_use(skill: dict[str, Any]) -> str:
 
 
 def _print_prompts(data: dict[str, Any]) -> None:
-    from rsso_dspy.report.report_files import format_ranges
+    from rsso_dspy.report.tables import format_ranges
 
     print_paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
     for shown in data["prompts"]:

@@ -18,12 +18,11 @@ from typing import Any
 from rsso_dspy.config import Config, load_config, make_price_lookup
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.report.analysis import Analysis, analyze_run
+from rsso_dspy.report.analysis import Analysis, analyze
+from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
-from rsso_dspy.report.parquet_columns import COLUMNS, RowKind
-from rsso_dspy.report.parquet_export import build_rows
+from rsso_dspy.report.tables import render_analysis
 from rsso_dspy.report.terminal import print_renderable
-from rsso_dspy.report.terminal_report import render_analysis
 from rsso_dspy.store.manifest import load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
@@ -63,7 +62,7 @@ class RunResult:
     @cached_property
     def analysis(self) -> Analysis:
         """The numbers behind every table: `.arms`, `.comparisons`, `.tasks`, ..."""
-        return analyze_run(collect_played(self.pool), self._price_of)
+        return analyze(collect_played(self.pool), self._price_of)
 
     @property
     def scores(self) -> dict[str, float | None]:

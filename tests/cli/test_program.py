@@ -331,16 +331,3 @@ def test_files_that_are_something_else_are_refused_by_every_verb(rsso, tmp_path,
         assert "compiled program" in " ".join((out + err).split())
     (tmp_path / "folder").mkdir()
     assert rsso("program", "validate", "folder")[0] == 2
-
-
-def test_the_candidates_are_drawn(rsso, compiled, tmp_path):
-    picture = tmp_path / "candidates.svg"
-    code, _, err = rsso("program", "show", compiled.file, "--figure", picture)
-    assert code == 0
-    assert f"figure: {picture}" in err
-    assert picture.read_text().count("<path") > 5
-    assert rsso("program", "show", compiled.file, "--figure", tmp_path / "candidates.gif")[0] == 2
-    assert rsso("program", "show", compiled.file, "--figure", "new/candidates.png")[0] == 0
-    code, _, err = rsso("program", "show", compiled.file, "--figure", "candidates.svg/x.svg")
-    assert code == 2
-    assert "candidates.svg/x.svg cannot be written: candidates.svg is a file; name another --figure" in err

@@ -15,7 +15,7 @@ from rsso_dspy.environments.pool import StartProgress
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
 from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.records import UnitRecord, Usage
-from rsso_dspy.report.cost_report import TokenCost, sum_usage_cost
+from rsso_dspy.report.cost import TokenCost, sum_usage_cost
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.units import Unit
 from tests.live import FAST

@@ -18,8 +18,8 @@ from rsso_dspy.programs.added_methods import add_method
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.programs.roles import list_regions
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.report.learning_curves import list_shown_skills
-from rsso_dspy.report.memory_entries import trace_entries
+from rsso_dspy.report.metrics import list_shown_skills
+from rsso_dspy.report.page_records import trace_entries
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
