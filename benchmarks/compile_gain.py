@@ -17,7 +17,7 @@ import rsso_dspy
 from benchmarks.script import make_parser, print_head, print_row, run_cli
 from rsso_dspy.optimize.program_file import Compiled, load
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
-from rsso_dspy.report.comparison import compare_arms
+from rsso_dspy.report.compare import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
 from rsso_dspy.store.run_folder import Store
 

@@ -22,9 +22,9 @@ from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.loops import describe_loops
 from rsso_dspy.memory.improvements import IMPROVEMENTS
 from rsso_dspy.records import UnitRecord
-from rsso_dspy.report.comparison import compare_arms
+from rsso_dspy.report.compare import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
-from rsso_dspy.report.statistical_tests import apply_holm_correction
+from rsso_dspy.report.statistics import apply_holm_correction
 from rsso_dspy.store.run_folder import Store
 
 ARMS = {"none": (), **{name: (name,) for name in IMPROVEMENTS}, "all": IMPROVEMENTS}

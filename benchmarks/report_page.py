@@ -29,9 +29,10 @@ from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
-from rsso_dspy.report import cells
-from rsso_dspy.report.page import PageCalls, PageSection, write_page
-from rsso_dspy.report.table_data import Sheet
+from rsso_dspy.report import sheets
+from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.page_records import PageCalls
+from rsso_dspy.report.sheets import Sheet
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 
@@ -140,12 +141,12 @@ def build_sections(records: Sequence[tuple[UnitRecord, int]]) -> list[PageSectio
     for record, _ in records:
         arms.setdefault(record.arm, []).append(max((t.accumulator for t in record.trajectories), default=0))
     rows = tuple(
-        (cells.format_text(arm), cells.format_count(len(best)), cells.format_points(sum(best) / len(best)))
+        (sheets.format_text(arm), sheets.format_count(len(best)), sheets.format_points(sum(best) / len(best)))
         for arm, best in arms.items()
     )
     tasks = sorted({record.variant.task for record, _ in records})
     means = Sheet("means", "Means", ("arm", "units", "Mean"), rows)
-    each = Sheet("tasks", "Tasks", ("task",), tuple((cells.format_text(task, task=task),) for task in tasks))
+    each = Sheet("tasks", "Tasks", ("task",), tuple((sheets.format_text(task, task=task),) for task in tasks))
     return [PageSection("overview", "Overview", "Means.", (means,)), PageSection("tasks", "Tasks", "", (each,))]
 
 

@@ -24,12 +24,11 @@ from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
 from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.records import ZERO_SHOT, TrainingRecord, UnitRecord
-from rsso_dspy.report.analysis import Analysis, RunRecords, analyze_run
+from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
+from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
-from rsso_dspy.report.parquet_columns import COLUMNS, RowKind
-from rsso_dspy.report.parquet_export import build_rows
+from rsso_dspy.report.tables import render_analysis
 from rsso_dspy.report.terminal import print_renderable
-from rsso_dspy.report.terminal_report import render_analysis
 from rsso_dspy.runs import Run, plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_compile_trials, load_stored_prices
@@ -67,7 +66,7 @@ class RunResult:
     @cached_property
     def analysis(self) -> Analysis:
         """The numbers behind every table: `.arms`, `.comparisons`, `.tasks`, ..."""
-        return analyze_run(collect_played(self.pool), self._price_of)
+        return analyze(collect_played(self.pool), self._price_of)
 
     @property
     def scores(self) -> dict[str, float | None]:

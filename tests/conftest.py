@@ -85,6 +85,13 @@ def env() -> Iterator[ScienceWorld]:
         yield shared
 
 
+@pytest.fixture(autouse=True)
+def _usual_interface(request: pytest.FixtureRequest) -> None:
+    """Where a test plays in `env`, it begins with the interface of a fresh one."""
+    if "env" in request.fixturenames:
+        request.getfixturevalue("env").choose_interface("sso")
+
+
 @pytest.fixture(scope="session")
 def simulator() -> Iterator[Jvm]:
     """A bare simulator, to compare the environment with."""

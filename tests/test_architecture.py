@@ -168,7 +168,7 @@ def test_a_circle_is_seen_wherever_it_is_closed(tmp_path, imported):
 NAMES_THE_BENCHMARK = {
     "environments/benchmark.py": "the registry: the name of the default benchmark",
     "environments/pool.py": "the example in its docstring",
-    "report/parquet_columns.py": "key of the version in records and exports, as older versions wrote it",
+    "report/frame.py": "key of the version in records and exports, as older versions wrote it",
     "report/analysis.py": "the same key, and what it is called in a table",
 }
 """Modules outside the benchmark's folder that may name it, with the reason."""

@@ -19,10 +19,8 @@ from rsso_dspy.pricing import (
 )
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Usage, Variant
-from rsso_dspy.report.cost_report import (
-    build_cost_report,
-    build_cost_table,
-)
+from rsso_dspy.report.cost import build_cost_report
+from rsso_dspy.report.tables import build_cost_table
 from rsso_dspy.store.run_folder import Arm, Unit
 from tests.records import record
 

@@ -18,8 +18,8 @@ from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
     from rsso_dspy.pricing import PriceOf
-    from rsso_dspy.report.inspect_export import ExportedRun
-    from rsso_dspy.report.parquet_columns import RowKind
+    from rsso_dspy.report.frame import RowKind
+    from rsso_dspy.report.inspect_log import ExportedRun
     from rsso_dspy.store.pooled_runs import PooledRuns
 
 PARQUET, INSPECT = "parquet", "inspect"
@@ -52,8 +52,8 @@ def export_runs(
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
-    from rsso_dspy.report.inspect_export import write_inspect_logs
-    from rsso_dspy.report.parquet_export import check_parquet_target, write_parquet
+    from rsso_dspy.report.frame import check_parquet_target, write_parquet
+    from rsso_dspy.report.inspect_log import write_inspect_logs
 
     if format_ not in (PARQUET, INSPECT):
         raise UnknownName("format", format_, (PARQUET, INSPECT))
@@ -94,8 +94,8 @@ def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     """Collect what Inspect's logs say of a run."""
     from rsso_dspy.api import collect_played
     from rsso_dspy.environments.benchmark import DEFAULT
-    from rsso_dspy.report.analysis import analyze_run
-    from rsso_dspy.report.inspect_export import ExportedRun
+    from rsso_dspy.report.analysis import analyze
+    from rsso_dspy.report.inspect_log import ExportedRun
     from rsso_dspy.store.run_folder import RUN_FILE
 
     played = collect_played(pool)
@@ -106,7 +106,7 @@ def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     benchmark = identity.get("config", {}).get("benchmark", DEFAULT)
     name = first.folder.resolve().name
     created = f"{day}T00:00:00+00:00"
-    return ExportedRun(name, benchmark, played.records, analyze_run(played, price_of).rule_based_note, created)
+    return ExportedRun(name, benchmark, played.records, analyze(played, price_of).rule_based_note, created)
 
 
 def _name_target(folder: Path, ending: str) -> Path:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,8 +15,8 @@ from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.records import UnitRecord
-    from rsso_dspy.report.omnireflect import OwnRow
-    from rsso_dspy.report.table_data import Sheet
+    from rsso_dspy.report.published import OwnArm
+    from rsso_dspy.report.sheets import Sheet
 
 EXAMPLES = {
     "omnireflect": ("table1*.toml", "table2/*.toml", "table3.toml", "table4/*.toml", "table5/*.toml"),
@@ -59,25 +59,22 @@ def print_paper(
 
 
 def _print_examples(name: str, folders: list[Path], json_: bool) -> None:
-    from rsso_dspy.environments.benchmark import named_in
-    from rsso_dspy.report.paper import load_published_tables
-    from rsso_dspy.report.paper_tables import build_example_tables
-    from rsso_dspy.report.reflexion import build_own_tables, measure_own_row
-    from rsso_dspy.report.terminal import print_renderable
+    from rsso_dspy.report import published
 
-    published = load_published_tables(name)
-    ours = [measure_own_row(named_in(records[0].provenance) or "", records) for records in _read_arms(folders)]
+    found = published.load_published_tables(name)
+    ours = _measure_arms(_read_arms(folders))
     if json_:
-        echo(json.dumps({**published, "ours": [asdict(row) for row in ours]}, indent=1))
+        echo(json.dumps({**found, "ours": [published.serialize_own_arm(name, row) for row in ours]}, indent=1))
         return
-    print_renderable(build_example_tables(published))
-    _print_sheets(build_own_tables(ours))
+    _print_sheets(published.build_example_tables(found))
+    echo(f"{found['source']}.")
+    _print_sheets(published.build_own_reflexion_tables(ours))
     echo(_describe_examples(name, EXAMPLES[name][0]))
 
 
 def _print_sheets(sheets: "Iterable[Sheet]") -> None:
     """Print the tables that have rows."""
-    from rsso_dspy.report.table_data import to_rich_table
+    from rsso_dspy.report.sheets import to_rich_table
     from rsso_dspy.report.terminal import print_renderable
 
     for sheet in sheets:
@@ -88,35 +85,30 @@ def _print_sheets(sheets: "Iterable[Sheet]") -> None:
 
 
 def _print_rsso(json_: bool) -> None:
-    from rsso_dspy.report.paper import load_published_tables, recompute_statistics
-    from rsso_dspy.report.paper_tables import build_paper_tables
-    from rsso_dspy.report.terminal import print_renderable
+    from rsso_dspy.report import published
 
     if json_:
-        echo(json.dumps({**load_published_tables(), "recomputed": asdict(recompute_statistics())}, indent=1))
+        recomputed = asdict(published.recompute_statistics())
+        echo(json.dumps({**published.load_published_tables(), "recomputed": recomputed}, indent=1))
         return
-    print_renderable(build_paper_tables())
+    _print_sheets(published.build_rsso_tables())
+    echo("\n".join(published.describe_rsso_statistics()))
 
 
 def _print_omnireflect(table: int | None, folders: list[Path], json_: bool) -> None:
-    from rsso_dspy.report import omnireflect
-    from rsso_dspy.report.paper import load_published_tables
-    from rsso_dspy.report.table_data import to_rich_table
-    from rsso_dspy.report.terminal import print_renderable
+    from rsso_dspy.report import published
 
-    published = load_published_tables("omnireflect")
-    ours = [_make_row(records) for records in _read_arms(folders)]
+    found = published.load_published_tables("omnireflect")
+    ours = _measure_arms(_read_arms(folders))
     if json_:
-        echo(json.dumps({**published, "ours": [_serialize_row(row) for row in ours]}, indent=1))
+        echo(json.dumps({**found, "ours": [published.serialize_own_arm("omnireflect", row) for row in ours]}, indent=1))
         return
-    for number in omnireflect.TABLES if table is None else (table,):
-        sheet = omnireflect.build_published_tables(number)
-        echo(sheet.title)
-        print_renderable(to_rich_table(sheet))
+    for number in published.OMNIREFLECT_TABLES if table is None else (table,):
+        _print_sheets([published.build_omnireflect_table(number)])
         echo(f"  {_describe_examples('omnireflect', EXAMPLES['omnireflect'][number - 1])}\n")
-    _print_sheets((omnireflect.build_own_table(ours), omnireflect.build_rules_table(ours)))
-    echo(omnireflect.describe_published_cost())
-    echo(published["source"] + ".")
+    _print_sheets(published.build_own_omnireflect_tables(ours))
+    echo(published.describe_omnireflect_cost())
+    echo(found["source"] + ".")
 
 
 def _describe_examples(name: str, files: str) -> str:
@@ -144,14 +136,8 @@ def _read_arms(folders: "Sequence[Path]") -> "Iterator[list[UnitRecord]]":
         yield from arms.values()
 
 
-def _make_row(records: "Sequence[UnitRecord]") -> "OwnRow":
+def _measure_arms(arms: "Iterable[list[UnitRecord]]") -> "list[OwnArm]":
     from rsso_dspy.environments.benchmark import named_in
-    from rsso_dspy.report.task_measures import measure_tasks
+    from rsso_dspy.report.published import measure_own_arm
 
-    first = records[0]
-    return named_in(first.provenance) or "", first.protocol, first.model, first.arm, measure_tasks(records)
-
-
-def _serialize_row(row: "OwnRow") -> dict[str, Any]:
-    benchmark, protocol, model, arm, measures = row
-    return {"benchmark": benchmark, "protocol": protocol, "model": model, "arm": arm, **asdict(measures)}
+    return [measure_own_arm(named_in(records[0].provenance) or "", records) for records in arms]

@@ -73,10 +73,10 @@ def report_runs(
 ) -> None:
     """Print results and costs of each arm, and paired differences with their tests."""
     from rsso_dspy.api import collect_played
-    from rsso_dspy.report.analysis import analyze_run
-    from rsso_dspy.report.analysis_json import serialize_analysis
+    from rsso_dspy.report.analysis import analyze, serialize_analysis
+    from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.page import check_page_target
-    from rsso_dspy.report.report_files import build_table_files
+    from rsso_dspy.report.tables import build_table_files
 
     price_of = load_prices(config, set_, folders)
     if html:
@@ -90,12 +90,12 @@ def report_runs(
         print_left_out_files(store)
     if not (played.records or played.trainings or played.begun or played.abandoned or played.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
-    analysis = analyze_run(played, price_of, None if against == EVERY else against, against == EVERY)
-    figures = draw_run_figures(played, analysis, price_of, with_paper) if figure_folder else []
+    analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
+    figures = draw_figures(analysis, with_paper=with_paper) if figure_folder else []
     tables = build_table_files(analysis, with_paper) if table_folder else {}
     write_tables_and_figures(table_folder, tables, figure_folder, figures)
     if html:
-        write_html(pool, played, analysis, price_of, with_paper, html)
+        write_html(pool, played, analysis, with_paper, html)
         if not json_:
             print_headline(analysis, analysis.rule_based_note)
     if json_:
@@ -115,16 +115,16 @@ def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
 def print_report(store: "Store", price_of: "PriceOf") -> None:
     """Print the main tables on stdout; only the bill if no unit is finished."""
     from rsso_dspy.api import collect_played
-    from rsso_dspy.report.analysis import analyze_run
+    from rsso_dspy.report.analysis import analyze
     from rsso_dspy.store.pooled_runs import PooledRuns
 
-    print_analysis(analyze_run(collect_played(PooledRuns([store])), price_of), whole=False)
+    print_analysis(analyze(collect_played(PooledRuns([store])), price_of), whole=False)
 
 
 def print_analysis(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
     """Print all tables on stdout, or those shown at the end of a run."""
     from rsso_dspy.report import terminal
-    from rsso_dspy.report.terminal_report import render_analysis
+    from rsso_dspy.report.tables import render_analysis
 
     terminal.print_renderable(render_analysis(analysis, whole, with_paper))
     print_headline(analysis)
@@ -146,8 +146,8 @@ def write_tables_and_figures(
 ) -> None:
     """Write tables and figures to their folders. Raises `UsageError`, before writing anything, if one cannot be written
     or would replace a foreign file."""
-    from rsso_dspy.report.figures import FORMATS, PICTURE, save_figure
-    from rsso_dspy.report.report_files import build_table_kind
+    from rsso_dspy.report.figure_canvas import FORMATS, PICTURE, save_figure
+    from rsso_dspy.report.sheets import build_table_kind
 
     pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
     if figure_folder:
@@ -165,35 +165,21 @@ def write_tables_and_figures(
         print_status(f"{format_plural(figures, 'figure')} in {figure_folder}, each as SVG, PDF and PNG")
 
 
-def draw_run_figures(
-    played: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool
-) -> "list[ReportFigure]":
-    """Draw every figure that the run has data for. Raises `UsageError` if matplotlib is not installed."""
-    from rsso_dspy.report.figures import draw_report_figures
-    from rsso_dspy.report.metrics import group_by_arm
-
-    comparisons = [finding.comparison for finding in analysis.findings]
-    return draw_report_figures(group_by_arm(played.records), price_of, analysis.main_pair, with_paper, comparisons)
-
-
-def write_html(
-    pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
-) -> None:
+def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", with_paper: bool, file: Path) -> None:
     """Write the page."""
     from rsso_dspy.environments.benchmark import get_benchmark
     from rsso_dspy.report.headline import write_headline
     from rsso_dspy.report.page import write_page
-    from rsso_dspy.report.page_sections import format_run_facts
-    from rsso_dspy.report.report_files import describe_run
+    from rsso_dspy.report.tables import describe_facts, describe_run
 
     records: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     write_page(
         file,
         ", ".join(store.folder.resolve().name for store in pool.stores),
-        _build_sections(pool.stores, played, analysis, price_of, with_paper),
+        _build_sections(pool.stores, analysis, with_paper),
         records,
         describe_run(analysis),
-        format_run_facts(analysis),
+        list(describe_facts(analysis).items()),
         get_benchmark().action_templates,
         CallFinder(pool, MOST_STEPS).find,
         write_headline(analysis),
@@ -201,23 +187,18 @@ def write_html(
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def _build_sections(
-    stores: "Sequence[Store]", played: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool
-) -> "list[PageSection]":
+def _build_sections(stores: "Sequence[Store]", analysis: "Analysis", with_paper: bool) -> "list[PageSection]":
     """Build the views of the page; without figures if matplotlib is not installed."""
-    from rsso_dspy.report.figures import render_figure_svg
-    from rsso_dspy.report.page import PageFigure
-    from rsso_dspy.report.page_sections import build_page_sections
+    from rsso_dspy.report.figures import draw_figures
+    from rsso_dspy.report.page import build_page_sections
 
-    drawn = {}
+    figures: list[ReportFigure] = []
     try:
-        for figure in draw_run_figures(played, analysis, price_of, with_paper):
-            svg = render_figure_svg(figure.figure, figure.name, themed=True)
-            drawn[figure.name] = PageFigure(figure.title, figure.alt, svg)
+        figures = draw_figures(analysis, with_paper=with_paper)
     except NotInstalled as error:
         print_status(f"the page has no figures: {error}")
     changes = [change for store in stores for change in _list_prompt_changes(store)]
-    return build_page_sections(analysis, drawn, with_paper=with_paper, changes=changes)
+    return build_page_sections(analysis, figures, with_paper, changes)
 
 
 class CallFinder:

@@ -16,7 +16,7 @@ from rsso_dspy.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from rsso_dspy.calls import Call
     from rsso_dspy.records import Step, TrainingRecord, TrialResult, UnitRecord
-    from rsso_dspy.report.page.lineage import LearntItem
+    from rsso_dspy.report.page_records import LearntItem
     from rsso_dspy.store.run_folder import Store
 
 
@@ -42,7 +42,7 @@ def show_source(
     Of a compiled program: how it was made, the candidates that were compared, its prompts beside the zero-shot ones,
     and what is wrong with the file; the exit code is then 1.
     """
-    from rsso_dspy.report.page.lineage import trace_learnt_items
+    from rsso_dspy.report.page_records import trace_learnt_items
     from rsso_dspy.store.run_folder import Store
     from rsso_dspy.store.unit_log import dump_record
 

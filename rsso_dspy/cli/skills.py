@@ -80,7 +80,7 @@ def show(run: RunFolder, unit: UnitKey, arm: SkillArm = None, json_: Json = Fals
     """
     from rsso_dspy.memory_files import load_skill_source
     from rsso_dspy.records import RULE_BASED_NOTE
-    from rsso_dspy.report.report_files import format_ranges
+    from rsso_dspy.report.tables import format_ranges
 
     source = load_skill_source(run, unit, arm, print_left_out_files)
     record = source.record

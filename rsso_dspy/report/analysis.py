@@ -1,54 +1,58 @@
-"""Analysis of a run's records, computed once. Tables, data and pages are built from it.
+"""Analysis of a run's records, computed once. Tables, headline, figures, pages and data are functions of it.
 
-found = analyze_run(RunRecords(records), price_of)
+found = analyze(units)              # records of units, or all that a run's folder holds, as `RunRecords`
 found.arms, found.findings, found.squares
+serialize_analysis(found)           # what `rsso-dspy report --json` prints
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
+from typing import Any
 
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import RULE_BASED_NOTE, TrainingRecord, TrialsRecord, UnitRecord
-from rsso_dspy.report.answer_checks import count_repeated_units, describe_mixed_models, find_unexpected_models
-from rsso_dspy.report.comparison import (
+from rsso_dspy.report.compare import (
+    BESIDE_SKILLS,
     Comparison,
+    Contrast,
     Factorial2x2,
     StratumGain,
     compare_arms,
     compute_factorial,
     compute_stratum_gains,
-    correct_p_values,
-)
-from rsso_dspy.report.contrasts import (
-    BESIDE_SKILLS,
-    Contrast,
     find_factorials,
     relabel_single_trial_contrast,
     select_contrasts,
 )
-from rsso_dspy.report.cost_report import (
+from rsso_dspy.report.cost import (
     CostReport,
     RoleUsage,
     TokenCost,
     build_cost_report,
     return_no_price,
+    serialize_cost_report,
     sum_record_cost,
 )
-from rsso_dspy.report.learning_curves import LearningCurve, compute_learning_curve
 from rsso_dspy.report.metrics import (
     ArmMetrics,
+    Learning,
+    TaskMeasures,
     TrainingMetrics,
     compute_arm_metrics,
+    compute_learning,
     compute_training_metrics,
+    count_repeated_units,
+    describe_mixed_models,
+    find_unexpected_models,
     get_best_accumulator,
     group_by_arm,
     have_same_units,
     map_allowed_trials,
+    measure_tasks,
     select_scored_units,
 )
-from rsso_dspy.report.success import Success, compute_success
-from rsso_dspy.report.task_measures import TaskMeasures, measure_tasks
+from rsso_dspy.report.statistics import MeanEstimate, apply_holm_correction, estimate_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,21 @@ class ContrastResult:
     holm: float | None
     """P value of its signed-rank test, corrected for the number of comparisons of the run."""
     gains: tuple[StratumGain, ...]
+    """Gains by stratum of the first arm."""
     same_program: bool = False
     """Whether a compiled arm plays the very program that it is compared with."""
-    """Gains by stratum of the first arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreEstimates:
+    """Scores of one arm with intervals, for figures."""
+
+    scores: tuple[float, ...]
+    """Best accumulator of each unit, ascending."""
+    best_of_t: tuple[MeanEstimate, ...]
+    """Their mean after 1, 2, ... trials, as many as the arm may play; a unit that stopped early keeps its best."""
+    success: MeanEstimate
+    """Percent of units that some trial solved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +134,9 @@ class Analysis:
     """All numbers of a run."""
 
     arms: tuple[ArmMetrics, ...]
-    learning: tuple[LearningCurve, ...]
+    learning: tuple[Learning, ...]
+    estimates: Mapping[str, ScoreEstimates]
+    """Of each arm that has a score."""
     spent: Mapping[str, TokenCost]
     """Arm to the usage of its scored units, without interrupted trials."""
     trainings: tuple[TrainingMetrics, ...]
@@ -149,15 +167,8 @@ class Analysis:
     """Arm to two counts: units whose trials are all equal, and units of several trials; see `count_repeated_units`."""
     measures: Mapping[str, TaskMeasures] = field(default_factory=dict)
     """Arm to what AgentBoard and OmniReflect report of a task."""
-    success: tuple[Success, ...] = ()
-    """Per arm: success trial by trial and per task type, and why trials failed."""
     mixed: tuple[str, ...] = ()
     """Notes on roles that several models answered."""
-
-    @property
-    def main_pair(self) -> tuple[str, str] | None:
-        """The two arms of the main comparison."""
-        return (self.main_result.question.first, self.main_result.question.second) if self.main_result else None
 
     @property
     def main_result(self) -> ContrastResult | None:
@@ -190,41 +201,40 @@ class Analysis:
         return RULE_BASED_NOTE if self.rule_based else ""
 
 
-def analyze_run(
-    played: RunRecords, price_of: PriceOf = return_no_price, against: str | None = None, every: bool = False
+def analyze(
+    units: RunRecords | Sequence[UnitRecord],
+    price_of: PriceOf = return_no_price,
+    against: str | None = None,
+    every: bool = False,
 ) -> Analysis:
     """Analyze a run. `against` and `every` select the comparisons as in `select_contrasts`, which may raise
     `UnknownName`."""
+    played = units if isinstance(units, RunRecords) else RunRecords(units)
     arms = group_by_arm(played.records)
-    wanted = select_contrasts(arms, against, every)
-    compared = [compare_arms(q.first, arms[q.first], q.second, arms[q.second]) for q in wanted]
-    findings = tuple(
-        ContrastResult(
-            relabel_single_trial_contrast(question, comparison),
-            comparison,
-            holm,
-            tuple(compute_stratum_gains(arms[question.first], arms[question.second])),
-            _play_same_program(arms[question.first], arms[question.second]),
-        )
-        for question, comparison, holm in zip(wanted, compared, correct_p_values(compared), strict=True)
-    )
-    found = {program: compute_factorial(corners) for program, corners in find_factorials(arms).items()}
+    plays = map_allowed_trials(arms)
+    findings = tuple(_compare_all(arms, select_contrasts(arms, against, every)))
+    squares = {program: compute_factorial(corners) for program, corners in find_factorials(arms).items()}
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     return Analysis(
-        arms=tuple(compute_arm_metrics(arm, units) for arm, units in arms.items()),
-        learning=tuple(compute_learning_curve(arm, units) for arm, units in arms.items()),
+        arms=tuple(compute_arm_metrics(arm, records) for arm, records in arms.items()),
+        learning=tuple(compute_learning(arm, records) for arm, records in arms.items()),
+        estimates={
+            arm: _estimate_scores(scored, plays[arm])
+            for arm, records in arms.items()
+            if (scored := select_scored_units(records))
+        },
         spent={
-            arm: sum((sum_record_cost(u, price_of) for u in units if not u.has_errors), TokenCost())
-            for arm, units in arms.items()
+            arm: sum((sum_record_cost(record, price_of) for record in select_scored_units(records)), TokenCost())
+            for arm, records in arms.items()
         },
         trainings=tuple(compute_training_metrics(played.trainings)),
-        plays=map_allowed_trials(arms),
+        plays=plays,
         tasks=_compute_task_means(arms),
         findings=findings,
         as_compiled=tuple(_compare_as_compiled(findings, arms, played.compile_trials)),
         compile_trials=played.compile_trials,
-        squares={program: each for program, each in found.items() if each},
-        errored=tuple(map(_unscored, filter(lambda record: record.has_errors, everything))),
+        squares={program: each for program, each in squares.items() if each},
+        errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=build_cost_report(everything, played.begun, played.abandoned, price_of, played.under_way, played.models),
         facts={**collect_run_facts(everything), **({"played": played.dates} if played.dates else {})},
         rule_based=any(record.rule_based for record in everything),
@@ -232,10 +242,34 @@ def analyze_run(
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=count_repeated_units(arms),
-        measures={arm: measure_tasks(units) for arm, units in arms.items()},
-        success=tuple(compute_success(arm, units) for arm, units in arms.items()),
+        measures={arm: measure_tasks(records) for arm, records in arms.items()},
         mixed=tuple(describe_mixed_models(everything)),
     )
+
+
+def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
+    tasks = [record.variant.task for record in scored]
+    best = [[get_best_accumulator(record, trial) for record in scored] for trial in range(1, trials + 1)]
+    solved = [100.0 * any(trial.solved for trial in record.trajectories) for record in scored]
+    return ScoreEstimates(
+        tuple(sorted(map(get_best_accumulator, scored))),
+        tuple(estimate_mean(list(zip(tasks, scores, strict=True))) for scores in best),
+        estimate_mean(list(zip(tasks, solved, strict=True))),
+    )
+
+
+def _compare_all(arms: Mapping[str, Sequence[UnitRecord]], questions: Sequence[Contrast]) -> Iterator[ContrastResult]:
+    compared = [compare_arms(each.first, arms[each.first], each.second, arms[each.second]) for each in questions]
+    corrected = apply_holm_correction([each.wilcoxon.p for each in compared])
+    for question, comparison, holm in zip(questions, compared, corrected, strict=True):
+        first, second = arms[question.first], arms[question.second]
+        yield ContrastResult(
+            relabel_single_trial_contrast(question, comparison),
+            comparison,
+            holm,
+            tuple(compute_stratum_gains(first, second)),
+            _play_same_program(first, second),
+        )
 
 
 def _compare_as_compiled(
@@ -258,7 +292,7 @@ def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]
     return len({unit.program for unit in units}) > 1 == len(played) and None not in played.pop()
 
 
-def _unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
+def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
     last = record.trials[-1]
     kind = last.failure.kind if last.failure else ""
     skipped = isinstance(record, UnitRecord) and record.is_refused
@@ -307,3 +341,61 @@ def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskM
         TaskMeans(name, len(units[name]), {arm: fmean(values) for arm, values in scores[name].items()})
         for name in sorted(scores)
     )
+
+
+def serialize_analysis(found: Analysis) -> dict[str, Any]:
+    """Return the analysis as JSON data."""
+    return {
+        "facts": {name: list(values) for name, values in found.facts.items()},
+        "rule_based": found.rule_based,
+        "missing": found.missing,
+        "missing_shards": list(found.missing_shards),
+        "alike": found.alike,
+        "note": found.rule_based_note,
+        "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
+        "arms": [
+            {
+                **asdict(row),
+                "learning": {
+                    "newly_solved": [trial.additional for trial in learnt.success],
+                    "trials_to": learnt.trials_to,
+                    "held": [asdict(each) for each in learnt.held],
+                },
+                "cost": found.spent[row.arm].cost,
+                "paid": found.bill.sum_arm(row.arm),
+                "success": {
+                    "trials": [asdict(trial) for trial in learnt.success],
+                    "by_task": {
+                        task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()
+                    },
+                    "failures": dict(learnt.failures),
+                },
+            }
+            for row, learnt in zip(found.arms, found.learning, strict=True)
+        ],
+        "tasks": [asdict(task) for task in found.tasks],
+        "measures": {arm: asdict(row) for arm, row in found.measures.items()},
+        "bill": serialize_cost_report(found.bill),
+        "trainings": [asdict(row) for row in found.trainings],
+        "comparisons": [_serialize_contrast_result(each) for each in found.findings],
+        "as_compiled": [_serialize_contrast_result(each) for each in found.as_compiled],
+        "compile_trials": dict(found.compile_trials),
+        "squares": {program: asdict(each) for program, each in found.squares.items()},
+        "errored": [
+            {name: getattr(each, name) for name in ("arm", "unit", "seed", "error", "is_skipped")}
+            for each in found.errored
+        ],
+    }
+
+
+def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
+    comparison = asdict(finding.comparison)
+    if finding.comparison.interval:
+        comparison["interval"]["detectable"] = finding.comparison.interval.detectable_difference
+    return {
+        "asks": finding.question.asks,
+        **comparison,
+        "holm": finding.holm,
+        "same_program": finding.same_program,
+        "gains": [asdict(g) for g in finding.gains],
+    }

@@ -1,14 +1,14 @@
 """What a run found, in a few plain sentences that hold whatever its numbers are.
 
-write_headline(analyze_run(played))     # "Highest mean: rsso with 85.33 of 100 points ... Too uncertain to call: ..."
+write_headline(analyze(units))     # "Highest mean: rsso with 85.33 of 100 points ... Too uncertain to call: ..."
 """
 
 from collections.abc import Sequence
 
 from rsso_dspy.pricing import format_dollars, format_tokens
-from rsso_dspy.report import cells
 from rsso_dspy.report.analysis import Analysis, ContrastResult
-from rsso_dspy.report.answer_checks import describe_repeated_units
+from rsso_dspy.report.metrics import describe_repeated_units
+from rsso_dspy.report.sheets import format_difference
 
 MOST = 3
 """Maximum number of comparisons that are told."""
@@ -108,7 +108,7 @@ def _describe_winner(result: ContrastResult) -> str:
 def _describe_difference(result: ContrastResult) -> str:
     """Write ``second - first``, as in the tables, with its interval."""
     pair = result.comparison
-    difference = cells.format_difference(pair.difference).text
+    difference = format_difference(pair.difference).text
     return f"{pair.second} - {pair.first} {difference} points ({_describe_pairs(result)})"
 
 

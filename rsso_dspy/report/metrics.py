@@ -1,17 +1,47 @@
-"""Metrics of one arm (rSSO, section 4). Scores are points of 100; errored units have none and are left out."""
+"""Metrics of one arm: scores (rSSO, section 4), learning from trial to trial, and what AgentBoard, OmniReflect and
+Reflexion report of a task. Scores are points of 100; errored units have none and are left out.
 
+compute_arm_metrics("rsso", units).mean     # 85.33
+compute_learning("rsso", units).success     # solved so far, additional, accuracy of every trial
+measure_tasks(units).progress               # 0.61
+"""
+
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 from typing import TypeVar
 
-from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, TrialsRecord, UnitRecord, Usage, Variant
+from rsso_dspy.loops import find_action_loop
+from rsso_dspy.records import (
+    SOLVED_SCORE,
+    TrainingRecord,
+    Trajectory,
+    TrialResult,
+    TrialsRecord,
+    UnitRecord,
+    Usage,
+    Variant,
+)
 
 R = TypeVar("R", bound=TrialsRecord)
 
 UnitKey = tuple[str, int, int]
 """Identity of a unit across arms: task type, variant, seed."""
+
+REFLECTIONS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
+"""Regions of the memories, by which records name what was learned and shown."""
+
+LEVELS = (50, 75)
+"""Percentages of variants whose number of trials is reported."""
+
+FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")
+"""Why a trial was not solved; `classify_failure` says when each applies."""
+
+CATEGORIES = ("abstract", "error", "progress")
+"""Categories of rules."""
 
 UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
 """Note shown with the means of such arms."""
@@ -134,6 +164,267 @@ def _compute_arm_training_metrics(arm: str, records: Sequence[TrainingRecord]) -
         rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
         tokens=_sum_usage_by_role(records),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSuccess:
+    """One trial of an arm."""
+
+    trial: int
+    solved: int
+    """Variants solved in it or before."""
+    additional: int
+    """Variants solved in it for the first time."""
+    accuracy: float
+    """Solved so far, as a share of all variants, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionBin:
+    """Trials that began with the same number of reflections in memory."""
+
+    reflections: int
+    trials: int
+    solved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Learning and failures of one arm over its scored units."""
+
+    arm: str
+    units: int
+    success: tuple[TrialSuccess, ...]
+    trials_to: dict[int, int | None]
+    """Percentage to the number of trials after which that share of variants was solved; None if it never was."""
+    held: tuple[ReflectionBin, ...]
+    """Trials by number of reflections held, of units that began with none. Variants that fail more often hold more
+    reflections, so this is not the effect of a reflection."""
+    by_task: Mapping[str, tuple[int, int]]
+    """Task type to variants solved and variants."""
+    failures: Mapping[str, int]
+    """One of `FAILURES` to the trials that failed so."""
+
+
+def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
+    """Analyze the learning of one arm."""
+    scored = select_scored_units(records)
+    newly = [0] * count_max_trials(scored)
+    by_held: dict[int, list[bool]] = defaultdict(list)
+    by_task: dict[str, list[bool]] = defaultdict(list)
+    for record in scored:
+        solved = [trajectory.solved for trajectory in record.trajectories]
+        by_task[record.variant.task].append(True in solved)
+        if True in solved:
+            newly[solved.index(True)] += 1
+        if (held := list_held_reflections(record)) is not None:
+            for count, success in zip(held, solved, strict=True):
+                by_held[count].append(success)
+    failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
+    sums = list(accumulate(newly))
+    return Learning(
+        arm,
+        len(scored),
+        tuple(
+            TrialSuccess(number, so_far, more, so_far / len(scored))
+            for number, (so_far, more) in enumerate(zip(sums, newly, strict=True), start=1)
+        ),
+        {
+            level: next((t for t, so_far in enumerate(sums, start=1) if so_far >= len(scored) * level / 100), None)
+            for level in LEVELS
+        },
+        tuple(ReflectionBin(count, len(by_held[count]), sum(by_held[count])) for count in sorted(by_held)),
+        {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
+        {why: failed[why] for why in FAILURES},
+    )
+
+
+def list_held_reflections(record: UnitRecord) -> list[int] | None:
+    """Return the number of reflections held at the start of each trial; None if the unit began with reflections that
+    were learned elsewhere."""
+    if record.start and any(re.split("[:@]", region)[0] == REFLECTIONS for region in record.trials[0].shown):
+        return None
+    held = [0]
+    for result in record.trials[:-1]:
+        held.append(int(result.learnt.get(REFLECTIONS, {}).get("held", held[-1])))
+    return held
+
+
+def list_shown_skills(trial: TrialResult) -> set[str]:
+    """Return the ids of the skills in the trial's prompts. Steps note the entries of other memories too, whose texts
+    stand in other regions."""
+    named = (key.partition(":") for key in trial.shown)
+    others = {name for region, _, names in named if region != SKILLS for name in names.split(",")}
+    steps = trial.trajectory.steps if trial.trajectory else ()
+    return {name for step in steps for name in step.recalled} - others
+
+
+def classify_failure(trajectory: Trajectory) -> str:
+    """Why a trial was not solved, the first that fits: the environment ended it at a loss (wrong answer), it ended in a
+    loop, it earned nothing (not found), its steps were used up, anything else."""
+    steps = trajectory.steps
+    if trajectory.outcome == "failed" and steps and steps[-1].reward < 0:
+        return "wrong answer"
+    if trajectory.outcome in ("repeated", "exhausted") or find_action_loop(steps):
+        return "loops"
+    if trajectory.outcome == "budget":
+        return "out of steps" if trajectory.accumulator else "not found"
+    return "other"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMeasures:
+    """Measures of one arm over its units without errors. Means are None without units."""
+
+    units: int
+    solved: int
+    """Units with score 100 on any trial."""
+    solved_by_own_rule: int | None
+    """The same by the environment's own rule, where records name it because it differs from the score's."""
+    judged_by_own_rule: int
+    """Units whose records name it."""
+    progress: float | None
+    """AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units."""
+    grounding: float | None
+    """AgentBoard's grounding accuracy, 0 to 1: share of a trial's steps that the environment understood, averaged over
+    trials."""
+    grounding_repeated: float | None
+    """The same if a step without effect counts as the step before it did, as in a game of AgentBoard's; None where that
+    changes nothing, and for the default benchmark."""
+    turns: float | None
+    """Steps of all trials of a unit, averaged (OmniReflect, Figure 3)."""
+    calls: float | None
+    """Model calls of all roles and trials of a unit, averaged (OmniReflect, Figure 3)."""
+    most_calls: int
+    """Model calls of the unit with the most."""
+    rules: Mapping[str, float] | None
+    """Category to rules: lasting ones in the constitution after the last unit of a stream, averaged over streams,
+    progress ones shown per unit; None without a constitution."""
+    writings: Usage
+    """Usage of the advisor, who writes and summarizes rules: its ``malformed`` answers could not be parsed, its
+    ``repaired`` ones violated the format."""
+
+
+def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
+    """Measure the units of one arm."""
+    kept = select_scored_units(records)
+    trials = [trajectory for record in kept for trajectory in record.trajectories]
+    calls = [sum(usage.calls for trial in record.trials for usage in trial.usage.values()) for record in kept]
+    writings = [trial.usage["advisor"] for r in kept for trial in r.trials if "advisor" in trial.usage]
+    played = [each for each in trials if each.steps]
+    grounding = _average([1 - each.invalid_actions / len(each.steps) for each in played])
+    here = all("benchmark" in record.provenance for record in kept)
+    repeated = _average([1 - _count_ungrounded(each) / len(each.steps) for each in played]) if here else None
+    own = [verdict for record in kept if (verdict := _find_own_verdict(record)) is not None]
+    return TaskMeasures(
+        units=len(kept),
+        solved=sum(any(trajectory.solved for trajectory in record.trajectories) for record in kept),
+        solved_by_own_rule=sum(own) if own else None,
+        judged_by_own_rule=len(own),
+        progress=_average([max(map(_get_progress, record.trajectories)) for record in kept]),
+        grounding=grounding,
+        grounding_repeated=None if repeated == grounding else repeated,
+        turns=_average([sum(len(each.steps) for each in record.trajectories) for record in kept]),
+        calls=_average(calls),
+        most_calls=max(calls, default=0),
+        rules=_count_rules(kept),
+        writings=sum(writings, Usage()),
+    )
+
+
+def _get_progress(trajectory: Trajectory) -> float:
+    return max((step.score for step in trajectory.steps), default=trajectory.points_at_reset) / SOLVED_SCORE
+
+
+def _count_ungrounded(trajectory: Trajectory) -> int:
+    """Count the steps that are not valid if one without effect counts as the step before it did."""
+    count, valid = 0, False
+    for step in trajectory.steps:
+        valid = valid if step.no_effect else step.understood
+        count += not valid
+    return count
+
+
+def _find_own_verdict(record: UnitRecord) -> bool | None:
+    """Whether any trial succeeded by the environment's own rule; None where records do not name it."""
+    ends = [trajectory.steps[-1].own_success for trajectory in record.trajectories if trajectory.steps]
+    return None if all(end is None for end in ends) else any(ends)
+
+
+def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
+    held = [record for record in records if "constitution" in record.memories]
+    if not held:
+        return None
+    last: dict[tuple[str, int], UnitRecord] = {}
+    for record in sorted(held, key=lambda record: record.stream.place if record.stream else 0):
+        stream = record.stream.name.rpartition(" of ")[2] if record.stream else record.key  # "3/36 of 1f0c9a"
+        last[stream, record.seed] = record
+    books = [record.memories["constitution"].get("rules", ()) for record in last.values()]
+    standing = [Counter(rule["category"] for rule in rules) for rules in books]
+    noted = [
+        {
+            line
+            for trial in record.trials
+            for region, text in trial.shown.items()
+            if region.startswith("progress@")
+            for line in text.splitlines()
+        }
+        for record in held
+    ]
+    lasting = {name: fmean(counts[name] for counts in standing) for name in ("abstract", "error")}
+    return {**lasting, "progress": fmean(map(len, noted))}
+
+
+def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
+    """Count per arm the units whose trials are all equal action by action, and the units of two trials or more.
+
+    Leaves out arms without such units, and units of the rule-based model.
+    """
+    found = {}
+    for arm, records in arms.items():
+        played = [record.trajectories for record in records if not record.rule_based]
+        again = [trials for trials in played if len(trials) > 1]
+        equal = sum(len({tuple(step.action for step in trial.steps) for trial in trials}) == 1 for trials in again)
+        if equal:
+            found[arm] = (equal, len(again))
+    return found
+
+
+def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Describe the counts of `count_repeated_units`; no lines if there are none."""
+    if not found:
+        return []
+    counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
+    return [
+        f"Units of several trials in which every trial took the same actions: {counts}. Such trials cannot raise the "
+        "best score and are no control for retries; see protocol.retry_temperature."
+    ]
+
+
+def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
+    """Return the reported model names by role, where they differ from the requested one."""
+    found: dict[str, set[str]] = {}
+    for trial in record.trials:
+        for role, names in trial.answered.items():
+            asked = record.models.get(role, record.model)
+            others = {name for name in names if name not in (asked, asked.partition("/")[2])}
+            if others or len(names) > 1:
+                found.setdefault(role, set()).update(names if len(names) > 1 else others)
+    return found
+
+
+def describe_mixed_models(records: Sequence[TrialsRecord]) -> list[str]:
+    """Describe roles that several models answered; the scores mix these models."""
+    names: dict[tuple[str, str], set[str]] = {}
+    for record in records:
+        for trial in record.trials:
+            for role, said in trial.answered.items():
+                names.setdefault((role, record.models.get(role, record.model)), set()).update(said)
+    return [
+        f"{asked} answered as {role} under {len(said)} names: {', '.join(sorted(said))}. The scores mix them."
+        for (role, asked), said in names.items()
+        if len(said) > 1
+    ]
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:

@@ -6,8 +6,8 @@ from itertools import takewhile
 from textwrap import wrap
 from typing import IO
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -17,10 +17,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 Newlines and tabs stay."""
 
 NAME_WIDTH = 13
-"""Minimum width of the column of arms."""
-
-HEAD_WIDTH = 6
-"""Minimum width of columns whose header is wrapped."""
+"""Width to which a column of names or words may shrink."""
 
 WORDS = ("role", "model")
 """Columns of words; all others hold numbers."""
@@ -67,91 +64,65 @@ def print_renderable(shown: RenderableType, file: IO[str] | None = None, width: 
     """
     console = SafeConsole(file=file, width=width)
     for part in shown.renderables if isinstance(shown, Group) else [shown]:
-        needed = console.width
-        if not isinstance(part, Text) and compute_needed_width(console, part) > needed:
-            for table in _iterate_tables(part):
-                _narrow_table(console, table)
-                for column in (each for each in table.columns if not each.no_wrap):
-                    if (over := compute_needed_width(console, table) - needed) > 0:
-                        column.max_width = max(NAME_WIDTH, _measure_column(console, column) - over)
-        split = _split_table(console, part, needed) if isinstance(part, Table) else [part]
-        for piece in split:
-            least = needed if isinstance(piece, Text) else compute_needed_width(console, piece)
-            SafeConsole(file=file, width=max(needed, least)).print(piece)
+        for piece in _fit_table(part, console.width) if isinstance(part, Table) else [part]:
+            least = sum((column.width or 0) + 1 for column in piece.columns) - 1 if isinstance(piece, Table) else 0
+            SafeConsole(file=file, width=max(console.width, least)).print(piece)
 
 
-def _split_table(console: Console, table: Table, width: int) -> list[Table]:
-    """Split the columns over as many tables as the width asks for, each with the names of the rows."""
-    if len(table.columns) < 2 or compute_needed_width(console, table) <= width:
-        return [table]
-    names = list(takewhile(lambda column: column.justify == "left", table.columns[:-1]))
-    while len(names) > 1 and _needs(console, table, names) > width * 2 // 3:
+def _fit_table(table: Table, width: int) -> Iterator[Table]:
+    """Yield the table, or its columns in several tables, each with the names of the rows, if it is too wide."""
+    longest = [max(map(_measure, [column.header, *column.cells])) for column in table.columns]
+    if sum(longest) + 2 * (len(longest) - 1) <= width:
+        yield table
+        return
+    least = [_measure_least(column) for column in table.columns]
+    names = list(takewhile(lambda place: table.columns[place].justify == "left", range(len(longest) - 1)))
+    while len(names) > 1 and sum(least[place] + 1 for place in names) > width * 2 // 3:
         names.pop()
-    blocks: list[list[Column]] = []
-    for column in table.columns[len(names) :]:
-        if blocks and _needs(console, table, [*names, *blocks[-1], column]) <= width:
-            blocks[-1].append(column)
+    blocks: list[list[int]] = []
+    for place in range(len(names), len(longest)):
+        if blocks and sum(least[each] + 1 for each in [*names, *blocks[-1], place]) - 1 <= width:
+            blocks[-1].append(place)
         else:
-            blocks.append([column])
-    return [_copy_columns(table, [*names, *block]) for block in blocks]
+            blocks.append([place])
+    for block in blocks:
+        yield _copy_columns(table, [*names, *block], least, longest, width)
 
 
-def _needs(console: Console, table: Table, columns: Sequence[Column]) -> int:
-    return compute_needed_width(console, _copy_columns(table, columns))
-
-
-def _copy_columns(table: Table, columns: Sequence[Column]) -> Table:
-    """Return a table of these columns."""
-    copied = Table(box=None, pad_edge=False, header_style=table.header_style, padding=table.padding)
+def _copy_columns(
+    table: Table, places: Sequence[int], least: Sequence[int], longest: Sequence[int], width: int
+) -> Table:
+    """Return a table of these columns, each at least as wide as `least`, with what is left over from the first on."""
+    spare = width - sum(least[place] + 1 for place in places) + 1
+    copied = Table(box=None, pad_edge=False, header_style=table.header_style, padding=(0, 1, 0, 0))
     copied.title, copied.title_justify, copied.title_style = table.title, table.title_justify, table.title_style
-    for column in columns:
-        copied.add_column(
-            column.header,
-            justify=column.justify,
-            no_wrap=column.no_wrap,
-            overflow=column.overflow,
-            min_width=column.min_width,
-            max_width=column.max_width,
-        )
-    for row, cells in zip(table.rows, zip(*(column.cells for column in columns), strict=True), strict=True):
+    for place in places:
+        column = table.columns[place]
+        more = max(0, min(longest[place] - least[place], spare))
+        spare -= more
+        head = to_plain_text(_wrap_header(str(column.header), least[place] + more))
+        copied.add_column(head, justify=column.justify, overflow="fold", width=least[place] + more)
+    chosen = ([list(table.columns[place].cells)[row] for place in places] for row in range(table.row_count))
+    for row, cells in zip(table.rows, chosen, strict=True):
         copied.add_row(*cells, style=row.style)
     return copied
 
 
-def _narrow_table(console: Console, table: Table) -> None:
-    """Reduce the padding to one space, and wrap headers and words."""
-    table.padding = (0, 1, 0, 0)
-    for column in (each for each in table.columns if each.no_wrap):
-        longest = max(_measure_column(console, column), HEAD_WIDTH)
-        if column.justify == "left":
-            column.no_wrap, column.overflow, column.min_width = False, "fold", min(longest, NAME_WIDTH)
-        column.header = to_plain_text(_wrap_header(str(column.header), longest))
+def _measure(text: RenderableType) -> int:
+    return max(map(cell_len, str(text).splitlines()), default=0)
+
+
+def _measure_least(column: Column) -> int:
+    """Return the width below which a number, or a word of the header, would be cut; names and words fold."""
+    head = max((cell_len(word) for word in _split_header(str(column.header))), default=0)
+    cells = max(map(_measure, column.cells), default=0)
+    return max(head, min(cells, NAME_WIDTH) if column.justify == "left" else cells)
+
+
+def _split_header(head: str) -> list[str]:
+    """Return the words of a header; a slash ends a word."""
+    return re.sub(r"(?<=\w)/", "/ ", head).split()
 
 
 def _wrap_header(head: str, width: int) -> str:
-    """Wrap a header to `width` or its longest word; a slash ends a word."""
-    words = re.sub(r"(?<=\w)/", "/ ", head).split()
-    return "\n".join(wrap(" ".join(words), max([width, *map(len, words)]), break_on_hyphens=False)).replace("/ ", "/")
-
-
-def _measure_column(console: Console, column: Column) -> int:
-    """Return the width of the longest word in a column of names, or of the longest cell in a column of numbers."""
-    sizes = (Measurement.get(console, console.options, cell) for cell in column.cells)
-    return max((size.maximum if column.no_wrap else size.minimum for size in sizes), default=0)
-
-
-def compute_needed_width(console: Console, tables: RenderableType) -> int:
-    """Return the width below which digits would be cut off. Sets the minimum width of columns that must not wrap."""
-    for table in _iterate_tables(tables):
-        for column in (each for each in table.columns if each.no_wrap):
-            texts = [column.header, *column.cells]
-            column.min_width = max(Measurement.get(console, console.options, text).maximum for text in texts)
-    return Measurement.get(console, console.options.update(max_width=1000), tables).minimum
-
-
-def _iterate_tables(shown: RenderableType) -> Iterator[Table]:
-    if isinstance(shown, Table):
-        yield shown
-    elif isinstance(shown, Group):
-        for each in shown.renderables:
-            yield from _iterate_tables(each)
+    return "\n".join(wrap(" ".join(_split_header(head)), width, break_on_hyphens=False)).replace("/ ", "/")

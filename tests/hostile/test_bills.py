@@ -13,8 +13,8 @@ from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Place
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Variant
-from rsso_dspy.report.analysis import analyze_run
-from rsso_dspy.report.cost_report import describe_unreported_costs, serialize_cost_report
+from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.cost import describe_unreported_costs, serialize_cost_report
 from rsso_dspy.store.pooled_runs import PooledRuns, merge_shards
 from rsso_dspy.store.run_folder import Arm, Store, Unit
 from tests.cli.conftest import rsso
@@ -50,7 +50,7 @@ def killed(tmp_path_factory) -> Iterator[Killed]:
             if Store(folder).load_begun():
                 after.append(model.given)
             if len(after) == LATER:
-                bill = analyze_run(collect_played(PooledRuns([Store(folder)]))).bill
+                bill = analyze(collect_played(PooledRuns([Store(folder)]))).bill
                 run.seen, run.words = serialize_cost_report(bill), describe_unreported_costs(bill)
                 model.kill()
 
@@ -100,10 +100,10 @@ def test_merging_carries_it_once_however_often(killed, tmp_path):
     source = copy_of(killed, tmp_path / "run")
     for _ in range(2):
         merge_shards([source], whole)
-        assert answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([whole]))).bill)) == killed.paid
+        assert answers_on(serialize_cost_report(analyze(collect_played(PooledRuns([whole]))).bill)) == killed.paid
     Store(source).open_log(Unit(Arm(METHODS["reflexion"]), variant(VARIANT), 0, 60)).void(2, "it stalled")
     merge_shards([source], whole)
-    assert answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([whole]))).bill)) == killed.paid, (
+    assert answers_on(serialize_cost_report(analyze(collect_played(PooledRuns([whole]))).bill)) == killed.paid, (
         "the part has given it up itself meanwhile"
     )
 
@@ -112,9 +112,7 @@ def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
     folder, before = copy_of(killed, tmp_path / "run"), killed.model.given
     assert killed.model.start(*RUN, "--out", folder).wait(PATIENCE) == 0
     played, store = killed.model.given - before, Store(folder)
-    assert (
-        answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([store]))).bill)) == killed.paid + played
-    )
+    assert answers_on(serialize_cost_report(analyze(collect_played(PooledRuns([store]))).bill)) == killed.paid + played
     assert not [*store.read_abandoned(), *store.read_under_way()], "what the kill cut short was not asked again"
 
 

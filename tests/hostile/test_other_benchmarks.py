@@ -1,6 +1,5 @@
 """Two benchmarks in one process: what is said of play on one is never said in the words of the other."""
 
-
 import dspy
 import pytest
 

@@ -17,7 +17,7 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import LONGEST_ANSWER, RequestTimeout, call_with_timeout
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.report.analysis import RunRecords, analyze_run
+from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.tables import build_methods_table
 from tests.hostile.dripping import BEFORE, dripping
 from tests.provider_formats import WIRES, Said
@@ -203,14 +203,14 @@ def test_the_name_the_server_answers_under_is_recorded_and_said(tmp_path):
         (record,) = run.records
     assert record.trials[0].answered == {"actor": (dated,)}
     assert record.trials[0].sent == {"actor": {"temperature": 0.25, "max_tokens": 77}}
-    assert analyze_run(RunRecords([record])).facts["answered by"] == (f"{dated} (actor)",)
+    assert analyze([record]).facts["answered by"] == (f"{dated} (actor)",)
 
 
 def test_a_name_that_changes_within_a_run_is_said_below_the_table(tmp_path):
     names = iter(["a", "b", "b", "b"])
     with run_against("openai", tmp_path / "run", answer=lambda b: answering(next(names))(b)) as run:
         run.play(2)
-        found = analyze_run(RunRecords(run.records))
+        found = analyze(run.records)
     assert any("answered as actor under 2 names: a, b" in note for note in build_methods_table(found).notes)
 
 

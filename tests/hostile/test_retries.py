@@ -15,8 +15,7 @@ from rsso_dspy.plan import list_retry_warnings, plan_held_out
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import ResumeState
 from rsso_dspy.protocol import resolve_protocol
-from rsso_dspy.report.analysis import RunRecords, analyze_run
-from rsso_dspy.report.analysis_json import serialize_analysis
+from rsso_dspy.report.analysis import analyze, serialize_analysis
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import build_methods_table
 from rsso_dspy.sessions import session
@@ -201,7 +200,7 @@ def test_a_run_says_it_before_anything_is_paid(rsso):  # noqa: F811
 def test_trials_that_were_equal_are_said_below_the_table(tmp_path):
     with run_against("openai", tmp_path / "run", settings=TWO) as run:
         run.play(2)
-    found = analyze_run(RunRecords(run.records))
+    found = analyze(run.records)
     assert found.repeated == {"react": (2, 2)}
     assert any("react 2 of 2" in note and "retry_temperature" in note for note in build_methods_table(found).notes)
     assert "every trial took the same actions: react 2 of 2" in write_headline(found)
@@ -220,7 +219,7 @@ def test_trials_that_were_equal_are_said_below_the_table(tmp_path):
 )
 def test_only_trials_of_a_language_model_that_are_equal_in_every_action_are_counted(rule_based, trials, expected):
     unit = replace(record("react", "boil", 1, trials), rule_based=rule_based)
-    found = analyze_run(RunRecords([unit]))
+    found = analyze([unit])
     assert found.repeated == expected
     assert ("no control for retries" in write_headline(found)) is bool(expected)
 
@@ -228,7 +227,7 @@ def test_only_trials_of_a_language_model_that_are_equal_in_every_action_are_coun
 @pytest.mark.parametrize(("equal", "said"), [(1, False), (2, False), (3, True)])
 def test_the_headline_says_so_where_more_than_half_of_an_arms_units_repeat_themselves(equal, said):
     units = [record("react", f"task-{n}", 1, [[0, 0], [0] * (2 + (n >= equal))]) for n in range(4)]
-    found = analyze_run(RunRecords([replace(unit, rule_based=False) for unit in units]))
+    found = analyze([replace(unit, rule_based=False) for unit in units])
     assert found.repeated == {"react": (equal, 4)}
     assert ("no control for retries" in write_headline(found)) is said
 
@@ -238,11 +237,11 @@ def test_trials_that_differ_are_not_said_to_be_equal(tmp_path):
     answer = lambda _: Said(says(thought="hm", action=next(actions)))  # noqa: E731
     with run_against("openai", tmp_path / "run", settings=TWO, answer=answer) as run:
         run.play(1)
-    assert analyze_run(RunRecords(run.records)).repeated == {"react": (1, 1)}
+    assert analyze(run.records).repeated == {"react": (1, 1)}
     actions = iter(["look around"] * STEPS + ["inventory"] * STEPS)
     with run_against("openai", tmp_path / "other", settings=TWO, answer=answer) as run:
         run.play(1)
-    assert analyze_run(RunRecords(run.records)).repeated == {}
+    assert analyze(run.records).repeated == {}
 
 
 def test_the_embedded_model_plays_as_before():

@@ -248,8 +248,8 @@ def test_without_a_choice_the_verdict_says_how_far_candidates_came(reached, why)
     [
         ({}, 5_000, 50.0, []),
         ({"max_lm_calls": 5_000, "max_cost": 50.0}, 5_000, 50.0, []),
-        ({"max_lm_calls": 300}, 5_000, 50.0, ["--max-lm-calls 300 may leave nothing to confirm with"]),
-        ({"max_lm_calls": 300, "max_cost": 2.5}, 5_000, None, ["--max-lm-calls 300 may"]),
+        ({"max_lm_calls": 300}, 5_000, 50.0, ["compile.max_lm_calls 300 may leave nothing to confirm with"]),
+        ({"max_lm_calls": 300, "max_cost": 2.5}, 5_000, None, ["compile.max_lm_calls 300 may"]),
         ({"max_cost": 2.5}, 5_000, 50.0, ["--max-cost 2.5 may leave nothing to confirm with"]),
     ],
 )

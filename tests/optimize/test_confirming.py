@@ -16,7 +16,7 @@ from rsso_dspy.optimize.confirming import (
     compare_pairs,
     compute_p,
 )
-from rsso_dspy.report.statistical_tests import (
+from rsso_dspy.report.statistics import (
     bootstrap_mean,
     bootstrap_scores,
     run_sign_test,

@@ -214,7 +214,7 @@ def short_default_session(tmp_path, monkeypatch):
         'embedder.model = "hash"\nprotocol = {preset = "sso-adapt/1-cap60", trials = 1, steps = 1}'
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "_default", opened := [])
+    monkeypatch.setattr("rsso_dspy.sessions._default", opened := [])
     yield
     for each in opened:
         each.runtime.environments.close()

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
-from rsso_dspy.report import cells
+from rsso_dspy.report import sheets
 from rsso_dspy.report.page import PageFigure, PageSection, write_page
-from rsso_dspy.report.table_data import Sheet
+from rsso_dspy.report.sheets import Sheet
 from tests.live import REWARDED
 from tests.records import record
 
@@ -24,8 +24,8 @@ STEPS = 12
 NARROW = {"width": 360, "height": 740}
 
 SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="720pt" height="90pt" viewBox="0 0 720 90">'
-    '<path d="M0 0L720 90" style="fill: none; stroke: currentColor"/><text x="9" y="60">curve</text></svg>'
+    '<svg xmlns="http://www.w3.org/2000/svg" width="960" viewBox="0 0 720 90">'
+    '<path d="M0 0L720 90" fill="none" stroke="currentColor"/><text x="9" y="60">curve</text></svg>'
 )
 
 
@@ -33,27 +33,27 @@ def page_of(unit: UnitRecord, target: Path) -> Path:
     """A page with this unit, an errored one, a training, and one that means harm."""
     rows = [
         (
-            cells.format_text(name),
-            cells.format_count(size),
-            cells.format_points(mean),
-            cells.format_difference(gain, tone="good" if gain > 0 else "bad"),
-            *map(cells.format_count, range(12)),
+            sheets.format_text(name),
+            sheets.format_count(size),
+            sheets.format_points(mean),
+            sheets.format_difference(gain, tone="good" if gain > 0 else "bad"),
+            *map(sheets.format_count, range(12)),
         )
         for name, size, mean, gain in [("rsso", 9, 80.5, 1.5), ("sso", 10, 9.25, -2.0), (MARKUP, 2, None, 0)]
     ]
     total = tuple(
         replace(cell, tone="total")
         for cell in (
-            cells.format_text("all"),
-            cells.format_count(21),
-            cells.format_points(50),
-            *[cells.format_count(1)] * 13,
+            sheets.format_text("all"),
+            sheets.format_count(21),
+            sheets.format_points(50),
+            *[sheets.format_count(1)] * 13,
         )
     )
     columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
     means = Sheet("means", "Means", columns, (*rows, total), (MARKUP,))
     tasks = Sheet(
-        "tasks", "By task", ("task", "Mean"), ((cells.format_text("boil", task="boil"), cells.format_points(33)),)
+        "tasks", "By task", ("task", "Mean"), ((sheets.format_text("boil", task="boil"), sheets.format_points(33)),)
     )
     sections = [
         PageSection(

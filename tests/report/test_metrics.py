@@ -1,8 +1,20 @@
+"""Metrics of arms: scores, learning and failures, and what other papers report of a task."""
+
+from dataclasses import replace
+
 import pytest
 
-from rsso_dspy.report.analysis import RunRecords, analyze_run
-from rsso_dspy.report.analysis_json import serialize_analysis
-from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
+from rsso_dspy.records import Source, State, Step, Usage
+from rsso_dspy.report.analysis import analyze, serialize_analysis
+from rsso_dspy.report.metrics import (
+    FAILURES,
+    classify_failure,
+    compute_arm_metrics,
+    compute_learning,
+    group_by_arm,
+    measure_tasks,
+)
+from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
 
 
@@ -53,7 +65,7 @@ def test_tokens_add_up_per_role():
 
 
 def test_the_report_says_when_no_language_model_acted():
-    data = serialize_analysis(analyze_run(RunRecords([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])])))
+    data = serialize_analysis(analyze([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])]))
     assert "nothing about language models" in data["note"]
     assert [row["arm"] for row in data["arms"]] == ["a", "b"]
     assert data["comparisons"][0]["difference"] == 20
@@ -64,11 +76,6 @@ def test_arms_keep_their_order():
 
 
 def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
-    from dataclasses import replace
-
-    from rsso_dspy.records import Usage
-    from rsso_dspy.report.task_measures import build_measures_table, measure_tasks
-
     won, lost = record("a", "boil", 1, [(0, 100)]), record("a", "boil", 2, [(50, 0), (25,)])
     blind = replace(lost.trials[1].trajectory.steps[0], understood=False, own_success=True)
     played = replace(lost.trials[1].trajectory, steps=(blind,))
@@ -81,18 +88,15 @@ def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
     assert (found.turns, found.calls, found.most_calls) == (2.5, 5, 8)
     assert found.grounding == pytest.approx(2 / 3)
     assert found.rules == {"abstract": 2, "error": 1, "progress": 1}
-    sheet = build_measures_table({"a": found, "plain": measure_tasks([won])})
+    sheet = build_measures_table(analyze([won, lost, replace(won, arm="plain")]))
     assert [cell.text for cell in sheet.rows[0]] == [
-        "a", "2", "1/2", "1/1", "75.0%", "66.7%", "2.5", "5.0", "8", "2.0", "1.0", "1.0", "4", "25.0%", "50.0%",
+        "a", "2", "1/2", "1/1", "75.0%", "66.7%", "2.5", "5.0", "8", "5", "39", "unpriced",
+        "2.0", "1.0", "1.0", "4", "25.0%", "50.0%",
     ]  # fmt: skip
-    assert "own rule" not in build_measures_table({"plain": measure_tasks([won])}).columns
+    assert "own rule" not in build_measures_table(analyze([won])).columns
 
 
 def test_grounding_by_the_rule_of_another_harness_is_named_where_it_differs():
-    from dataclasses import replace
-
-    from rsso_dspy.report.task_measures import build_measures_table, measure_tasks
-
     def play(*kinds: str):
         """Steps that were ``known``, ``unknown`` or, known too, without effect (``idle``)."""
         unit = record("a", "boil", 1, [[0] * len(kinds)])
@@ -106,17 +110,12 @@ def test_grounding_by_the_rule_of_another_harness_is_named_where_it_differs():
     unit = play("idle", "known", "idle", "unknown", "idle")
     found = measure_tasks([unit])
     assert (found.grounding, found.grounding_repeated) == (0.8, 0.4)
-    (_, note) = build_measures_table({"a": found, "b": measure_tasks([play("known", "idle", "unknown")])}).notes
+    (_, note) = build_measures_table(analyze([unit, replace(play("known", "idle", "unknown"), arm="b")])).notes
     assert note.startswith("grounding is 40.0% for a if a step without effect repeats the verdict of the step before")
     assert measure_tasks([replace(unit, provenance={})]).grounding_repeated is None
 
 
 def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
-    from dataclasses import replace
-
-    from rsso_dspy.records import Source
-    from rsso_dspy.report.task_measures import measure_tasks
-
     units = []
     for stream, held in (("a1", (1, 2)), ("b2", (5, 9))):
         for place, rules in enumerate(held, start=1):
@@ -124,3 +123,43 @@ def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
             source = Source("constitution", "stream", f"{place}/2 of {stream}", place=place)
             units.append(replace(record("a", "boil", len(units), [[1]]), memories=book, sources=(source,)))
     assert measure_tasks(units).rules == {"abstract": 0, "error": 5.5, "progress": 0}
+
+
+UNITS = [
+    record("reflexion", "boil", 1, [[0], [0], [100]]),
+    record("reflexion", "boil", 2, [[100]]),
+    record("reflexion", "melt", 1, [[10], [100]]),
+    record("reflexion", "melt", 2, [[0], [0], [0]]),
+]
+
+
+def test_success_adds_up_and_tells_new_ones_apart():
+    found = compute_learning("reflexion", UNITS)
+    assert [(t.solved, t.additional, t.accuracy) for t in found.success] == [(1, 1, 0.25), (2, 1, 0.5), (3, 1, 0.75)]
+    assert found.by_task == {"boil": (2, 2), "melt": (1, 2)}
+    assert sum(found.failures.values()) == 6
+
+
+def steps_of(*actions: str, rewards: int = 0, last: int = 0) -> tuple[Step, ...]:
+    """Steps with these actions; the first earns `rewards`, the last one `last`."""
+    points = [rewards, *[0] * (len(actions) - 2), last]
+    return tuple(Step(a, a, State("", "", ""), p, 0, True) for a, p in zip(actions, points, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "steps", "why"),
+    [
+        ("failed", steps_of("a", "focus on cup", last=-100), "wrong answer"),
+        ("failed", steps_of("a", "b"), "other"),
+        ("stalled", steps_of("a", "b"), "other"),
+        ("repeated", steps_of("a", "a"), "loops"),
+        ("exhausted", steps_of("a", "a"), "loops"),
+        ("budget", steps_of(*"abababababab"), "loops"),
+        ("budget", steps_of(*"abcd"), "not found"),
+        ("budget", steps_of(*"abcd", rewards=10), "out of steps"),
+    ],
+)
+def test_every_failure_has_one_reason(outcome, steps, why):
+    trajectory = UNITS[0].trajectories[0]
+    assert classify_failure(replace(trajectory, outcome=outcome, steps=steps)) == why
+    assert why in FAILURES

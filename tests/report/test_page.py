@@ -15,23 +15,15 @@ import pytest
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import State
-from rsso_dspy.report import cells
-from rsso_dspy.report.page import PageFigure, PageSection, document, write_page
-from rsso_dspy.report.page.record_payload import build_record_data, compress_record
-from rsso_dspy.report.page.svg_sanitizer import inline_svg
-from rsso_dspy.report.table_data import Sheet
+from rsso_dspy.report import page as page_module
+from rsso_dspy.report import sheets
+from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.page_records import build_record_data, compress_record
+from rsso_dspy.report.sheets import Sheet
 from tests.records import STATE, record
 
-SHEET = Sheet("means", "Means", ("arm", "Mean"), ((cells.format_text("rsso"), cells.format_points(1 / 3)),))
+SHEET = Sheet("means", "Means", ("arm", "Mean"), ((sheets.format_text("rsso"), sheets.format_points(1 / 3)),))
 SECTION = PageSection("overview", "Overview", "What each arm reached.", (SHEET,))
-
-FIGURE = """<?xml version="1.0"?>
-<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="72pt" height="36pt"
-     viewBox="0 0 72 36" onload="bad()"><metadata>made by</metadata><style>* {fill: red}</style>
- <script>bad()</script><defs><clipPath id="c"><rect width="9" height="9"/></clipPath></defs>
- <path d="M0 0L9 9" clip-path="url(#c)" style="fill: none; stroke: currentColor; stroke-width: 0.8"/>
- <use xlink:href="#g1" style="fill:url(http://elsewhere/x)"/><use xlink:href="http://elsewhere/x.svg#y"/>
- <text style="font: bold 10px 'DejaVu Sans', sans-serif; text-anchor: middle">rsso</text></svg>"""
 
 
 def with_texts(texts):
@@ -158,7 +150,7 @@ def test_what_pursues_no_subgoal_under_another_name_is_flat(method):
 
 def test_a_task_of_any_name_leads_to_its_units(tmp_path):
     name = "half \ud800/of%it"
-    rows = ((cells.format_text(name, task=name), cells.format_points(1)),)
+    rows = ((sheets.format_text(name, task=name), sheets.format_points(1)),)
     tasks = PageSection("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task", "Mean"), rows),))
     write_page(tmp_path / "run.html", "Run", [tasks], [record("rsso", name, 22, [[10]])])
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
@@ -168,29 +160,9 @@ def test_a_task_of_any_name_leads_to_its_units(tmp_path):
 
 
 def test_no_asset_could_end_its_element_early():
-    for path in (Path(document.__file__).parent / "assets").glob("*.[jc]s*"):
+    for path in (Path(page_module.__file__).parent / "assets").glob("*.[jc]s*"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"</script|</style|<!--|innerHTML|insertAdjacentHTML|\beval\(|document\.write", text), path
-
-
-def test_pictures_keep_their_looks_without_inline_styles_and_nothing_else():
-    svg = inline_svg(FIGURE, "overview-0")
-    assert 'fill="none" stroke="currentColor" stroke-width="0.8"' in svg
-    assert (
-        """font-weight="bold" font-size="10px" font-family="'DejaVu Sans', sans-serif" text-anchor="middle\"""" in svg
-    )
-    assert 'id="overview-0-c"' in svg
-    assert 'clip-path="url(#overview-0-c)"' in svg
-    assert 'href="#overview-0-g1" fill="none"' in svg
-    assert 'width="96"' in svg
-    assert not re.search(r"style|script|onload|metadata|elsewhere|height=\"36", svg)
-
-
-@pytest.mark.parametrize("svg", ["", "<p>no</p>", "<svg xmlns='http://www.w3.org/2000/svg'>"])
-def test_what_is_no_picture_is_refused(tmp_path, svg):
-    section = replace(SECTION, drawings=(PageFigure("Curves", "A curve", svg),))
-    with pytest.raises(ValueError, match="the drawing overview-0 is no SVG"):
-        write_page(tmp_path / "run.html", "Run", [section], [])
 
 
 def test_an_errored_trial_has_a_reason_and_no_score():

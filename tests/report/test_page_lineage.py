@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rsso_dspy.records import Step
 from rsso_dspy.report.page import PageSection, write_page
-from rsso_dspy.report.page.lineage import REFLECTIONS, trace_learnt_items
+from rsso_dspy.report.page_records import REFLECTIONS, trace_learnt_items
 from tests.records import STATE, record
 from tests.report.page_reading import at_step
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.report.page import PageCalls, PageSection, PromptChange, write_page
+from rsso_dspy.report.page import PageSection, PromptChange, write_page
+from rsso_dspy.report.page_records import PageCalls
 from tests.records import record
 from tests.report.page_reading import NARROW, at_step, open_unit
 
@@ -35,12 +36,14 @@ def two_arms(tmp_path):
     return tmp_path / "two.html"
 
 
-def test_it_opens_on_a_telling_trial_below_the_verdict(visit, two_arms):
+def test_it_opens_in_the_first_view_below_the_verdict_and_a_unit_tells_its_story(visit, two_arms):
     page = visit("", file=two_arms)
+    assert page.get_by_role("heading", name="Compiled programs").is_visible()
+    assert page.get_by_text("rsso beats sso.").is_visible()
+    page = visit("#/trials/rsso/boil::1/s0/t2/n1", file=two_arms)
     open_unit(page, "boil::1", "rsso")
     at_step(page, 1, of=2)
     assert page.locator(".strip [aria-current=true]").inner_text().startswith("2")
-    assert page.get_by_text("rsso beats sso.").is_visible()
     assert page.locator(".story").inner_text().startswith("Trial 1: out of steps at 20 points; trial 2: solved")
     assert "The request is not in the page: it is a test." in page.locator("#step").inner_text()
     page.get_by_role("link", name="Compiled programs").click()

@@ -6,7 +6,8 @@ from typing import Any
 
 from rsso_dspy.calls import Call
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.report.page import PageCalls, write_page
+from rsso_dspy.report.page import write_page
+from rsso_dspy.report.page_records import PageCalls
 from rsso_dspy.report.terminal import replace_controls
 from tests.live import region
 from tests.records import record

@@ -12,16 +12,14 @@ from rich.console import Console
 
 from rsso_dspy.cli.report import print_report
 from rsso_dspy.pricing import Price
-from rsso_dspy.report import cells
-from rsso_dspy.report.analysis import RunRecords, analyze_run
-from rsso_dspy.report.analysis_json import serialize_analysis
-from rsso_dspy.report.cost_report import return_no_price
+from rsso_dspy.report import sheets
+from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
+from rsso_dspy.report.cost import return_no_price
 from rsso_dspy.report.metrics import UNEVEN
-from rsso_dspy.report.table_data import Sheet, to_latex, to_markdown
-from rsso_dspy.report.table_data import to_csv as as_csv
-from rsso_dspy.report.tables import build_methods_table, build_tables
+from rsso_dspy.report.page import build_page_sections
+from rsso_dspy.report.sheets import Sheet, to_csv, to_latex, to_markdown
+from rsso_dspy.report.tables import build_methods_table, build_tables, render_analysis
 from rsso_dspy.report.terminal import print_renderable
-from rsso_dspy.report.terminal_report import render_analysis
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
@@ -34,7 +32,7 @@ def records():
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monkeypatch, capsys, width):
-    found = analyze_run(RunRecords(arms(LEARNING)))
+    found = analyze(arms(LEARNING))
     whole = Console(width=500, file=StringIO())
     whole.print(render_analysis(found))
     monkeypatch.setenv("COLUMNS", str(width))
@@ -42,7 +40,11 @@ def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monk
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}
-    notes = [line for line in printed.splitlines() if line.startswith(("Intervals", "W, p", "The first arm", "Mean, "))]
+    notes = [
+        line
+        for line in printed.splitlines()
+        if line.startswith(("Intervals", "p: Wilcoxon", "The first arm", "Mean, "))
+    ]
     assert len(notes) == 4
     assert all(len(line) <= width for line in notes)
     assert max(map(len, printed.splitlines())) <= width, "a table that is too wide is split"
@@ -80,7 +82,7 @@ def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, c
 def test_csv_says_of_a_difference_what_the_table_says():
     played = NOTES["a difference that no run of this size can show"][0]
     sheet = by_name(played)["differences"]
-    (told,) = csv.DictReader(StringIO(as_csv(sheet)))
+    (told,) = csv.DictReader(StringIO(to_csv(sheet)))
     said = dict(zip(sheet.columns, (cell.text for cell in sheet.rows[0]), strict=True))
     assert (said["min. detectable difference"], told["min. detectable difference"]) == (">100", "")
     assert said["units +/-"] == told["units +/-"] == "+2 -0"
@@ -91,7 +93,7 @@ def test_csv_says_of_a_difference_what_the_table_says():
     [((1,), "seed 1"), ((1, 2), "seed 1, 2"), ((5, 1, 2, 3, 4), "seed 1-5"), ((10, 9, 2, 8), "seed 2, 8-10")],
 )
 def test_seeds_are_told_as_ranges(seeds, said):
-    found = analyze_run(RunRecords([replace(record("rsso", "boil", 1, [[10]]), seed=seed) for seed in seeds]))
+    found = analyze([replace(record("rsso", "boil", 1, [[10]]), seed=seed) for seed in seeds])
     shown = Console(width=300, file=StringIO())
     shown.print(render_analysis(found))
     assert f"{said};" in shown.file.getvalue() or f"{said}." in shown.file.getvalue()
@@ -109,7 +111,7 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
     for each in records():
         save(store, each)
     whole = Console(width=500, file=StringIO())
-    whole.print(render_analysis(analyze_run(RunRecords(records())), whole=False))
+    whole.print(render_analysis(analyze(records()), whole=False))
     monkeypatch.setenv("COLUMNS", str(width))
     print_report(store, return_no_price)
     printed = capsys.readouterr().out
@@ -120,23 +122,22 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
 def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there():
     alike = by_name([*records(), record("react", "boil", 22, [None])])["methods"]
     assert len(alike.notes) == 1, "an arm without a score has no mean"
-    uneven = analyze_run(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing=1))
+    uneven = analyze(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing=1))
     notes = build_methods_table(uneven).notes
     assert any(note.startswith("Arms finished different units") for note in notes)
     assert "The run is incomplete: 1 planned unit has no record." in notes
     assert serialize_analysis(uneven)["missing"] == 1
     assert serialize_analysis(uneven)["alike"] is False
     said = {sheet.name for sheet in build_tables(uneven) if UNEVEN in sheet.notes}
-    assert said == {"methods", "learning", "solved", "tasks"}
+    assert said == {"methods", "learning", "tasks"}
 
 
 def test_trials_that_were_allowed_and_not_needed_have_columns():
     played = [record("sso", "boil", 1, [[100]], allowed=3), record("rsso", "boil", 1, [[40], [100]], allowed=3)]
     found = by_name(played)
-    assert row(found["solved"], "sso")["to 50%"].text == "1"
-    assert [row(found["solved"], "rsso")[f"new in {trial}"].text for trial in (1, 2, 3)] == ["0", "1", "0"]
+    assert row(found["learning"], "sso")["to 50%"].text == "1"
     assert row(found["learning"], "sso")["best_of_3"].text == "100.00"
-    assert list(row(found["learning"], "rsso").values())[-1].text == "100.00"
+    assert row(found["learning"], "rsso")["best_of_3"].text == "100.00"
 
 
 def test_the_mean_over_trials_is_that_of_unit_means_and_says_so():
@@ -148,11 +149,11 @@ def test_the_mean_over_trials_is_that_of_unit_means_and_says_so():
 
 def test_a_row_has_a_cell_for_each_column():
     with pytest.raises(ValueError, match="2 cells under 1 columns, a"):
-        Sheet("x", "X", ("arm",), ((cells.format_text("a"), cells.format_text("b")),))
+        Sheet("x", "X", ("arm",), ((sheets.format_text("a"), sheets.format_text("b")),))
 
 
 def by_name(played, **options):
-    return {sheet.name: sheet for sheet in build_tables(analyze_run(RunRecords(played), **options))}
+    return {sheet.name: sheet for sheet in build_tables(analyze(played, **options))}
 
 
 def row(sheet, name):
@@ -186,12 +187,12 @@ def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for
         "rsso - sso": "reflections beside skills",
         "rsso - react-sso": "memory over equal retries",
     }
-    assert row(found["tests"], "rsso - sso")["Holm"].value == 1
-    assert "corrected for 4 tests" in " ".join(found["tests"].notes)
+    assert row(found["differences"], "rsso - sso")["Holm"].value == 1
+    assert "corrected for 4 tests" in " ".join(found["differences"].notes)
     assert [each[0].text for each in by_name(arms(LEARNING), against="rsso")["differences"].rows] == [
         "react-sso - rsso", "reflexion-sso - rsso", "sso - rsso",
     ]  # fmt: skip
-    assert len(by_name(arms(LEARNING), every=True)["tests"].rows) == 6
+    assert len(by_name(arms(LEARNING), every=True)["differences"].rows) == 6
 
 
 def test_what_an_interval_is_worth_is_said_beside_it():
@@ -220,15 +221,16 @@ def test_the_square_is_read_out_in_words():
 
 def test_who_was_solved_when_and_what_it_took():
     played = arms(LEARNING)
-    found = analyze_run(RunRecords(played), lambda _: Price(0.01, 0.0, 0.0, 0.0))
-    solved = {sheet.name: sheet for sheet in build_tables(found)}["solved"]
-    late = row(solved, "reflexion-sso")
-    assert [late[f"new in {t}"].value for t in (1, 2, 3)] == [0, 0, 6]
+    found = analyze(played, lambda _: Price(0.01, 0.0, 0.0, 0.0))
+    sheets = {sheet.name: sheet for sheet in build_tables(found)}
+    first = next(place for place, cells in enumerate(sheets["success"].rows) if cells[0].text == "reflexion-sso")
+    assert [cells[3].value for cells in sheets["success"].rows[first : first + 3]] == [0, 0, 6]
+    late, cost = (row(sheets[name], "reflexion-sso") for name in ("learning", "measures"))
     assert (late["to 50%"].value, late["to 75%"].value) == (3, 3)
-    assert late["tokens/solved"].value == 39
-    assert late["USD/solved"].value == pytest.approx(0.3)
-    never = row(solved, "sso")
-    assert (never["to 50%"].text, never["USD/solved"].text) == ("never", "n/a")
+    assert cost["tokens/solved"].value == 39
+    assert cost["USD/solved"].value == pytest.approx(0.3)
+    never = row(sheets["learning"], "sso")["to 50%"], row(sheets["measures"], "sso")["USD/solved"]
+    assert [cell.text for cell in never] == ["never", "n/a"]
 
 
 def test_arms_of_unequal_trials_are_told_apart():
@@ -251,7 +253,7 @@ def test_a_constitution_is_compared_with_retries_that_read_it_too():
 @pytest.mark.parametrize("arm", ["rsso+best[v2]", "rsso+a[/b]", "rsso+\x1b[31mred"])
 def test_a_name_is_shown_as_it_is_and_moves_nothing(arm):
     shown = Console(width=300, file=StringIO())
-    shown.print(render_analysis(analyze_run(RunRecords(arms({"rsso": [[10]], arm: [[20]]})))))
+    shown.print(render_analysis(analyze(arms({"rsso": [[10]], arm: [[20]]}))))
     assert arm.replace("\x1b", "\N{REPLACEMENT CHARACTER}") in shown.file.getvalue()
 
 
@@ -265,7 +267,7 @@ def test_errored_units_are_in_no_pair_and_counted_where_they_are_missed():
 
 
 def test_published_rows_are_marked_as_another_models():
-    found = {s.name: s for s in build_tables(analyze_run(RunRecords(arms(LEARNING))), with_paper=True)}
+    found = {s.name: s for s in build_tables(analyze(arms(LEARNING)), with_paper=True)}
     assert row(found["methods"], "published rsso")["Mean"].value == 88.41
     assert row(found["methods"], "published rsso")["macro"].text == "87.46"
     assert row(found["tasks"], "boil")["published rsso"].tone == "dim"
@@ -278,11 +280,11 @@ def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
         "50% of a|b",
         ("arm", "Mean"),
         (
-            (cells.format_text("a|b_1%"), cells.format_points(1 / 3)),
-            (cells.format_text("c"), cells.format_difference(-0.001)),
+            (sheets.format_text("a|b_1%"), sheets.format_points(1 / 3)),
+            (sheets.format_text("c"), sheets.format_difference(-0.001)),
         ),
     )
-    rows = list(csv.reader(StringIO(as_csv(sheet))))
+    rows = list(csv.reader(StringIO(to_csv(sheet))))
     assert rows == [["arm", "Mean"], ["a|b_1%", str(1 / 3)], ["c", "-0.001"]]
     assert r"| a\|b_1% | 0.33 |" in to_markdown(sheet)
     assert "| c | 0.00 |" in to_markdown(sheet)
@@ -306,3 +308,25 @@ def test_latex_compiles_every_table_with_caption_and_label(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
+
+
+def test_success_trial_by_trial_fits_80_columns_and_json_and_the_page_hold_it():
+    found = analyze(
+        [
+            record("reflexion", "boil", 1, [[0], [0], [100]]),
+            record("reflexion", "boil", 2, [[100]]),
+            record("reflexion", "melt", 1, [[10], [100]]),
+            record("reflexion", "melt", 2, [[0], [0], [0]]),
+        ]
+    )
+    data = serialize_analysis(found)["arms"][0]["success"]
+    assert data["trials"][1] == {"trial": 2, "solved": 2, "additional": 1, "accuracy": 0.5}
+    assert data["by_task"]["melt"] == {"solved": 1, "units": 2}
+    print_renderable(render_analysis(found), screen := StringIO(), 80)
+    text = screen.getvalue()
+    assert "Success, trial by trial" in text
+    assert "Trials that were not solved, and why" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    sheets = {sheet.name: sheet for section in build_page_sections(found) for sheet in section.sheets}
+    assert {"success", "failures"} <= sheets.keys()
+    assert [cell.text for cell in sheets["tasks"].rows[1]] == ["melt", "2", "50.0", "1/2"]

@@ -2,10 +2,9 @@ import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console, Group
 
 from rsso_dspy.records import Failure, State
-from rsso_dspy.report.terminal import compute_needed_width, create_named_table, replace_controls
+from rsso_dspy.report.terminal import create_named_table, print_renderable, replace_controls
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.records import record, save
@@ -45,6 +44,5 @@ def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_pa
 def test_a_cell_of_several_words_is_not_cut_off_either():
     table = create_named_table("Paired differences", "second - first", "95% interval")
     table.add_row("rsso - sso", "-11.11 to +10.58")
-    width = compute_needed_width(Console(width=20), Group(table))
-    Console(width=width, file=(told := io.StringIO())).print(table)
+    print_renderable(table, told := io.StringIO(), width=12)
     assert "-11.11 to +10.58" in told.getvalue()

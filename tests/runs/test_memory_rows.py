@@ -16,9 +16,11 @@ from rsso_dspy.plan import arrange_streams, plan_held_out
 from rsso_dspy.programs import methods
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method, list_regions, load_memory
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.report.learning_curves import list_shown_skills
-from rsso_dspy.report.memory_entries import trace_entries
+from rsso_dspy.report.metrics import list_shown_skills
+from rsso_dspy.report.page_records import trace_entries
 from rsso_dspy.sessions import session
+from rsso_dspy.report.metrics import list_shown_skills
+from rsso_dspy.report.page_records import trace_entries
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture

@@ -24,7 +24,7 @@ from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.lm import Backend
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Usage
-from rsso_dspy.runs import Run, plan_run
+from rsso_dspy.runs import Run, get_engine, plan_run
 from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import RunSpec
 from tests.chaos.process import until

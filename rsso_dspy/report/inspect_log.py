@@ -1,0 +1,271 @@
+"""A run as logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open.
+
+A sample is a variant, an epoch a seed. Its messages are what the agent saw and did, trial after trial; its scores are
+those of the report: ``best_accumulator`` in points of 100, and ``solved``, C or I. An errored unit has an error and no
+score. Inspect itself is not needed to write.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.files import FileKind, atomic_path, check_output_path
+from rsso_dspy.records import TrialResult, UnitRecord, Usage
+from rsso_dspy.redact import make_redactor
+from rsso_dspy.report.frame import clean_value
+from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
+from rsso_dspy.report.statistics import bootstrap_scores
+from rsso_dspy.version import __version__
+
+VERSION = 2
+"""Version of the log's format."""
+PACKAGE = "rsso-dspy"
+POINTS, SOLVED = "best_accumulator", "solved"
+"""Names of the two scores of a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """A run to write."""
+
+    name: str
+    benchmark: str
+    records: Sequence[UnitRecord]
+    note: str
+    """What is said of rule-based players."""
+    created: str
+    """Day of the first play, ``2026-11-01T00:00:00+00:00``."""
+
+
+def write_inspect_logs(target: Path, run: ExportedRun) -> int:
+    """Write the logs into a folder and return their number. Raises `UsageError` before writing if a file there is no
+    such log, or if there is nothing to write."""
+    if not run.records:
+        raise UsageError("there is nothing to write: no unit is finished yet")
+    check_output_path(target, "-o")
+    files = {target / name: content for name, content in build_inspect_logs(run)}
+    for path in files:
+        check_output_path(path, "-o", _LOG)
+    for path, content in files.items():
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(content)
+    return len(files)
+
+
+def build_inspect_logs(run: ExportedRun) -> Iterator[tuple[str, bytes]]:
+    """Yield file name and content of each arm's log."""
+    seeds = sorted({record.seed for record in run.records})
+    for arm, records in group_by_arm(run.records).items():
+        yield f"{make_file_name(arm)}.eval", _build_log(run, arm, records, seeds)
+
+
+def make_file_name(arm: str) -> str:
+    """Return the arm as a file name; two arms never share one."""
+    plain = "".join(each if each.isalnum() or each in "+-_." else "-" for each in arm).lstrip(".")
+    return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
+
+
+def _build_log(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
+    samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
+    spec, plan = _build_spec(run, arm, records, seeds), {"name": arm, "steps": [], "config": {}}
+    header = {
+        "version": VERSION,
+        "status": "success",
+        "eval": spec,
+        "plan": plan,
+        "results": _build_results(records),
+        "stats": _build_stats(run, records),
+    }
+    summaries = [_summarize_sample(sample) for sample in samples]
+    files: dict[str, Any] = {
+        "_journal/start.json": {"version": VERSION, "eval": spec, "plan": plan},
+        **{f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples},
+        "_journal/summaries/1.json": summaries,
+        "summaries.json": summaries,
+        "header.json": header,
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
+        for name, data in files.items():
+            log.writestr(zipfile.ZipInfo(name), _dump_json(data).encode(), zipfile.ZIP_DEFLATED)  # dated 1980: no clock
+    return content.getvalue()
+
+
+def _build_spec(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
+    first = records[0]
+    identity = hashlib.sha256(f"{run.name}/{arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
+    keys = list(dict.fromkeys(record.key for record in records))
+    return {
+        "eval_id": identity,
+        "run_id": identity,
+        "task_id": identity,
+        "created": run.created,
+        "task": f"{run.benchmark} {first.protocol}",
+        "task_version": 0,
+        "task_attribs": {},
+        "task_args": {"arm": arm},
+        "solver": arm,
+        "solver_args": {},
+        "dataset": {"name": run.benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
+        "model": first.model,
+        "model_args": {},
+        "config": {"epochs": len(seeds)},
+        "packages": {PACKAGE: __version__},
+        "metadata": {
+            "arm": arm,
+            "method": first.method,
+            "program": first.program,
+            "protocol": first.protocol,
+            "benchmark": run.benchmark,
+            "seeds": list(seeds),
+            "provenance": first.provenance,
+            "note": run.note,
+        },
+    }
+
+
+def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
+    messages = [
+        {"role": role, "content": _build_content(text, reasoning), **({"model": record.model} if reasoning else {})}
+        for trial in record.trials
+        for role, text, reasoning in _list_turns(trial)
+    ]
+    last = record.trials[-1]
+    sample: dict[str, Any] = {
+        "id": record.key,
+        "epoch": epoch,
+        "input": next((trial.trajectory.task for trial in record.trials if trial.trajectory), record.key),
+        "target": "",
+        "messages": messages,
+        "output": {"model": record.model, "choices": []},
+        "scores": {},
+        "metadata": {
+            "task": record.variant.task,
+            "seed": record.seed,
+            "trials": [trial.trajectory.accumulator if trial.trajectory else None for trial in record.trials],
+            "outcomes": [trial.trajectory.outcome if trial.trajectory else "error" for trial in record.trials],
+        },
+        "store": {},
+        "events": [],
+        "model_usage": {model: _build_usage(usage) for model, usage in _sum_unit_usage(record).items()},
+        "attachments": {},
+    }
+    if record.has_errors:
+        sample["error"] = {"message": last.error or "", "traceback": "", "traceback_ansi": ""}
+    else:
+        points, solved = _score_unit(record)
+        sample["scores"] = {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}
+    return sample
+
+
+def _build_content(text: str, reasoning: str) -> Any:
+    if not reasoning:
+        return text
+    return [{"type": "reasoning", "reasoning": reasoning}, {"type": "text", "text": text}]
+
+
+def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: sample[name] for name in ("id", "epoch", "input", "target", "metadata", "scores", "model_usage")}
+    error = {"error": sample["error"]["message"]} if "error" in sample else {}
+    return {**kept, **error, "completed": True, "message_count": len(sample["messages"])}
+
+
+def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
+    scored = [(record.variant.task, _score_unit(record)) for record in select_scored_units(records)]
+    return {
+        "total_samples": len(records),
+        "completed_samples": len(scored),
+        "scores": [
+            {
+                "name": name,
+                "scorer": name,
+                "params": {},
+                "metrics": _build_metrics([(task, scores[column]) for task, scores in scored]),
+            }
+            for column, name in enumerate((POINTS, SOLVED))
+            if scored
+        ],
+    }
+
+
+def _build_metrics(pairs: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """Return mean and standard error, which is clustered by task type."""
+    values = {"mean": fmean(value for _, value in pairs)}
+    if interval := bootstrap_scores(pairs):
+        values["stderr"] = interval.error
+    return {name: {"name": name, "value": value, "params": {}} for name, value in values.items()}
+
+
+def _build_stats(run: ExportedRun, records: Sequence[UnitRecord]) -> dict[str, Any]:
+    used: dict[str, Usage] = {}
+    for record in records:
+        for model, usage in _sum_unit_usage(record).items():
+            used[model] = used.get(model, Usage()) + usage
+    usages = {model: _build_usage(usage) for model, usage in used.items()}
+    return {"started_at": run.created, "completed_at": run.created, "model_usage": usages}
+
+
+def _build_usage(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "input_tokens_cache_read": usage.cached,
+        "input_tokens_cache_write": usage.cache_write,
+        "reasoning_tokens": usage.reasoning,
+    }
+
+
+def _is_own_log(path: Path) -> bool:
+    """Whether this package wrote the log. A comment of the archive would say it sooner, and `inspect view`, which looks
+    for the archive's directory in the last 22 bytes, would not open it."""
+    try:
+        with zipfile.ZipFile(path) as log:
+            return PACKAGE in json.loads(log.read("header.json"))["eval"]["packages"]
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError):
+        return False
+
+
+_LOG = FileKind("log of Inspect", _is_own_log)
+"""How such logs are told from other files, which are not overwritten."""
+
+
+def _dump_json(data: Any) -> str:
+    """Return data as JSON text without secrets, unpaired surrogates and infinite numbers."""
+    return json.dumps(clean_value(data, make_redactor()), ensure_ascii=False, allow_nan=False)
+
+
+def _score_unit(record: UnitRecord) -> tuple[float, float]:
+    """Return the points of 100 of a unit without errors, and 1 or 0 for solved."""
+    return get_best_accumulator(record), float(any(trial.solved for trial in record.trajectories))
+
+
+def _sum_unit_usage(record: UnitRecord) -> dict[str, Usage]:
+    """Return model to usage of a unit."""
+    found: dict[str, Usage] = {}
+    for trial in record.trials:
+        for role, usage in trial.usage.items():
+            model = record.models.get(role, record.model)
+            found[model] = found.get(model, Usage()) + usage
+    return found
+
+
+def _list_turns(trial: TrialResult) -> Iterator[tuple[str, str, str]]:
+    """Yield role, text and reasoning of a trial: what the agent saw (user), and the action that it took (assistant).
+
+    These are observations and actions, not the prompts.
+    """
+    played = trial.trajectory
+    if played is None:
+        return
+    yield "user", f"{played.task}\n\n{played.start.description}", ""
+    for step in played.steps:
+        yield "assistant", step.proposed or step.unread, step.reasoning
+        yield "user", step.state.observation, ""

@@ -1,0 +1,478 @@
+"""A record for the page's viewer: a line of the list, and a compressed chunk that is opened on demand, with what the
+unit learned in which trial and which prompts contained it later.
+
+    entry = build_list_entry(record)         # {"arm": "rsso", "key": "boil::22", "scores": [3, 38], "marks": "ns", ...}
+    data = compress_record(record)           # base64 of gzip of JSON
+    for item in trace_learnt_items(record):
+        print(item.kind, "after trial", item.trial, "read at", item.reads)
+
+A chunk holds every distinct text once in ``texts`` and refers to it by index. Texts come from models, servers and
+files, so characters with an effect in a browser (direction marks, control characters) are replaced by marks.
+
+What was learned is read off the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items
+that no trial of the record produced came from elsewhere and have trial 0.
+"""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from rsso_dspy.calls import Call, text_of
+from rsso_dspy.records import State, Step, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord
+from rsso_dspy.redact import redact_json
+from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS
+from rsso_dspy.report.terminal import replace_controls
+
+
+@dataclass(frozen=True, slots=True)
+class PageCalls:
+    """The calls of a record's models."""
+
+    by_trial: Mapping[int, Sequence[Call]] = field(default_factory=dict)
+    why_not: str = ""
+    """Why there are none, as the end of a sentence."""
+    seconds: Mapping[int, float] = field(default_factory=dict)
+    """How long each trial took, as far as the run noted it."""
+
+
+NONE = PageCalls()
+
+UNDERSTOOD, MALFORMED, ASKED_BACK, NO_EFFECT = 1, 2, 4, 8
+"""Bits of a step's flags."""
+
+SSO_METHODS = frozenset(("sso", "rsso", "react-sso", "reflexion-sso"))
+"""Shipped methods of the SSO scaffold."""
+
+
+def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """What the list shows of a record. ``scores`` are accumulators, None where a trial errored; ``marks`` one letter a
+    trial: s solved, n not, e errored; ``steps`` how many each trial took, by the trial's number."""
+    return {
+        "arm": replace_controls(record.arm),
+        "key": replace_controls(record.key),
+        "seed": record.seed,
+        "training": isinstance(record, TrainingRecord),
+        "scores": [result.trajectory.accumulator if result.trajectory else None for result in record.trials],
+        "marks": "".join(_get_trial_mark(result) for result in record.trials),
+        "steps": {result.trial: len(result.trajectory.steps) if result.trajectory else 0 for result in record.trials},
+        "has": "".join(letter for letter, has in _MARKS.items() if has(record)),
+    }
+
+
+def compress_record(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> bytes:
+    """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
+    data = redact_json(json.dumps(build_record_data(record, calls), separators=(",", ":")))
+    return base64.b64encode(gzip.compress(data.encode("ascii"), 6, mtime=0))
+
+
+def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> dict[str, Any]:
+    """The whole record as JSON data, before it is compressed, with the calls of its trials."""
+    texts = _TextTable()
+    budgets = list(record.budgets) if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
+    return {
+        "about": {
+            name: replace_controls(str(getattr(record, name)))
+            for name in ("arm", "method", "program", "model", "backend", "protocol", "start")
+        },
+        "seed": record.seed,
+        "sso": _uses_sso_scaffold(record),
+        "trials": [
+            _build_trial_data(result, texts)
+            | _build_calls(calls.by_trial.get(result.trial, ()), texts)
+            | ({"seconds": calls.seconds[result.trial]} if result.trial in calls.seconds else {})
+            for result in record.trials
+        ],
+        "budgets": budgets,
+        "why_not": replace_controls(calls.why_not),
+        "learnt": [
+            asdict(item)
+            | {"name": replace_controls(item.name), "id": replace_controls(item.id), "text": texts(item.text)}
+            for item in trace_learnt_items(record)
+        ],
+        "texts": list(texts.known.values()),
+    }
+
+
+def _reads_memory(record: UnitRecord | TrainingRecord) -> bool:
+    """Whether some prompt held what a memory gave it."""
+    regions = {name.partition(":")[0].partition("@")[0] for trial in record.trials for name in trial.shown}
+    return bool(regions - {"action_templates"})
+
+
+_MARKS: dict[str, Callable[[UnitRecord | TrainingRecord], bool]] = {
+    "m": lambda record: any(step.malformed for played in record.trajectories for step in played.steps),
+    "t": lambda record: bool(record.stalled_trials),
+    "r": _reads_memory,
+    "l": lambda record: any(any(_clean_counts(c).values()) for trial in record.trials for c in trial.learnt.values()),
+}
+"""Letter to what it says of a record: malformed answers, a stalled trial, a memory that was read, something learned."""
+
+
+class _TextTable:
+    """Texts by number, in order of first use."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        number = self._numbers.setdefault(text, len(self._numbers))
+        if number == len(self.known):
+            self.known[text] = replace_controls(text)
+        return number
+
+
+def _uses_sso_scaffold(record: UnitRecord | TrainingRecord) -> bool:
+    """Return whether its actor answered in the SSO scaffold.
+
+    Records do not store this. A subgoal proves it; otherwise shipped methods are known, and others count as flat.
+    """
+    if record.method.partition("+")[0] in SSO_METHODS:
+        return True
+    return any(step.subgoal is not None for trial in record.trajectories for step in trial.steps)
+
+
+def _get_trial_mark(result: TrialResult) -> str:
+    return "e" if result.trajectory is None else "s" if result.trajectory.solved else "n"
+
+
+def _build_trial_data(result: TrialResult, texts: _TextTable) -> dict[str, Any]:
+    return {
+        "trial": result.trial,
+        "error": texts(result.error or "no reason is on record") if result.trajectory is None else None,
+        "replayed": result.replayed,
+        "failures": {replace_controls(name): count for name, count in result.failures.items()},
+        "learnt": {replace_controls(region): _clean_counts(counts) for region, counts in result.learnt.items()},
+        "usage": {
+            replace_controls(role): [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()
+        },
+        "shown": {replace_controls(name): texts(text) for name, text in result.shown.items()},
+        **(_build_trajectory_data(result.trajectory, texts) if result.trajectory else {}),
+    }
+
+
+def _build_calls(calls: Sequence[Call], texts: _TextTable) -> dict[str, Any]:
+    """The calls of a trial. Paragraphs stand once, as prompts repeat them."""
+
+    def parts(text: str) -> list[int]:
+        return [texts(part) for part in text.split("\n\n")]
+
+    found = [
+        {
+            "step": each.step,
+            "role": replace_controls(each.role),
+            "model": replace_controls(each.served),
+            "seconds": each.seconds,
+            "tokens": [_sum_tokens(each, "prompt_tokens"), _sum_tokens(each, "completion_tokens")],
+            "failed": len(each.failed),
+            "parameters": texts(json.dumps({"model": each.request["model"], **each.request["parameters"]})),
+            "messages": [
+                [replace_controls(str(message.get("role"))), parts(text_of(message.get("content")))]
+                for message in each.request["messages"]
+            ],
+            "answer": parts(f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text),
+            "error": each.error is not None,
+        }
+        for each in sorted(calls, key=lambda each: each.role != "actor")
+    ]
+    return {"exchanges": found} if found else {}
+
+
+def _sum_tokens(call: Call, name: str) -> int:
+    """Sum a count of tokens over the answers of a call, as the provider reported it; 0 where it did not."""
+    counts = (usage.get(name) for usage in call.usage)
+    return sum(count for count in counts if isinstance(count, int))
+
+
+def _clean_counts(counts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        replace_controls(name): count if isinstance(count, int) else replace_controls(str(count))
+        for name, count in counts.items()
+    }
+
+
+def _build_trajectory_data(trajectory: Trajectory, texts: _TextTable) -> dict[str, Any]:
+    recalled: dict[tuple[str, ...], int] = {}
+    steps = [_build_step_data(step, texts, recalled) for step in trajectory.steps]
+    return {
+        "variant": replace_controls(trajectory.variant.key),
+        "outcome": trajectory.outcome,
+        "accumulator": trajectory.accumulator,
+        "score": trajectory.environment_score,
+        "solved": trajectory.solved,
+        "at_reset": trajectory.points_at_reset,
+        "invalid": trajectory.invalid_actions,
+        "asked_back": trajectory.asked_back,
+        "no_effect": trajectory.no_effect,
+        "task": texts(trajectory.task),
+        "start": _index_state(trajectory.start, texts),
+        "steps": steps,
+        "recalled": [[replace_controls(name) for name in names] for names in recalled],
+    }
+
+
+def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ...], int]) -> list[int]:
+    """Proposed, action, state, reward, score, flags, reasoning, subgoal (-1: none), and which skills were shown; then,
+    where there are any, what could not be read and the subgoal that was not offered."""
+    return [
+        texts(step.proposed),
+        texts(step.action),
+        *_index_state(step.state, texts),
+        step.reward,
+        step.score,
+        UNDERSTOOD * step.understood
+        + MALFORMED * step.malformed
+        + ASKED_BACK * step.asked_back
+        + NO_EFFECT * step.no_effect,
+        texts(step.reasoning),
+        -1 if step.subgoal is None else texts(step.subgoal),
+        recalled.setdefault(step.recalled, len(recalled)),
+        *([texts(step.unread), texts(step.rejected)] if step.unread or step.rejected else ()),
+    ]
+
+
+def _index_state(state: State, texts: _TextTable) -> list[int]:
+    return [texts(state.observation), texts(state.look), texts(state.inventory)]
+
+
+_ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
+
+LearntKind = Literal["plan", "skill", "rule", "entry"]
+
+StepRange = tuple[int, int, int]
+"""Trial, first step and last step. Steps count from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearntItem:
+    """A plan, a skill, a rule, or an entry of another memory."""
+
+    kind: LearntKind
+    id: str
+    name: str
+    text: str
+    trial: int
+    """Trial in or after which it was written; 0 if it existed before the first."""
+    step: int = 0
+    """Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial."""
+    drawn: tuple[StepRange, ...] = ()
+    """Places of its examples in this record."""
+    reads: tuple[StepRange, ...] = ()
+    """Prompts that contained it."""
+    pursued: tuple[StepRange, ...] = ()
+    """Of a skill: the steps that named its target as their subgoal."""
+
+
+def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
+    """Trace all items, in order of trials, skipping unexpected snapshots."""
+    found: list[LearntItem] = []
+    for part in (_trace_plans, _trace_skills, _trace_rules, _trace_entries):
+        try:
+            found += part(record)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            continue  # another version's snapshot: the trials themselves can still be read
+    return sorted(found, key=lambda item: (item.trial, item.step or 1_000_000))
+
+
+def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Those still remembered, and those that are forgotten but stood in a prompt."""
+    held = record.memories.get("reflections", {}).get("plans", ())
+    plans = {entry["trial"]: entry["plan"] for entry in held}
+    for result in record.trials:
+        for trial, plan in _parse_attempts(result.shown.get(REFLECTIONS, "")):
+            plans.setdefault(trial, plan)
+    here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
+    for trial, plan in sorted(plans.items()):
+        reads = tuple(
+            (result.trial, 1, len(steps))
+            for result in record.trials
+            if (steps := _get_trial_steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(REFLECTIONS, "")
+        )
+        own = trial in here and all(read > trial for read, _, _ in reads)
+        yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
+
+
+def _parse_attempts(text: str) -> Iterator[tuple[int, str]]:
+    _, *parts = _ATTEMPT.split(text)
+    for trial, plan in zip(parts[::2], parts[1::2], strict=True):
+        yield int(trial), plan
+
+
+def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
+    memory = record.memories.get("skills", {})
+    played = {result.trial: _get_trial_steps(result) for result in record.trials}
+    for skill in memory.get("skills", ()):
+        name, target = skill["id"], skill["target"]
+        drawn = tuple(_locate_windows(skill["windows"], memory, played))
+        reads = tuple(_find_step_ranges(played, lambda step, name=name: name in step.recalled))
+        trial = max((stretch[0] for stretch in drawn), default=0)
+        if reads:  # windows may move to later trials that say the same
+            trial = min(trial, reads[0][0] - 1)
+        text = "\n".join(
+            [f"Target: {target}", *(f"  {n}. {line}" for n, line in enumerate(skill["instructions"], start=1))]
+        )
+        yield LearntItem(
+            "skill",
+            name,
+            skill["name"],
+            text,
+            trial,
+            drawn=drawn,
+            reads=reads,
+            pursued=tuple(
+                _find_step_ranges(
+                    played, lambda step, name=name, target=target: name in step.recalled and step.subgoal == target
+                )
+            ),
+        )
+
+
+def _locate_windows(
+    windows: Sequence[Sequence[int]], memory: Mapping[str, Any], played: Mapping[int, Sequence[Step]]
+) -> Iterator[StepRange]:
+    """Windows as steps of their trials. A window whose actions the trial did not take comes from another record."""
+    for piece, start, end in windows:
+        stored = memory["pieces"][piece]
+        actions = [memory["texts"][index] for index in stored["actions"][start + 1 : end]]
+        before = stored["offset"] + start
+        steps = played.get(stored["trial"], ())[before : before + len(actions)]
+        if actions and [step.action for step in steps] == actions:
+            yield stored["trial"], before + 1, before + len(actions)
+
+
+def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Rules that were first said while a variant of this record was played, and those that others told it."""
+    read = list(_list_region_reads(record, CONSTITUTION))
+    last = max((trial for trial, _, _, _ in read), default=0)
+    for rule in record.memories.get("constitution", {}).get("rules", ()):
+        line = _format_rule(rule)
+        places = [place for place in read if f"- {line}" in place[3].splitlines()]
+        if places and (places[0][:2] == read[0][:2] or not _is_own_rule(record, rule)):
+            trial = step = 0
+        elif places:
+            trial, step, *_ = places[0]
+            if step == 1:  # it was written after the trial before
+                trial, step = trial - 1, 0
+        elif _is_own_rule(record, rule):
+            trial, step = max(last, max((result.trial for result in record.trials), default=0)), 0
+        else:
+            trial = step = 0
+        reads = tuple((at, first, end) for at, first, end, _ in places)
+        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=_join_ranges(reads))
+
+
+def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Entries of other memories. One that the trials here did not write is named with the trial that did."""
+    steps = {(r.trajectory.variant.key, r.trial): len(_get_trial_steps(r)) for r in record.trials if r.trajectory}
+    for entry in trace_entries(record):
+        own = [mark for mark in entry.learned if mark in steps]
+        trial = own[0][1] if own else 0
+        if own and entry.reads:  # worded anew here, and read before
+            trial = min(trial, entry.reads[0][0] - 1)
+        title = entry.data.get("title") or entry.data.get("target")
+        name = f"{entry.id}: {title}" if title else entry.id
+        if not own and entry.learned:
+            variant, number = entry.learned[0]
+            name += f", from {variant} trial {number}"
+        drawn = tuple((number, 1, steps[variant, number]) for variant, number in own if steps[variant, number])
+        yield LearntItem("entry", entry.id, name, entry.text, trial, drawn=drawn, reads=entry.reads)
+
+
+def _is_own_rule(record: TrialsRecord, rule: Mapping[str, Any]) -> bool:
+    keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
+    return bool(keys & set(str(rule.get("source", "")).split(" + ")))
+
+
+def _format_rule(rule: Mapping[str, Any]) -> str:
+    """As it stands in a prompt; see `trajectory.Lesson.line`."""
+    text, solution = str(rule["text"]), str(rule.get("solution", ""))
+    if rule.get("category") != "error" or not solution:
+        return text
+    return f"Mistake: {text.rstrip('.')}. Instead: {solution}"
+
+
+def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
+    """Trial, first and last step, and the text that stood in the region there."""
+    for result in record.trials:
+        end = len(_get_trial_steps(result))
+        if region in result.shown and end:
+            yield result.trial, 1, end, result.shown[region]
+        marks = [(int(name.rpartition("@")[2]), name) for name in result.shown if name.startswith(f"{region}@")]
+        for place, (first, name) in enumerate(marks):
+            following = marks[place + 1][0] - 1 if place + 1 < len(marks) else end
+            if first <= following:
+                yield result.trial, first, following, result.shown[name]
+
+
+def _find_step_ranges(played: Mapping[int, Sequence[Step]], wanted: Any) -> Iterator[StepRange]:
+    """Steps in a row that are wanted."""
+    for trial, steps in played.items():
+        at = [number for number, step in enumerate(steps, start=1) if wanted(step)]
+        yield from _join_ranges([(trial, number, number) for number in at])
+
+
+def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:
+    """Stretches that follow on each other as one."""
+    joined: list[StepRange] = []
+    for trial, first, last in stretches:
+        if joined and joined[-1][0] == trial and joined[-1][2] + 1 == first:
+            joined[-1] = (trial, joined[-1][1], last)
+        else:
+            joined.append((trial, first, last))
+    return tuple(joined)
+
+
+def _get_trial_steps(result: TrialResult) -> tuple[Step, ...]:
+    return result.trajectory.steps if result.trajectory else ()
+
+
+@dataclass(frozen=True, slots=True)
+class TracedEntry:
+    """One entry of the last snapshot."""
+
+    memory: str
+    id: str
+    text: str
+    learned: tuple[tuple[str, int], ...]
+    """Variant and trial of everything that wrote it or changed its words."""
+    data: dict[str, Any]
+    """Title, votes and counts, as the memory keeps them."""
+    reads: tuple[tuple[int, int, int], ...]
+    """Trial, first and last step of the prompts of this record that held it."""
+
+
+def trace_entries(record: TrialsRecord) -> list[TracedEntry]:
+    """The entries of all memories that keep entries, in the order in which they were written. Snapshots of another form
+    are passed over."""
+    found = []
+    for memory, snapshot in record.memories.items():
+        rows = snapshot.get("entries") if isinstance(snapshot, dict) else None
+        for row in rows if isinstance(rows, list) else ():
+            try:
+                learned = tuple((str(variant), int(trial)) for variant, trial in row["learned"])
+                reads = tuple(_list_reads(record, row["id"]))
+                found.append(
+                    TracedEntry(memory, str(row["id"]), str(row["text"]), learned, dict(row.get("data") or {}), reads)
+                )
+            except (KeyError, TypeError, ValueError):
+                continue
+    return found
+
+
+def _list_reads(record: TrialsRecord, name: str) -> Iterator[tuple[int, int, int]]:
+    """Stretches of steps whose prompts held the entry."""
+    for result in record.trials:
+        steps = result.trajectory.steps if result.trajectory else ()
+        first = 0
+        for number, step in enumerate(steps, start=1):
+            if name in step.recalled:
+                first = first or number
+            elif first:
+                yield result.trial, first, number - 1
+                first = 0
+        if first:
+            yield result.trial, first, len(steps)

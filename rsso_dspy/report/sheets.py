@@ -1,0 +1,236 @@
+"""Tables as values: cells hold a computed number, or none, and how it is printed. Sheets become Markdown, LaTeX, CSV
+and terminal tables.
+
+    sheet = Sheet("methods", "Best of t", ("arm", "Mean"), ((format_text("rsso"), format_points(74.083)),))
+    to_markdown(sheet), to_latex(sheet), to_csv(sheet), to_rich_table(sheet)
+
+A cell keeps the number, so CSV files are not rounded.
+"""
+
+import csv as csv_module
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Literal
+
+from rich.table import Table
+
+from rsso_dspy.files import FileKind
+from rsso_dspy.pricing import format_dollars
+from rsso_dspy.report.statistics import BootstrapInterval
+from rsso_dspy.report.terminal import create_named_table, replace_controls, to_plain_text
+
+NOTHING = "n/a"
+
+Tone = Literal["", "good", "bad", "dim", "total"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell."""
+
+    text: str
+    """Printed text."""
+    value: float | int | str | None = None
+    """Computed value, if any."""
+    tone: Tone = ""
+    task: str = ""
+    """Task type of the row, if it has one."""
+    counts: str = ""
+    """Text for CSV in place of the value, for cells of several counts. It has no slash, which spreadsheets read as a
+    date."""
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the cell is aligned to the right, as numbers are."""
+        return not isinstance(self.value, str)
+
+
+def format_text(said: str, tone: Tone = "", task: str = "") -> Cell:
+    """Format a cell of a name or other text."""
+    return Cell(said, said, tone, task)
+
+
+def format_points(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
+    """Format a cell of points, or of another measure."""
+    return Cell(NOTHING if value is None else f"{value:.{digits}f}", value, tone)
+
+
+def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
+    """Format a cell of a difference, without a sign if it is printed as 0."""
+    if value is None:
+        return Cell(NOTHING)
+    said = f"{value:+.{digits}f}"
+    return Cell(said if said.strip("+-0.") else said.lstrip("+-"), value, tone)
+
+
+def format_count(value: int | None) -> Cell:
+    """Format a cell of a count."""
+    return Cell(NOTHING if value is None else f"{value:,}", value)
+
+
+def format_share(part: int, of: int) -> Cell:
+    """Format a cell of a share, printed as part/of."""
+    return Cell(f"{part}/{of}", part / of if of else None, counts=f"{part} of {of}")
+
+
+def format_sign_counts(up: int, down: int, ties: int | None = None) -> Cell:
+    """Format a cell of numbers of units that went up, went down and, if given, stayed equal: "+3 -0 =1"."""
+    said = f"+{up} -{down}" + ("" if ties is None else f" ={ties}")
+    return Cell(said, up - down, counts=said)
+
+
+def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:
+    """Format the cells of both ends of an interval."""
+    if found is None:
+        return Cell(NOTHING), Cell(NOTHING)
+    return format_difference(found.low, 1), format_difference(found.high, 1)
+
+
+def format_percent(value: float | None) -> Cell:
+    """Format a cell of a share as a percentage."""
+    return Cell(NOTHING if value is None else f"{value:.1%}", value)
+
+
+def format_p_value(value: float | None) -> Cell:
+    """Format a cell of a p value."""
+    return Cell(NOTHING if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}", value)
+
+
+def format_dollar_amount(amount: float | None) -> Cell:
+    """Format a cell of US dollars."""
+    return Cell(format_dollars(amount), amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One table, whose first column names the rows. Raises `ValueError` if a row has not one cell per column."""
+
+    name: str
+    """File name of the table, without ending."""
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column is aligned to the right: all but the first, if no row holds a text there."""
+        return [place > 0 and all(row[place].is_numeric for row in self.rows) for place in range(len(self.columns))]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{self.name}: {len(row)} cells under {len(self.columns)} columns, {row[0].text}")
+
+
+def to_rich_table(sheet: Sheet) -> Table:
+    """Render the sheet for a terminal, without its title, which would be wrapped to the width of the table."""
+    words = [column for column, numeric in zip(sheet.columns, sheet.numeric, strict=True) if not numeric]
+    table = create_named_table("", *sheet.columns, words=words)
+    for row in sheet.rows:
+        style = "bold" if any(cell.tone == "total" for cell in row) else None
+        table.add_row(*(to_plain_text(cell.text) for cell in row), style=style)
+    return table
+
+
+def to_markdown(sheet: Sheet) -> str:
+    """Render the sheet as a pipe table with its title and notes."""
+    lines = [f"**{_flatten_text(sheet.title)}**", ""] if sheet.title else []
+    ruler = ["---:" if numeric else ":---" for numeric in sheet.numeric]
+    rows = ([cell.text for cell in row] for row in sheet.rows)
+    lines += map(_format_markdown_row, [sheet.columns, ruler, *rows])
+    return "\n".join([*lines, *(f"\n{_flatten_text(note)}" for note in sheet.notes)]) + "\n"
+
+
+def to_latex(sheet: Sheet) -> str:
+    """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``.
+
+    It needs the packages booktabs and graphicx, which shrinks a table that is wider than the text.
+    """
+    form = "".join("r" if numeric else "l" for numeric in sheet.numeric)
+    caption = " ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes) if part)
+    return "\n".join(
+        [
+            f"% {_flatten_text(sheet.title)}",
+            r"% needs \usepackage{booktabs,graphicx}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{sheet.name}}}",
+            r"\sbox0{%",
+            rf"\begin{{tabular}}{{{form}}}",
+            r"\toprule",
+            _format_latex_row(sheet.columns),
+            r"\midrule",
+            *(_format_latex_row([cell.text for cell in row]) for row in sheet.rows),
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def to_csv(sheet: Sheet) -> str:
+    """Render the sheet as CSV with unrounded numbers; cells without a value are empty."""
+    text = StringIO()
+    writer = csv_module.writer(text, lineterminator="\n")
+    writer.writerow(sheet.columns)
+    writer.writerows([cell.counts or ("" if cell.value is None else cell.value) for cell in row] for row in sheet.rows)
+    return text.getvalue()
+
+
+FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
+"""File ending to the function that renders a sheet in that format."""
+
+
+def build_table_kind(text: str) -> FileKind:
+    """Return the kind of files that hold the same table as `text`: their first lines begin alike, except numbers."""
+
+    def parse_header(of: str) -> list[str]:
+        return re.sub(r"[0-9,]+(?= )", "#", of.partition("\n")[0]).split(",")[:2]
+
+    def is_same_table(path: Path) -> bool:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return parse_header(file.readline()) == parse_header(text)
+
+    return FileKind("table", is_same_table)
+
+
+def _flatten_text(text: str) -> str:
+    return " ".join(replace_controls(text).split())
+
+
+def _format_markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(_flatten_text(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+"""A minus sign before a number, not within a name."""
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        **{mark: rf"\{mark}" for mark in "&%$#_{}"},
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "\N{MINUS SIGN}": "$-$",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "…": r"\ldots{}",
+    }
+)
+
+
+def _format_latex_row(cells: Sequence[str]) -> str:
+    return f"{' & '.join(map(_escape_latex, cells))} \\\\"
+
+
+def _escape_latex(text: str) -> str:
+    return _MINUS.sub("$-$", _flatten_text(text).translate(_LATEX))

@@ -1,0 +1,236 @@
+"""Statistics of paired differences. Functions take and return numbers; scipy computes distributions.
+
+Differences are ``second - first``, one per unit or one per task type. A task type is a cluster because its units are
+alike. Differences and scores that are not finite or too large are refused with their number (`bounds.check_score`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+import numpy as np
+
+from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
+
+RESAMPLES = 10_000
+SEED = 0
+LEVEL = 0.95
+POWER = 0.80
+FEW = 10
+"""Number of clusters below which an interval is rough."""
+ALIKE = 1e-9
+"""Standard error below which clusters count as equal."""
+OF_ONE_SIGN = 6
+"""Least number of equal clusters that are significant in an exact sign test at the 5% level."""
+NO_INTERVAL = f"one unit, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
+"""Why a difference has no interval."""
+MOST_POINTS = 100.0
+"""Largest possible difference of two scores, in points."""
+Cluster = Literal["task types", "units"]
+
+
+@dataclass(frozen=True, slots=True)
+class WilcoxonResult:
+    """Signed-rank test, two-sided, zeros dropped."""
+
+    statistic: float
+    """The smaller of the two sums of ranks."""
+    p: float | None
+    """None without differences."""
+    used: int
+    """Number of differences that are not zero."""
+    effect: float | None
+    """Rank-biserial correlation, -1 to 1: share of the rank sum in favour of the second minus the share against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignTestResult:
+    """Exact sign test, two-sided."""
+
+    up: int
+    down: int
+    ties: int
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class McNemarResult:
+    """Exact two-sided test of which arm solves more; uses only pairs that exactly one arm solved."""
+
+    gained: int
+    """Number of pairs that only the second solved."""
+    lost: int
+    """Number of pairs that only the first solved."""
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapInterval:
+    """Mean with a bootstrap interval over clusters."""
+
+    mean: float
+    low: float
+    high: float
+    error: float
+    """Standard error: spread of the bootstrapped means, corrected for k - 1 degrees of freedom of k clusters."""
+    clusters: int
+    over: Cluster = "task types"
+    """What the bootstrap draws. An interval over the units of one task type says nothing about other tasks."""
+
+    @property
+    def detectable_difference(self) -> float | None:
+        """The smallest difference that a test at the 5% level finds in four of five such runs; None if all clusters are
+        equal, since they do not show how much others would differ."""
+        if self.error < ALIKE:
+            return None
+        from scipy.stats import t
+
+        return float((t.ppf(1 - (1 - LEVEL) / 2, self.clusters - 1) + t.ppf(POWER, self.clusters - 1)) * self.error)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the interval lies on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether a run of this size would miss even the largest possible difference."""
+        least = self.detectable_difference
+        return not self.is_decided and least is not None and least > MOST_POINTS
+
+    @property
+    def clusters_in_words(self) -> str:
+        """Number of clusters with their noun."""
+        noun = "variants" if self.over == "units" else "task types"
+        return f"{self.clusters} {noun if self.clusters > 1 else noun[:-1]}"
+
+
+def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
+    """Run the test on differences, one per task type (rSSO, section 4). The p value is exact, also with ties."""
+    from scipy.stats import rankdata
+
+    rounded = np.round(_check_values(differences), 9)
+    values = rounded[rounded != 0]
+    if not len(values):
+        return WilcoxonResult(0.0, None, 0, None)
+    ranks = rankdata(np.abs(values))
+    up, down = float(ranks[values > 0].sum()), float(ranks[values < 0].sum())
+    return WilcoxonResult(min(up, down), _compute_exact_p(ranks, min(up, down)), len(values), (up - down) / (up + down))
+
+
+def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
+    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one.
+
+    Counts by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments.
+    """
+    halves = np.rint(2 * ranks).astype(int)
+    share = np.zeros(halves.sum() + 1)
+    share[0] = 1.0
+    for rank in halves:
+        moved = np.zeros_like(share)
+        moved[rank:] = share[: len(share) - rank]
+        share = (share + moved) / 2
+    return float(min(1.0, 2 * share[: round(2 * statistic) + 1].sum()))
+
+
+def run_sign_test(differences: Sequence[float]) -> SignTestResult:
+    """Run the test on differences."""
+    values = _check_values(differences)
+    up, down = int((values > 0).sum()), int((values < 0).sum())
+    return SignTestResult(up, down, len(differences) - up - down, _compute_binomial_p(up, up + down))
+
+
+def run_mcnemar_test(first: Sequence[bool], second: Sequence[bool]) -> McNemarResult:
+    """Run the test on pairs of solved units."""
+    gained = sum(theirs and not ours for ours, theirs in zip(first, second, strict=True))
+    lost = sum(ours and not theirs for ours, theirs in zip(first, second, strict=True))
+    return McNemarResult(gained, lost, _compute_binomial_p(gained, gained + lost))
+
+
+def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
+    """Return the p values corrected for multiple testing (Holm); None is no test and is not counted."""
+    order = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    corrected: list[float | None] = [None] * len(values)
+    highest = 0.0
+    for done, (value, place) in enumerate(order):
+        highest = max(highest, min(1.0, value * (len(order) - done)))
+        corrected[place] = highest
+    return corrected
+
+
+def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
+    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement.
+
+    Units of a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two
+    clusters, and for few clusters that are all equal, whose interval would have no width. Equal differences
+    give an equal interval.
+
+    Percentile intervals of few clusters are too narrow, so the percentiles are moved apart by the ratio of the t to the
+    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible difference.
+    """
+    from scipy.stats import norm, t
+
+    groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]
+    over: Cluster = "task types"
+    if len(groups) == 1:
+        over, groups = "units", [np.asarray([value], dtype=float) for value in groups[0]]
+    if len(groups) < 2:
+        return None
+    sums, sizes = np.array([group.sum() for group in groups]), np.array([len(group) for group in groups])
+    drawn = np.random.default_rng(SEED).integers(len(groups), size=(RESAMPLES, len(groups)))
+    mean, missing = float(sums.sum() / sizes.sum()), np.sqrt(len(groups) / (len(groups) - 1))
+    deviations = missing * (sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) - mean)
+    error = float(deviations.std(ddof=1))
+    if error < ALIKE and len(groups) < OF_ONE_SIGN:
+        return None
+    tail = (1 - LEVEL) / 2
+    apart = t.ppf(1 - tail, len(groups) - 1) / norm.ppf(1 - tail)
+    low, high = np.clip(mean + apart * np.quantile(deviations, [tail, 1 - tail]), -most, most)
+    return BootstrapInterval(mean, float(low), float(high), error, len(groups), over)
+
+
+def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval | None:
+    """Return the mean of (task type, score) with the interval of `bootstrap_mean`, cut to possible scores, 0 to 100."""
+    by_task: dict[str, list[float]] = {}
+    for task, score in scores:
+        by_task.setdefault(task, []).append(score)
+    found = bootstrap_mean(by_task)
+    return found and replace(found, low=max(0.0, found.low), high=min(MOST_POINTS, found.high))
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """A mean over units."""
+
+    mean: float
+    interval: BootstrapInterval | None
+    """Its 95% interval, made like that of a difference; None for a unit, and for a few that are all alike."""
+
+    @property
+    def low(self) -> float:
+        return self.interval.low if self.interval else self.mean
+
+    @property
+    def high(self) -> float:
+        return self.interval.high if self.interval else self.mean
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f}" + (f" ({self.low:.1f} to {self.high:.1f})" if self.interval else "")
+
+
+def estimate_mean(scores: Sequence[tuple[str, float]]) -> MeanEstimate:
+    """Return the mean of at least one (task type, score) with its interval."""
+    return MeanEstimate(fmean(score for _, score in scores), bootstrap_scores(scores))
+
+
+def _compute_binomial_p(up: int, of: int) -> float | None:
+    from scipy.stats import binomtest
+
+    return float(binomtest(up, of).pvalue) if of else None
+
+
+def _check_values(values: Sequence[float], *group: str) -> np.ndarray:
+    """Return the values as an array. Raises `UsageError` for one that is not finite or too large."""
+    names = ((value, "value", number, *group) for number, value in enumerate(values, 1))
+    return np.asarray([check_score(*each, most=MOST_DIFFERENCE) for each in names], dtype=float)

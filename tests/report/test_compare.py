@@ -1,0 +1,185 @@
+"""Arms against each other: pairs, exclusions, the square of two memories, and strata."""
+
+import pytest
+
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.compare import (
+    FACTORIAL_METHODS,
+    OVER_RETRIES,
+    compare_arms,
+    compute_factorial,
+    compute_stratum_gains,
+    select_contrasts,
+)
+from tests.records import record
+
+TASKS = ("boil", "freeze", "find-plant", "grow-plant", "use-thermometer", "chemistry-mix")
+
+
+def arm(name: str, scores) -> list:
+    """Two units of each task; `scores` gives the score of unit n of task t."""
+    return [record(name, task, n, [[scores(t, n)]]) for t, task in enumerate(TASKS) for n in range(2)]
+
+
+def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
+    ours, theirs = arm("sso", lambda t, _: 10 * t), arm("rsso", lambda t, n: 10 * t + 5 * n)
+    theirs[0] = record("rsso", "boil", 0, [[50], None])
+    ours.append(record("sso", "boil", 9, [[70]]))
+    found = compare_arms("sso", ours, "rsso", theirs)
+    assert (found.pairs, found.excluded) == (11, 2)
+    assert (found.higher, found.lower) == (6, 0)
+    assert found.difference == pytest.approx(found.interval.mean)
+    assert found.interval.mean == pytest.approx(6 * 5 / 11)
+    assert found.interval.clusters == 6
+    assert (found.sign.up, found.sign.down, found.sign.ties) == (6, 0, 0)
+    assert found.wilcoxon.effect == 1
+
+
+def test_who_solves_more():
+    ours, theirs = arm("sso", lambda t, _: 100 if t < 2 else 50), arm("rsso", lambda t, _: 100 if t != 1 else 60)
+    found = compare_arms("sso", ours, "rsso", theirs)
+    assert (found.mcnemar.gained, found.mcnemar.lost) == (8, 2)
+
+
+def test_several_comparisons_are_corrected():
+    units = [*arm("a", lambda _t, _n: 50), *arm("b", lambda t, _: 60 + t), *arm("c", lambda t, _: 50 - t)]
+    one, other = analyze(units).findings
+    assert one.holm == pytest.approx(2 * one.comparison.wilcoxon.p)
+    assert other.holm == pytest.approx(max(one.holm, other.comparison.wilcoxon.p))
+
+
+def corners(neither, reflections, skills, both):
+    return {
+        name: arm(name, lambda t, _n, v=v: v + t % 2)
+        for name, v in zip(FACTORIAL_METHODS, (neither, reflections, skills, both), strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("scores", "interaction", "reading"),
+    [
+        ((20, 40, 30, 50), 0, "compose"),
+        ((20, 40, 30, 70), 20, "compose"),
+        ((20, 40, 30, 40), -10, "redundant"),
+        ((20, 40, 30, 25), -25, "adversarial"),
+        ((20, 40, 20, 40), 0, "undecided"),
+    ],
+)
+def test_the_square_is_read_out(scores, interaction, reading):
+    found = compute_factorial(corners(*scores))
+    assert found.pairs == 12
+    assert found.interaction.mean == pytest.approx(interaction)
+    assert found.over_one.mean == pytest.approx(scores[3] - scores[1])
+    assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
+    assert found.reading == reading
+
+
+def test_two_that_bring_the_same_everywhere_are_redundant_on_few_task_types_too():
+    """There is no interval where nothing differs; that of the interaction tells."""
+    few = {name: units[:6] for name, units in corners(20, 40, 30, 40).items()}
+    few["sso"] = [record("sso", TASKS[n // 2], n % 2, [[30 + n]]) for n in range(6)]
+    found = compute_factorial(few)
+    assert found.over_one is None
+    assert found.interaction.high < 0
+    assert found.reading == "redundant"
+
+
+def test_a_square_with_noise_is_undecided_at_this_n():
+    arms = corners(20, 40, 30, 41)
+    arms["rsso"] = arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)
+    found = compute_factorial(arms)
+    assert found.over_one.low < 0 < found.over_one.high
+    assert found.reading == "undecided"
+
+
+def test_without_a_corner_there_is_no_square():
+    arms = corners(20, 40, 30, 50)
+    assert compute_factorial({name: arms[name] for name in FACTORIAL_METHODS[:3]}) is None
+    assert compute_factorial({**arms, "rsso": [record("rsso", "boil", 0, [None])]}) is None
+
+
+GAINS = {
+    "solved at once": ([[100]], {"solved at trial 1"}),
+    "solved at once, with points at reset": ([[100]], {"solved at trial 1"}),
+    "never better than at first": ([[40], [40]], {"plateau", "paper's plateau"}),
+    "worse than at first": ([[40], [10]], {"plateau", "paper's plateau"}),
+    "better later, below 100 throughout": ([[40], [60]], {"other", "paper's plateau"}),
+    "wrong at the end, after 60 points": ([[40], [60, -100]], {"other", "paper's plateau"}),
+    "solved later": ([[40], [100]], {"other"}),
+    "solved after the trials that both may play": ([[40], [40], [100]], {"plateau", "paper's plateau"}),
+}
+"""What a unit was in the first arm: its scores, and the strata it is in."""
+
+
+@pytest.mark.parametrize("case", GAINS)
+def test_each_unit_is_in_the_strata_that_it_belongs_to(case):
+    scores, strata = GAINS[case]
+    at_reset = 8 if "reset" in case else 0
+    ours = [record("sso", "boil", 0, scores, at_reset=at_reset, allowed=max(2, len(scores)))]
+    theirs = [record("rsso", "boil", 0, [[0], [70]], allowed=2)]
+    assert {gain.stratum for gain in compute_stratum_gains(ours, theirs) if gain.units} == strata
+
+
+def test_gains_by_what_became_of_the_unit_before():
+    ours = [
+        record("sso", "boil", 0, [[100]]),
+        record("sso", "boil", 1, [[40], [40]]),
+        record("sso", "boil", 2, [[40], [60]]),
+        record("sso", "boil", 3, [[40], [100]]),
+    ]
+    theirs = [record("rsso", "boil", n, [[0], [70]]) for n in range(4)]
+    found = {gain.stratum: (gain.units, gain.difference) for gain in compute_stratum_gains(ours, theirs)}
+    assert found == {"solved at trial 1": (1, -30), "plateau": (1, 30), "other": (2, -10), "paper's plateau": (2, 20)}
+    assert [gain.difference for gain in compute_stratum_gains([], [])] == [None] * 4
+
+
+def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
+    ours = [record("react", task, 0, [[10], [20], [70]]) for task in TASKS]
+    theirs = [record("omnireflect-symbolic", task, 0, [[30]]) for task in TASKS]
+    found = compare_arms("react", ours, "omnireflect-symbolic", theirs)
+    assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 20)
+    assert [gain.units for gain in compute_stratum_gains(ours, theirs)] == [0, 6, 0, 6]
+    at_once = [record("omnireflect-symbolic", task, 0, [[100]], allowed=1) for task in TASKS]
+    found = compare_arms("react", ours, "omnireflect-symbolic", at_once)
+    assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 90)
+
+
+@pytest.mark.parametrize("allowed", [3, 0])
+def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowed):
+    ours = [record("react-sso", task, 0, [[100]], allowed=allowed) for task in TASKS]
+    theirs = [record("rsso", task, 0, [[0], [50], [100]]) for task in TASKS]
+    found = compare_arms("react-sso", ours, "rsso", theirs)
+    assert (found.trials, found.difference, found.mcnemar.lost) == (3, 0, 0)
+    late = [record("rsso", task, 0, [[0], [50], [90]]) for task in TASKS]
+    assert compare_arms("react-sso", ours, "rsso", late).by_task == dict.fromkeys(TASKS, -10)
+    corners = {"react-sso": late, "reflexion-sso": late, "sso": ours, "rsso": theirs}
+    assert compute_factorial(corners).means == (90, 90, 100, 100)
+
+
+def test_equal_differences_say_nothing_of_how_much_others_would_differ():
+    ours, theirs = arm("a", lambda *_: 0), arm("b", lambda *_: 10)
+    found = compare_arms("a", ours, "b", theirs).interval
+    assert (found.low, found.high, found.detectable_difference) == (10, 10, None)
+    assert compare_arms("a", ours[:-2], "b", theirs[:-2]).interval is None, "five alike are too few for any test"
+    assert compare_arms("a", ours[:-2], "b", [record("b", "boil", 0, [[12]]), *theirs[1:-2]]).interval.low > 0
+
+
+def test_units_of_one_task_type_have_an_interval_that_says_what_it_is_over():
+    ours = [record("a", "boil", n, [[10 * n]]) for n in range(5)]
+    theirs = [record("b", "boil", n, [[17 * n % 90]]) for n in range(5)]
+    found = compare_arms("a", ours, "b", theirs).interval
+    assert (found.over, found.clusters) == ("units", 5)
+    assert found.low < found.mean < found.high
+    assert compare_arms("a", ours, "b", theirs).interval == found
+    assert compare_arms("a", ours[:1], "b", theirs[:1]).interval is None
+
+
+def test_every_memory_is_compared_with_equal_retries_of_its_scaffold_wherever_it_stands():
+    names = ["reflexion", *(name for name in METHODS if name != "reflexion")]
+    asked = select_contrasts({name: [record(name, "boil", 0, [[1]])] for name in names})
+    controls = {each.second: each.first for each in asked if each.asks == OVER_RETRIES}
+    kept = {name for name, row in METHODS.items() if row.memories}
+    assert set(controls) == kept
+    assert {controls[name] for name in kept if METHODS[name].scaffold == "sso"} == {"react-sso"}
+    assert (controls["awm"], controls["exprag"]) == ("react-sso", "react")

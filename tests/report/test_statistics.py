@@ -1,0 +1,176 @@
+"""The statistics: against the paper's numbers, against closed forms, and on what is degenerate."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.report.published import list_table2_rows, recompute_statistics
+from rsso_dspy.report.statistics import (
+    apply_holm_correction,
+    bootstrap_mean,
+    bootstrap_scores,
+    run_mcnemar_test,
+    run_sign_test,
+    run_wilcoxon_test,
+)
+
+
+def test_the_papers_statistics_come_out_of_its_table():
+    found = recompute_statistics()
+    assert (found.wilcoxon.statistic, found.wilcoxon.used) == (12, 14)
+    assert found.wilcoxon.p == pytest.approx(0.0085, abs=5e-5)
+    assert (found.sign.up, found.sign.down, found.sign.ties) == (12, 2, 4)
+    assert found.sign.p == pytest.approx(0.0129, abs=5e-5)
+    assert {name: round(mean, 2) for name, mean in found.micro.items()} == {
+        "react": 58.37, "reflexion": 82.13, "sso": 79.46, "rsso": 88.42,
+    }  # fmt: skip
+    assert {name: round(mean, 2) for name, mean in found.macro.items()} == {
+        "react": 57.88, "reflexion": 81.21, "sso": 79.27, "rsso": 87.46,
+    }  # fmt: skip
+    assert sum(row.variants for row in list_table2_rows()) == 164
+    assert (round(found.interval.mean, 2), found.interval.clusters) == (8.96, 18)
+    assert [round(x, 1) for x in (found.interval.low, found.interval.high, found.interval.detectable_difference)] == [
+        3.1,
+        15.1,
+        8.4,
+    ]
+
+
+def test_the_paper_is_printed_with_what_follows_from_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said = CliRunner().invoke(app, ["paper"]).stdout
+    for text in (
+        "W = 12",
+        "0.0085",
+        "0.0129",
+        "88.42",
+        "87.46",
+        "12 up, 2 down",
+        "92",
+        "134/164",
+        "runs of other authors",
+    ):
+        assert text in " ".join(said.split())
+    data = json.loads(CliRunner().invoke(app, ["paper", "--json"]).stdout)
+    assert data["recomputed"]["wilcoxon"]["statistic"] == 12
+    assert len(data["table2"]) == 18
+
+
+PRINTED = {
+    "Table 1": """
+        react      flat  Claude Sonnet 4.6  58.37   62/164   56/164
+        reflexion  flat  Claude Sonnet 4.6  82.13  114/164  102/164
+        sso        sso   Claude Sonnet 4.6  79.46  113/164   96/164
+        rsso       sso   Claude Sonnet 4.6  88.41  134/164  112/164
+        react      flat  GPT-4               29.6      n/a      n/a
+        reflexion  flat  GPT-4               39.4      n/a      n/a
+        sso        sso   GPT-4               83.7      n/a      n/a""",
+    "Gain of trial 2": """
+        reflexion  +10.87
+        sso         +1.33
+        rsso        +9.42""",
+    "Table 2, rsso - reflexion and rsso - sso": """
+        boil                     9   41.3   77.8  64.6   89.8  +12.0  +25.2
+        chemistry-mix            8   71.2   81.6  82.0   82.0   +0.4    0.0
+        find-plant              10  100.0  100.0  91.7   91.7   -8.3    0.0
+        identify-life-stages-1   5   61.6  100.0  95.4   82.0  -18.0  -13.4
+        use-thermometer         10   86.8   96.1  97.3   99.1   +3.0   +1.8
+        variants (micro)             58.37  82.13  79.46  88.42  +6.28  +8.96""",
+}
+"""Rows of the published tables, as the paper prints them; differences follow from its Table 2."""
+
+
+@pytest.mark.parametrize("rows", PRINTED.values(), ids=PRINTED)
+def test_the_published_rows_are_printed_with_scaffold_model_gains_and_both_differences(rows, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    said = {" ".join(line.split()) for line in CliRunner().invoke(app, ["paper"]).stdout.splitlines()}
+    assert {" ".join(line.split()) for line in rows.strip().splitlines()} <= said
+
+
+def exact(differences) -> float:
+    """Two-sided p of the signed-rank test by counting every arrangement of signs."""
+    values = np.array([value for value in differences if value])
+    order = np.abs(values)
+    ranks = np.array([(order < v).sum() + ((order == v).sum() + 1) / 2 for v in order])
+    seen = abs((np.sign(values) * ranks).sum())
+    sums = [abs((np.array(signs) * ranks).sum()) for signs in itertools.product((-1, 1), repeat=len(values))]
+    return float(np.mean([total >= seen - 1e-9 for total in sums]))
+
+
+@pytest.mark.parametrize(
+    "differences", [[1, 2, 3], [1, -2, 3, 0, 5], [1, 1, -1, 2, 2], [-4, -3, -2, -1], [3, 3, 3, -3, 1, 0.5, 0.5], [-7]]
+)
+def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
+    assert run_wilcoxon_test(differences).p == pytest.approx(exact(differences))
+
+
+def test_the_signed_rank_test_is_scipys_where_that_is_exact():
+    from scipy.stats import wilcoxon as scipys
+
+    values = np.random.default_rng(3).normal(0.3, 1, 40)
+    assert run_wilcoxon_test(values).p == pytest.approx(scipys(values, method="exact").pvalue)
+
+
+def test_without_a_difference_there_is_no_test():
+    assert run_wilcoxon_test([0, 0]).p is None
+    assert run_sign_test([0.0]).p is None
+    assert run_mcnemar_test([True, False], [True, False]).p is None
+    assert bootstrap_mean({"boil": [1.0]}) is None
+    assert bootstrap_mean({"boil": [-25.0, -25.0]}) is None
+
+
+def test_no_interval_goes_beyond_what_scores_allow():
+    wide = bootstrap_mean({"boil": [90.0], "freeze": [-80.0]})
+    assert (wide.low, wide.high) == (-100, 100)
+    assert bootstrap_mean({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
+
+
+def test_effect_and_direction():
+    assert run_wilcoxon_test([1, 2, 3]).effect == 1
+    assert run_wilcoxon_test([-1, -2, -3]).effect == -1
+    assert run_wilcoxon_test([1, -1]).effect == 0
+
+
+def test_who_solves_more_is_judged_by_the_pairs_that_differ():
+    found = run_mcnemar_test([False] * 8 + [True] * 5, [True] * 7 + [False] + [True] * 4 + [False])
+    assert (found.gained, found.lost) == (7, 1)
+    assert found.p == pytest.approx(2 * (1 + 8) / 2**8)
+
+
+def test_holm_orders_and_never_falls():
+    assert apply_holm_correction([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+    assert apply_holm_correction([0.6, 0.7]) == [1.0, 1.0]
+    assert apply_holm_correction([]) == []
+
+
+def test_units_of_one_task_are_drawn_together():
+    """Ten units that are the same ten times say no more than one; drawing units would make the interval shorter."""
+    tasks = {f"task {n}": [float(n % 2 * 10)] * 10 for n in range(10)}
+    found = bootstrap_mean(tasks)
+    assert found.mean == 5
+    assert found.clusters == 10
+    assert found.error == pytest.approx(5 / np.sqrt(9), rel=0.05)
+    assert found.low == pytest.approx(5 - 2.262 * found.error, abs=0.3)
+    assert found.high == pytest.approx(5 + 2.262 * found.error, abs=0.3)
+    assert found.detectable_difference == pytest.approx((2.2622 + 0.8834) * found.error, rel=1e-3)
+    assert bootstrap_mean(tasks) == found
+    assert bootstrap_mean({"b": [1.0], "a": [2.0, 4.0]}) == bootstrap_mean({"a": [2.0, 4.0], "b": [1.0]})
+
+
+@pytest.mark.parametrize("tasks", [3, 18])
+def test_the_interval_covers_the_truth_as_often_as_it_says(tasks):
+    rng = np.random.default_rng(7)
+    inside = 0
+    for _ in range(80):
+        found = bootstrap_mean({str(n): rng.normal(3, 4) + rng.normal(0, 2, size=5) for n in range(tasks)})
+        inside += found.low <= 3 <= found.high
+    assert 0.88 <= inside / 80 <= 1
+
+
+def test_an_interval_of_scores_holds_possible_scores_alone():
+    found = bootstrap_scores([(f"task-{n}", score) for n, score in enumerate([0.0, 100.0, 100.0])])
+    assert 0 == found.low < 200 / 3 < found.high == 100
