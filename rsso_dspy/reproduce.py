@@ -20,7 +20,6 @@ from typing import Any
 from rsso_dspy.config import EMBEDDED, PROFILES, format_override, load_config
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.programs.methods import METHODS, load_added_methods
 from rsso_dspy.protocol import hash_prompts, interface_of, read_commit
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.commands import CONFIG, Invocation, extract_given
@@ -79,13 +78,6 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
             )
         )
     return found
-
-
-def list_unknown_methods(orders: Sequence[Invocation]) -> list[str]:
-    """Return methods that the package does not know, because a script added them."""
-    load_added_methods()
-    names = dict.fromkeys(name for order in orders for name in order.methods)
-    return [name for name in names if name.partition("+")[0] not in METHODS]
 
 
 def _list_answering_models(record: UnitRecord | TrainingRecord) -> set[str]:
@@ -152,15 +144,6 @@ def _load_default_settings(resolved: Mapping[str, Any]) -> dict[str, Any]:
     backend = [format_override("backend", str(resolved["backend"]))]
     usual = flatten_keys(load_config(Path(os.devnull), [*backend, *_get_model_override(resolved)]).resolve_settings())
     return usual | {"backend": load_config(Path(os.devnull)).backend}
-
-
-def list_changed_settings(resolved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return ``key=value`` for every non-default setting in an identity's configuration."""
-    backend, model, usual = str(resolved["backend"]), _get_model_override(resolved), _load_default_settings(resolved)
-    changed = [(k, v) for k, v in flatten_keys(resolved).items() if v is not None and usual.get(k) != v]
-    prefix, quoted = f"backends.{backend}.", f"{_get_backend_key(backend)}."
-    plain = [(quoted + k.removeprefix(prefix) if k.startswith(prefix) else k, v) for k, v in changed]
-    return (*model, *(format_override(key, value) for key, value in plain))
 
 
 def get_run_benchmark(resolved: Mapping[str, Any]) -> Benchmark:

@@ -146,16 +146,6 @@ class Grammar:
                 found.append(AdviceClause(body, self.parse_command(body), negative is None, firm))
         return tuple(found)
 
-    def canonicalize(self, text: str) -> str:
-        """Normalize an action for comparison, so that synonyms are equal."""
-        said = normalize_words(text)
-        done = self.parse_command(said)
-        if done is None:
-            return said
-        return next(
-            (done.text.replace(one, other, 1) for one, other in self.synonyms.items() if one in done.text), done.text
-        )
-
 
 def normalize_words(text: str) -> str:
     """Normalize a name for comparison: lower case, without articles, punctuation and double spaces."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.addresses import is_local, strip_addresses, strip_credentials
+from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, MOST_TRIALS, shorten_text
 from rsso_dspy.config import Config, PriceConfig, format_override
 from rsso_dspy.errors import UsageError
@@ -262,24 +262,3 @@ def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:
     data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
     withheld = tuple(strip_addresses(data))
     return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
-
-
-def list_remote_addresses(config: Config) -> list[str]:
-    """Return the configured remote addresses without secrets, each with the variable of its key.
-
-    Default addresses of providers are not included.
-    """
-    backend, embedder = config.active_backend, config.embedder
-    sent = [(backend.base_url, backend.key_variable)]
-    for own in backend.roles.values():
-        same = not own.model or own.model.partition("/")[0] == backend.model.partition("/")[0]
-        url = own.base_url or (backend.base_url if same else None)
-        key = backend.key_variable if same and url == backend.base_url else None
-        sent.append((url, own.key_variable or key))
-    if embedder.model.startswith("litellm/"):
-        sent.append((embedder.base_url, embedder.key_variable))
-    return [
-        f"{strip_credentials(url)} with the key in {variable}" if variable else strip_credentials(url)
-        for url, variable in dict.fromkeys(sent)
-        if url and not is_local(url)
-    ]

@@ -17,7 +17,6 @@ from rsso_dspy.optimize.student import get_kept_instruction
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.sessions import session
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.signatures.complete import SPOKEN
 from tests.live import Engine, acting, model, says

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.records import Usage
@@ -16,7 +14,6 @@ from rsso_dspy.store.commands import (
     describe_command,
     dump_config_toml,
     extract_given,
-    list_remote_addresses,
     load_invocations,
 )
 from rsso_dspy.store.pooled_runs import merge_shards
@@ -85,29 +82,6 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     (today,) = store.list_played_days()
     assert change.what.startswith(f"openai/one answered on {today}: a model may answer differently when asked again")
     assert not change.certain
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (["backend=openai"], []),
-        (["backend=vllm"], []),
-        (["backend=vllm", "backends.vllm.base_url=http://[::1]:1/v1"], []),
-        (["backend=vllm", "backends.vllm.base_url=http://localhost@there:1/v1?key=x"], ["http://there:1/v1"]),
-        (["embedder.base_url=http://there/v1"], []),
-        (
-            ["embedder.model=litellm/openai/x", "embedder.base_url=http://there/v1", "embedder.key_variable=K"],
-            ["http://there/v1 with the key in K"],
-        ),
-        (["backend=openai", "backends.openai.roles.reflector.base_url=http://there"], ["http://there"]),
-        (
-            ["backend=vllm", "backends.vllm.base_url=http://there", "backends.vllm.roles.reflector.model=openai/x"],
-            ["http://there"],
-        ),
-    ],
-)
-def test_addresses_are_those_of_other_machines_with_the_keys_that_go_there(settings, said):
-    assert list_remote_addresses(load_config(Path("/dev/null"), settings)) == said
 
 
 def test_any_configuration_survives_the_file(tmp_path):
