@@ -62,7 +62,7 @@ def test_the_notebook_with_a_model_of_ones_own(monkeypatch):
         finally:
             dspy.configure(lm=None)
     (unit,) = Store(result.folder).units()
-    assert not unit.has_errors
+    assert not unit.has_errors, unit.trials[-1].failure
     assert unit.trials[0].usage["actor"].calls == len(served.requests) > 0
     assert unit.model == "openai/gpt-4.1-mini"
     assert frame.malformed.tolist() == [0]
