@@ -5,7 +5,7 @@
 Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
 alone. Facts name what was done; advice is imperative sentences about play in general, which name no object of the
 variant. The variant's key, the step budget and the wording of the simulator's goals are in neither. Texts are compared
-by their words, never parsed. docs/FEEDBACK.md explains each rule.
+by their words, never parsed. docs/COMPILING.md explains each rule.
 """
 
 import re

@@ -249,4 +249,4 @@ def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys
 
 
 def test_any_two_programs_are_compared_as_the_page_says(typed, capsys):
-    _follow(page("CONFIRMING.md"), typed, capsys)
+    _follow(section("COMPILING.md", "Any two programs"), typed, capsys)
