@@ -14,7 +14,7 @@ All commands of a folder share one configuration, as far as results depend on it
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -237,17 +237,6 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
             text = read_given(Store(folder, read_only=True)).get(CONFIG, "")
             found |= _PRICES.validate_python(parse_toml(text).get("prices", {}))
     return found
-
-
-def merge_commands(sources: Iterable[Store], target: Store) -> dict[str, Any]:
-    """Return the commands and input files of the parts of a run, for the whole one."""
-    commands = list(target.read_file().get("commands", ())) if target.exists else []
-    given = read_given(target)
-    for source in sources:
-        asked = [asdict(replace(each, shard="")) for each in load_invocations(source)]
-        commands += [each for each in json.loads(json.dumps(asked)) if each not in commands]
-        given = {**read_given(source), **given}
-    return {"commands": commands, "given": given}
 
 
 def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:

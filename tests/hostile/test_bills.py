@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from rsso_dspy.api import collect_played
-from rsso_dspy.calls import Place
-from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Variant
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.cost import describe_unreported_costs, serialize_cost_report
-from rsso_dspy.store.pooled_runs import PooledRuns, merge_shards
-from rsso_dspy.store.run_folder import Arm, Store, Unit
+from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso
 from tests.hostile.played import INPUT, PATIENCE, TASK, VARIANT, Model, counting
-from tests.records import record
-from tests.store.test_store import IDENTITY
 
 __all__ = ["rsso"]
 
@@ -95,19 +91,6 @@ def test_the_next_start_counts_it_against_the_limit_and_asks_nothing(killed, tmp
     assert len(killed.model.served.requests) == asked
 
 
-def test_merging_carries_it_once_however_often(killed, tmp_path):
-    whole = Store(tmp_path / "whole")
-    source = copy_of(killed, tmp_path / "run")
-    for _ in range(2):
-        merge_shards([source], whole)
-        assert answers_on(serialize_cost_report(analyze(collect_played(PooledRuns([whole]))).bill)) == killed.paid
-    Store(source).open_log(Unit(Arm(METHODS["reflexion"]), variant(VARIANT), 0, 60)).void(2, "it stalled")
-    merge_shards([source], whole)
-    assert answers_on(serialize_cost_report(analyze(collect_played(PooledRuns([whole]))).bill)) == killed.paid, (
-        "the part has given it up itself meanwhile"
-    )
-
-
 def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
     folder, before = copy_of(killed, tmp_path / "run"), killed.model.given
     assert killed.model.start(*RUN, "--out", folder).wait(PATIENCE) == 0
@@ -119,78 +102,6 @@ def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
 def variant(key: str) -> Variant:
     task, _, index = key.partition("::")
     return Variant(task, int(index))
-
-
-# What shards spent
-
-
-UNIT = Unit(Arm(METHODS["rsso"]), Variant("boil", 22), 0, 60)
-
-
-def write(store: Store, trials: list[list[int] | None], under_way: int = 0) -> None:
-    """The log of a unit of two trials, each of two calls; equal trials have equal lines, as in a copy."""
-    store.open(IDENTITY, {"rsso": "1"})
-    unit = record("rsso", "boil", 22, trials, allowed=2)
-    log = store.open_log(unit)
-    log.add_head(unit, stops=False)
-    for number in range(1, len(trials) + bool(under_way) + 1):
-        scores = trials[number - 1] if number <= len(trials) else "under way"
-        for call in range(2 if number <= len(trials) else under_way):
-            request = {"model": "m", "parameters": {}, "messages": [{"role": "user", "content": f"{scores} {call}"}]}
-            asked = log.begin(Place(number, 0, 1, "actor"), request)
-            log.end(asked, answer=[f"{scores} {call}"], usage=[{"prompt_tokens": 5, "completion_tokens": 1}])
-        if number <= len(trials):
-            log.add_trial(unit.trials[number - 1], {}, 1.0)
-
-
-def spent(store: Store) -> int:
-    return sum(usage.calls for _, usage in store.read_spending())
-
-
-CASES = {
-    "errored here, finished there": ([[10], None], [[10], [30]], 6),
-    "errored in the first of them": ([None], [[10], [30]], 6),
-    "errored with a trial before": ([[10], None], None, 4),
-    "begun in both, differently": ([[10]], [[20]], 4),
-    "begun, then finished from there": ([[10]], [[10], [30]], 4),
-    "finished in both, the same": ([[10], [30]], [[10], [30]], 4),
-    "begun in both, and under way in one": ([[10]], [[20]], 7),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_merged_run_has_all_on_its_bill_that_its_parts_paid(tmp_path, case):
-    *given, expected = CASES[case]
-    parts = []
-    for name, trials in zip("ab", given, strict=True):
-        store = Store(tmp_path / name)
-        store.open(IDENTITY, {"rsso": "1"})
-        parts.append(store.folder)
-        if trials:
-            write(store, trials, under_way=3 * ("under way" in case and name == "b"))
-    whole = Store(tmp_path / "whole")
-    for _ in range(3):
-        merge_shards(parts, whole)
-        assert spent(whole) == expected
-    merge_shards(parts[::-1], whole)
-    assert spent(whole) == expected
-    log = whole.open_log(UNIT)
-    if log.has_error:
-        log.void(len(log.results), "it is played again")
-        assert spent(whole) == expected
-        merge_shards(parts, whole)
-        assert spent(whole) == expected
-
-
-def test_a_part_that_plays_is_merged_with_its_trial_under_way_and_it_is_said(tmp_path):
-    store, whole, said = Store(tmp_path / "a"), Store(tmp_path / "whole"), []
-    with store.lock():
-        write(store, [[10]], under_way=2)
-        merge_shards([store.folder], whole, said.append)
-    assert spent(whole) == 4
-    assert "is being played" in said[0]
-    merge_shards([store.folder], whole, said.append)
-    assert spent(whole) == 4
 
 
 # What is built before a run

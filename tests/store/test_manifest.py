@@ -16,7 +16,6 @@ from rsso_dspy.store.commands import (
     extract_given,
     load_invocations,
 )
-from rsso_dspy.store.pooled_runs import merge_shards
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
@@ -34,19 +33,13 @@ def load_given_config(store: Store) -> Config:
     return load_config(file)
 
 
-def test_parts_that_are_merged_are_one_order(tmp_path):
+def test_the_command_of_a_shard_is_read_back_as_it_was_given(tmp_path):
     config = load_config(overrides=["embedder.model=hash"])
-    for number in (1, 2):
-        order = RunSpec(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
-        store = open_store(config, order)
-        save(store, record("sso", "boil", 20 + number, [[1]]))
-        assert load_invocations(store)[0].to_run_spec(order.out, order.out) == order
-    for _ in range(2):
-        merge_shards([tmp_path / "p1", tmp_path / "p2"], Store(tmp_path / "whole"))
-    whole = Store(tmp_path / "whole")
-    (asked,) = load_invocations(whole)
-    assert (asked.methods, asked.tasks, asked.shard) == (("sso",), ("boil",), "")
-    assert load_given_config(whole).hash() == config.hash()
+    order = RunSpec(methods=("sso",), tasks=("boil",), out=tmp_path / "p1", shard=Shard(1, 2))
+    store = open_store(config, order)
+    (asked,) = load_invocations(store)
+    assert asked.to_run_spec(order.out, order.out) == order
+    assert load_given_config(store).hash() == config.hash()
 
 
 def test_no_password_gets_into_the_folder(tmp_path):

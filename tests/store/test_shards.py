@@ -1,15 +1,11 @@
-from dataclasses import replace
-
 import pytest
 
 from rsso_dspy.api import collect_played
-from rsso_dspy.calls import Place
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.plan import plan_held_out, select_shard
-from rsso_dspy.records import Usage
 from rsso_dspy.store.commands import Invocation, Shard, add_command
-from rsso_dspy.store.pooled_runs import PooledRuns, merge_shards
+from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 from tests.store.test_store import IDENTITY
@@ -42,99 +38,52 @@ def test_a_shard_without_units_is_refused():
         select_shard(plan, Shard(3, 3))
 
 
-def part(folder, *records, identity=IDENTITY, arms=None):
+def part(folder, *records, identity=IDENTITY, arms=None, shard="", per_task=2):
     store = Store(folder)
-    store.open(identity, arms or {"sso": "1"})
+    asked = Invocation(methods=("sso",), per_task=per_task, shard=shard)
+    store.open(identity, arms or {"sso": "1"}, shard, **add_command(store, asked, {}))
     for each in records:
         save(store, each)
-    return folder
+    return store
 
 
-def test_shards_of_different_selections_are_refused_and_a_folder_knows_its_shards(tmp_path):
-    stores = []
-    for number, per_task in ((1, 2), (2, 4), (3, 2)):
-        store = Store(tmp_path / f"{number}")
-        asked = Invocation(methods=("sso",), per_task=per_task, shard=f"{number}/3")
-        store.open(IDENTITY, {"sso": "1"}, f"{number}/3", **add_command(store, asked, {}))
-        stores.append(store)
-    whole = Store(tmp_path / "whole")
-    with pytest.raises(RunMismatch, match=r"different variants:\n.*--per-task 2\n.*--per-task 4\nPlay one"):
-        merge_shards([store.folder for store in stores], whole)
-    assert not whole.folder.exists()
-    merge_shards([stores[0].folder, stores[2].folder], whole)
-    assert (whole.read_shards(), stores[1].read_shards()) == (("1/3", "3/3"), ("2/3",))
-    whole.open(IDENTITY, {"sso": "1"}, "2/3")
-    assert len(whole.read_shards()) == 3
-    whole.open(IDENTITY, {"sso": "1"})
-    assert whole.read_shards() == (), "the whole run was asked for"
+def test_parts_are_read_as_one_run_that_knows_what_is_missing(tmp_path):
+    longer, errored = record("sso", "boil", 27, [[10], [30]]), record("sso", "freeze", 21, [[10], None])
+    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]), errored, shard="1/3")
+    second = part(tmp_path / "b", longer, shard="2/3")
+    first.open(IDENTITY, shard="1/3", planned=["sso/boil::22/s0", "sso/boil::30/s0"])
+    played = collect_played(PooledRuns([first, second]))
+    assert [(unit.variant.key, unit.has_errors) for unit in played.records] == [
+        ("boil::22", False),
+        ("freeze::21", True),
+        ("boil::27", False),
+    ]
+    assert (played.missing, played.missing_shards) == (1, ["3/3"])
 
 
-def test_a_whole_run_stays_whole_and_shards_of_other_splits_are_refused(tmp_path):
-    for name, shard in (("whole", ""), ("a", "1/2"), ("b", "1/3")):
-        Store(tmp_path / name).open(IDENTITY, {"sso": "1"}, shard)
-    said = []
-    merge_shards([tmp_path / "a"], Store(tmp_path / "whole"), said.append)
-    merge_shards([tmp_path / "whole", tmp_path / "a"], Store(tmp_path / "new"), said.append)
-    assert said == []
-    assert Store(tmp_path / "whole").read_shards() == Store(tmp_path / "new").read_shards() == ()
-    with pytest.raises(RunMismatch, match=r"a is one of 2, .*b is one of 3"):
-        merge_shards([tmp_path / "a", tmp_path / "b"], Store(tmp_path / "more"))
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ({"shard": "2/2", "per_task": 4}, r"different variants:\n.*--per-task 2\n.*--per-task 4\nPlay one"),
+        ({"shard": "1/3"}, r"a is one of 2, .*b is one of 3"),
+        ({"shard": "2/2", "seed": 1}, ""),
+    ],
+)
+def test_shards_of_other_selections_or_splits_are_refused_unless_they_are_of_another_run(tmp_path, second, said):
+    seed = second.pop("seed", 0)
+    stores = [
+        part(tmp_path / "a", shard="1/2"),
+        part(tmp_path / "b", identity={**IDENTITY, "config": {**IDENTITY["config"], "seed": seed}}, **second),
+    ]
+    if said:
+        with pytest.raises(RunMismatch, match=said):
+            PooledRuns(stores)
+    PooledRuns(stores, separate=True)
 
 
-def test_planned_units_of_shards_without_a_record_stay_missing(tmp_path):
-    said = []
-    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]))
-    second = part(tmp_path / "b", record("sso", "boil", 27, [[10]]))
-    Store(first).open(IDENTITY, planned=["sso/boil::22/s0", "sso/boil::30/s0"])
-    whole = Store(tmp_path / "whole")
-    for _ in (1, 2):
-        merge_shards([first, second], whole, said.append)
-        assert said[-1] == "1 planned unit has no record yet"
-        assert collect_played(PooledRuns([whole])).missing == 1
-
-
-def note_calls(folder, unit, trial, calls):
-    """Add calls of a trial to a unit's log, without its end."""
-    log = Store(folder).open_log(unit)
-    for number in range(calls):
-        asked = {"model": "m", "messages": [{"role": "user", "content": f"{number}"}], "parameters": {}}
-        place = Place(trial, 0, number + 1, "actor")
-        log.end(log.begin(place, asked), answer=["go"], usage=[{"prompt_tokens": 10, "completion_tokens": number}])
-
-
-def test_parts_become_a_whole_and_merging_again_changes_nothing(tmp_path):
-    longer, errored = record("sso", "boil", 27, [[10], [30]]), record("sso", "boil", 27, [[10], None])
-    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]), errored)
-    second = part(tmp_path / "b", longer, record("sso", "freeze", 21, [[5]]))
-    note_calls(first, errored, 3, 2)
-    whole = Store(tmp_path / "whole")
-    for _ in (1, 2):
-        assert merge_shards([first, second], whole) == 3
-        assert [(unit.variant.key, unit.has_errors) for unit in whole.units()] == [
-            ("boil::22", False),
-            ("boil::27", False),
-            ("freeze::21", False),
-        ]
-        assert whole.read_abandoned() == [("sso", "actor", Usage(calls=2, input=20, output=1))]
-
-
-def test_parts_of_different_runs_are_refused_and_nothing_is_written(tmp_path):
-    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]))
-    other = part(tmp_path / "b", record("sso", "boil", 27, [[10]]), identity={**IDENTITY, "protocol": "release"})
-    program = part(tmp_path / "c", record("sso", "boil", 27, [[10]]), arms={"sso": "2"})
-    unlike = part(tmp_path / "d", record("sso", "boil", 22, [[90]]))
-    for wrong, words in (
-        (other, "protocol: there"),
-        (program, "program: there '1', now '2'"),
-        (unlike, "is another record than"),
-    ):
-        with pytest.raises(RunMismatch, match=words):
-            merge_shards([first, wrong], Store(tmp_path / "whole"))
-        assert not (tmp_path / "whole").exists()
-
-
-def test_the_same_unit_played_by_two_commits_is_one_unit(tmp_path):
-    unit = record("sso", "boil", 22, [[10]])
-    first = part(tmp_path / "a", unit)
-    second = part(tmp_path / "b", replace(unit, provenance={"commit": "another"}))
-    assert merge_shards([first, second], Store(tmp_path / "whole")) == 1
+def test_a_whole_run_that_is_asked_for_is_no_shard_any_more(tmp_path):
+    store = part(tmp_path / "a", shard="1/3")
+    store.open(IDENTITY, {"sso": "1"}, "2/3")
+    assert store.read_shards() == ("1/3", "2/3")
+    store.open(IDENTITY, {"sso": "1"})
+    assert store.read_shards() == ()
