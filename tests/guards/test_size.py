@@ -10,16 +10,16 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 40116,
+    "lines of the package": 39995,
     "files of the package": 182,
-    "lines of tests": 33126,
+    "lines of tests": 32983,
     "lines of reflexion": 3015,
     "lines of reflexion's tests": 2057,
     "functions over 60 lines": 8,
     "functions with over 8 parameters": 10,
     "options of all commands": 118,
     "options of run": 24,
-    "words of the documentation": 42312,
+    "words of the documentation": 37220,
     "lines of the page's assets": 1748,
     "modules that the loop imports": 17,
     "lines that the loop imports": 2951,
