@@ -12,7 +12,7 @@ from rsso_dspy.cli.app import app
 BOUNDS = {
     "lines of the package": 39995,
     "files of the package": 182,
-    "lines of tests": 32983,
+    "lines of tests": 32960,
     "lines of reflexion": 3015,
     "lines of reflexion's tests": 2057,
     "functions over 60 lines": 8,

@@ -218,15 +218,15 @@ def encode_text(model: str, url: str | None) -> None:
         LiteLLMRoute(config).encode(["a door"])
 
 
-@pytest.mark.parametrize("status", [302, 307])
 @pytest.mark.parametrize(
-    ("request_something", "model"),
+    ("request_something", "model", "status"),
     [
-        (lambda _, url: list_models(url, KEY), "list of models"),
-        *((ask_actor, wire.model) for wire in WIRES.values()),
-        *((ask_actor, model) for model in ("azure/m", "cohere/m", "gemini/m", "mistral/m")),
-        (lambda model, _: ask_actor(model, None), "anthropic/of-a-variable"),
-        *((encode_text, f"litellm/{name}/m") for name in ("azure", "cohere", "gemini", "openai", "voyage")),
+        (lambda _, url: list_models(url, KEY), "list of models", 302),
+        (lambda _, url: list_models(url, KEY), "list of models", 307),
+        *((ask_actor, wire.model, status) for wire in WIRES.values() for status in (302, 307)),
+        *((ask_actor, model, 307) for model in ("azure/m", "cohere/m", "gemini/m", "mistral/m")),
+        (lambda model, _: ask_actor(model, None), "anthropic/of-a-variable", 307),
+        *((encode_text, f"litellm/{name}/m", 307) for name in ("azure", "cohere", "gemini", "openai", "voyage")),
     ],
 )
 def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status):

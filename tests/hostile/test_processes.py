@@ -145,7 +145,6 @@ CASES = [
     # the last number is the pause between signals: two SIGTERM within a second are one
     ("doctor", DEAF_WITH_A_CHILD, (INT,), 130, 0.0),
     ("doctor", DEAF_WITH_A_CHILD, (TERM,), 143, 0.0),
-    ("run", DEAF_WITH_A_CHILD, (TERM,), 143, 0.0),
     ("run", SAYS_NOTHING, (INT, INT), 130, 0.0),
     ("run", SAYS_NOTHING, (TERM, TERM), None, 1.2),
     ("gold length", DEAF_WITH_A_CHILD, (TERM, INT), 143, 0.0),

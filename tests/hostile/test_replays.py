@@ -22,7 +22,6 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.playing import playing
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.sessions import session
-from rsso_dspy.store.pooled_runs import merge_shards
 from rsso_dspy.store.run_folder import Store, find_logs
 from rsso_dspy.store.unit_log import UnitLog
 from tests.chaos.process import Process, python
@@ -387,12 +386,6 @@ def test_an_answer_asked_twice_is_there_twice_and_odd_text_comes_back():
     ]:
         with pytest.raises(NotRecorded, match=why):
             find(trial, "What?", role=role)
-
-
-def test_merging_takes_them_along(recorded, tmp_path):
-    whole = Store(tmp_path / "whole")
-    merge_shards([recorded.folder], whole)
-    assert read_calls(whole.folder) == read_calls(recorded.folder)
 
 
 def test_vectors_of_a_server_are_kept_and_answer_in_its_place(monkeypatch):

@@ -90,21 +90,6 @@ def first(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     return out, files(out)
 
 
-def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, live):
-    config = load_config(overrides=SETTINGS)
-    preset = resolve_protocol(config)
-    runtime = replace(live.runtime, rules=preset.rules, embed=Embedder(config.embedder.model))
-    used = replace(live, config=config, protocol=preset, runtime=runtime)
-    with used.activate_for_run():
-        Agent("react")(variant="find-living-thing::229", trials=1)  # whatever other tests played, it is used now
-    plan = plan_held_out(config, METHODS.split(","), variants=VARIANTS.split(","))
-    store = Store(tmp_path)
-    programs = make_zero_shot_programs(plan)
-    store.open(make_run_identity(config, preset), fingerprint_programs(programs))
-    Executor(UnitRunner(used, store, programs, make_provenance(config))).run(plan, plan.units, 1)
-    assert files(tmp_path) == first[1]
-
-
 def test_the_same_command_again_plays_nothing(first):
     out, before = first
     changed = {path: path.stat().st_mtime_ns for path in out.rglob("*.json*")}
