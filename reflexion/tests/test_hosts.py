@@ -6,14 +6,14 @@ from pathlib import Path
 import payloads
 import pytest
 from reflexion.commands import answers_no
-from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, READERS, START, SUCCEEDED, read
+from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, READERS, START, SUCCEEDED, read_event
 from reflexion.triggers import pick_trigger
 
 OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
 
 
 def is_captured(agent: str, payload: dict) -> bool:
-    event = read(agent, payload)
+    event = read_event(agent, payload)
     return event.kind == FAILED and not answers_no(event.command, event.code, event.output)
 
 
@@ -52,23 +52,23 @@ def test_words_alone_flag_nothing(version):
     agent, build = version.split()[0], payloads.VERSIONS[version]
     for command, _, text, mistake in OUTPUTS:
         if mistake:
-            assert read(agent, build(command, 0, text)).kind == SUCCEEDED, (command, text)
+            assert read_event(agent, build(command, 0, text)).kind == SUCCEEDED, (command, text)
 
 
 @pytest.mark.parametrize("name", payloads.SILENT)
 def test_where_a_host_says_nothing_nothing_follows(name):
-    assert read(name.split()[0], payloads.SILENT[name]).kind == NOTHING
+    assert read_event(name.split()[0], payloads.SILENT[name]).kind == NOTHING
 
 
 @pytest.mark.parametrize("agent", list(READERS))
 def test_prompts_and_commands_to_come_are_read(agent):
-    event = read(agent, payloads.PROMPTS[agent]("build it"))
+    event = read_event(agent, payloads.PROMPTS[agent]("build it"))
     assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
-    event = read(agent, payloads.BEFORE[agent]("npm run build"))
+    event = read_event(agent, payloads.BEFORE[agent]("npm run build"))
     assert (event.kind, event.command) == (BEFORE, "npm run build")
     starts = {"claude-code": "SessionStart", "codex": "SessionStart", "gemini": "SessionStart"}
     started = {"hook_event_name": starts.get(agent, "sessionStart" if agent == "cursor" else "session.created")}
-    assert read(agent, started).kind == START
+    assert read_event(agent, started).kind == START
 
 
 @pytest.mark.parametrize(
@@ -103,5 +103,5 @@ def test_fields_of_other_kinds_make_no_error(agent):
     for payload in [*built, payloads.PROMPTS[agent]("x"), payloads.BEFORE[agent]("make")]:
         for name in payload:
             for other in (None, 7, "text", [], [1, "a"], {}, {"command": 3}, True, "\udcff", {"a": {"b": []}}):
-                read(agent, {**payload, name: other})
-            read(agent, {key: value for key, value in payload.items() if key != name})
+                read_event(agent, {**payload, name: other})
+            read_event(agent, {key: value for key, value in payload.items() if key != name})

@@ -56,14 +56,14 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     ]
     context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
 
-    def score(proposal: ActionProposal) -> float:
+    def score_proposal(proposal: ActionProposal) -> float:
         action = normalize_words(proposal.action)
         noise = _NOISE * dice.temperature * dice.draw_noise(action, context)
         advised = score_by_advice(dict(scene.options).get(action, action), clauses)
         return proposal.weight + advised + noise - _rate_repetition(proposal, action, scene)
 
     # The first of equals wins, so the order of drives decides where weights, advice and chance do not.
-    best = max(proposals, key=score)
+    best = max(proposals, key=score_proposal)
     reasoning = f"{_describe_effect(scene)}I will {best.action}: {best.why}. {scene.notes.to_sentence()}".strip()
     subgoal = _find_pursued_target(best.action, skills, scene) or "none"
     return {

@@ -52,7 +52,7 @@ def _choose_offered(prompt: ParsedPrompt, question: str, dice: SeededNoise) -> s
     }
     advised, warned = _split_told("\n".join(map(prompt.get_region, _ADVICE)))
 
-    def score(action: str) -> float:
+    def score_action(action: str) -> float:
         name, words = _normalize(action), extract_content_words(action)
         value = _IN_TASK * len(words & task) / max(1, len(words))
         value += _TOLD * ((name in advised) - (name in warned))
@@ -60,7 +60,7 @@ def _choose_offered(prompt: ParsedPrompt, question: str, dice: SeededNoise) -> s
         value -= _DONE * sum(each == name for each, _ in done)
         return value + _NOISE * dice.temperature * dice.draw_noise(name, view)
 
-    return max(offered, key=score)
+    return max(offered, key=score_action)
 
 
 def _list_offered(history: str, last: str) -> Sequence[str]:

@@ -83,7 +83,7 @@ def _make_parser() -> argparse.ArgumentParser:
     verb.add_argument("id")
     for name in ("resolution", "trigger", "context"):
         verb.add_argument(f"--{name}")
-    verb = add("promote", promote, "Make one entry a rule in CLAUDE.md or AGENTS.md; it is recalled no longer.")
+    verb = add("promote", promote_entry, "Make one entry a rule in CLAUDE.md or AGENTS.md; it is recalled no longer.")
     verb.add_argument("id", nargs="?", default="", help="the next that is ready when absent")
     verb.add_argument("--into", default="", choices=["", "CLAUDE.md", "AGENTS.md"])
     _add_writing(verb)
@@ -155,7 +155,7 @@ def _load(store: Store, end: str) -> Entry:
     from reflexion import ReflexionError
 
     ids = [each for each in store.list_ids("*") if each == end or each.endswith(f"-{end}")]
-    entry = store.load(ids[0]) if len(ids) == 1 else None
+    entry = store.load_entry(ids[0]) if len(ids) == 1 else None
     if entry is None:
         raise ReflexionError(f"no entry {end!r}: `reflexion list` names all")
     return entry
@@ -173,7 +173,7 @@ def capture(options: argparse.Namespace) -> int:
         if options.type == "error":
             event = Event(FAILED, "hand", cwd=os.getcwd(), command=options.context, output=options.trigger)
             entry = capture_failure(store, Session(store, "hand"), event, now)
-            entry = store.save(resolve(entry, options.resolution, CONFIRMED)) if options.resolution else entry
+            entry = store.save_entry(resolve(entry, options.resolution, CONFIRMED)) if options.resolution else entry
         else:
             texts = options.trigger, options.context, options.resolution
             entry = create_entry(store, options.type, *texts, now, "hand", os.getcwd())
@@ -213,7 +213,7 @@ def verify(options: argparse.Namespace) -> int:
             entry = add_note(entry, options.note) if options.note else entry
         else:
             entry = count_failed(entry, time.time(), options.note)
-        entry = store.save(entry)
+        entry = store.save_entry(entry)
     print(f"{entry.id}: confidence {entry.confidence:.2f}, worked {entry.worked}, did not work {entry.failed}")
     return 0
 
@@ -229,12 +229,12 @@ def edit(options: argparse.Namespace) -> int:
         )
         if options.resolution is not None:
             entry = resolve(entry, options.resolution, CONFIRMED)._replace(review=False)
-        entry = store.save(entry)
+        entry = store.save_entry(entry)
     print(f"{entry.id}: {entry.trigger} -> {entry.resolution}")
     return 0
 
 
-def promote(options: argparse.Namespace) -> int:
+def promote_entry(options: argparse.Namespace) -> int:
     """Make a rule."""
     from reflexion.promote import plan_promotion, write_promotion
 

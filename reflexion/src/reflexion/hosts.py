@@ -72,7 +72,7 @@ class Host(NamedTuple):
     """After which the host gives up on a hook, in its own unit."""
 
 
-def read(agent: str, payload: Payload) -> Event:
+def read_event(agent: str, payload: Payload) -> Event:
     """What a hook of a host was told."""
     host = get_host(agent)
     roots = payload.get("workspace_roots")

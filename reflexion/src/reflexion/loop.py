@@ -26,7 +26,7 @@ from reflexion.hosts import (
     answer,
     find_outcomes,
     get_host,
-    read,
+    read_event,
     tell_outcome,
 )
 from reflexion.recall import Match, match_entry, recall_for_command, recall_for_prompt, render_block
@@ -65,7 +65,7 @@ def answer_payload(agent: str, payload: bytes, now: float) -> str:
         data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", errors="replace"))
     if not isinstance(data, dict):
         raise ValueError(f"the payload is no object but a {type(data).__name__}")
-    event = read(agent, data)
+    event = read_event(agent, data)
     root = find_project(event)
     block = follow(event, root, now) if root else ""
     return json.dumps(answer(agent, event, block)) if block else ""
@@ -162,7 +162,7 @@ def _show(session: Session, matches: Sequence[Match], settings: dict[str, object
     entries = [entry for entry in entries if entry.id not in session.shown or session.shown[entry.id].times < most]
     block, ids = render_block(entries[: int(str(settings["shown"]))], int(str(settings["tokens"])))
     for entry_id in ids:
-        session.show(entry_id)
+        session.note_recall(entry_id)
     return block
 
 

@@ -61,7 +61,7 @@ def list_ready(store: Store, now: float) -> list[Entry]:
 def plan_promotion(store: Store, now: float, entry_id: str = "", into: str = "") -> Plan | None:
     """The promotion of this entry, else of the one that is ready first; None when none is. Raises `ReflexionError` for
     an entry that is not ready, and a rules file that cannot be read or has one mark only."""
-    chosen = store.load(entry_id) if entry_id else None
+    chosen = store.load_entry(entry_id) if entry_id else None
     if chosen and (why := explain_unready(store, chosen, now)):
         raise ReflexionError(f"{entry_id} is not promoted: {why}")
     ready = list_ready(store, now)
@@ -138,7 +138,7 @@ def write_promotion(store: Store, plan: Plan) -> None:
     if read_rules_file(plan.change.path) != plan.change.before:
         raise ReflexionError(f"{plan.change.path} changed meanwhile: repeat the command")
     write_file(plan.change.path, plan.change.after or "")
-    store.save((store.load(plan.entry.id) or plan.entry)._replace(promoted=True))
+    store.save_entry((store.load_entry(plan.entry.id) or plan.entry)._replace(promoted=True))
 
 
 def render_skill(entries: Sequence[Entry], root: str) -> str:

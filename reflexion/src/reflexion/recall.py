@@ -55,7 +55,7 @@ def recall_for_prompt(store: Store, prompt: str, now: float, threshold: float) -
     words = list_words(prompt)[:MOST_WORDS]
     shared = Counter(entry_id for word in words for entry_id in store.list_ids(word))
     ids = sorted((each for each, count in shared.items() if count > 1), key=lambda each: (-shared[each], each))
-    entries = [entry for each in ids[:MOST_CANDIDATES] if (entry := store.load(each))]
+    entries = [entry for each in ids[:MOST_CANDIDATES] if (entry := store.load_entry(each))]
     total = max(len(store.list_ids("*")), 1)
     matches = []
     for entry in entries:
@@ -75,7 +75,7 @@ def recall_for_command(store: Store, command: str, now: float) -> list[Match]:
     normal = normalize_command(command, store.root)
     kept = store.list_commands((split_words(normal) or ["-"])[0])
     ids = [each for context, ids in kept if is_same(context, normal) for each in ids]
-    entries = [entry for each in sorted(ids, reverse=True)[:MOST_CANDIDATES] if (entry := store.load(each))]
+    entries = [entry for each in sorted(ids, reverse=True)[:MOST_CANDIDATES] if (entry := store.load_entry(each))]
     matches = [match_entry(store, entry, now) for entry in entries]
     return sorted(matches, key=lambda match: (bool(match.why_not), -match.score, match.entry.id))
 

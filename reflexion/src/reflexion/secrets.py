@@ -55,13 +55,13 @@ _CONSTANTS = frozenset(_PLAIN.split())
 def clean_command(command: str, folders: tuple[str, ...] = (), error: str = "") -> str:
     """A command without values that are nobody's business. `folders`: where paths may be found; `error`: what the
     program printed."""
-    return _Line(folders, error).read(command)
+    return _Line(folders, error).redact_command(command)
 
 
 def strike_text(text: str, command: str = "") -> str:
     """A text without what looks like a token, the secrets that its command was given, and those of the environment."""
     line = _Line((), "")
-    line.read(command)
+    line.redact_command(command)
     for value in sorted({v for v in line.secrets if len(v) > 3} | _list_environment_secrets(), key=len, reverse=True):
         text = text.replace(value, STRUCK)
     for shape in _compile_shapes():
@@ -85,7 +85,7 @@ class _Line:
         self.program = self.wrapper = self.subcommand = self.flag = ""
         self.redirects = False
 
-    def read(self, command: str) -> str:
+    def redact_command(self, command: str) -> str:
         """What is kept of a line."""
         parts, heredoc = [], False
         for found in _TOKEN.finditer(command[:LONGEST].replace("\\\n", " ")):

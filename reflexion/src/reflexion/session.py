@@ -102,11 +102,11 @@ class Session:
         """A command failed and waits for what will help."""
         self.open = [*[each for each in self.open if each.id != failure.id][-MOST_OPEN + 1 :], failure]
 
-    def close(self, entry_id: str) -> None:
+    def stop_waiting(self, entry_id: str) -> None:
         """It waits no longer."""
         self.open = [each for each in self.open if each.id != entry_id]
 
-    def show(self, entry_id: str) -> None:
+    def note_recall(self, entry_id: str) -> None:
         """An entry was recalled. What was run since the first recall that is not settled counts as run after it."""
         was = self.shown.get(entry_id, Shown(self.number, 0, True))
         self.shown[entry_id] = Shown(self.number if was.settled else was.number, was.times + 1, False)

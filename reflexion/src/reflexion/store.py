@@ -129,7 +129,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
 
-    def load(self, entry_id: str) -> Entry | None:
+    def load_entry(self, entry_id: str) -> Entry | None:
         """The entry of this id; None when its file is gone, or holds no entry of that id."""
         try:
             entry = read_entry(read_json(get_path(self.root, entry_id)))
@@ -139,10 +139,10 @@ class Store:
 
     def load_all(self) -> tuple[list[Entry], list[str]]:
         """All entries, by id, and the names of files that hold none: they are left alone."""
-        loaded = {name: self.load(name.removesuffix(".json")) for name in self._list_files()}
+        loaded = {name: self.load_entry(name.removesuffix(".json")) for name in self._list_files()}
         return [entry for entry in loaded.values() if entry], [name for name, entry in loaded.items() if not entry]
 
-    def save(self, entry: Entry) -> Entry:
+    def save_entry(self, entry: Entry) -> Entry:
         """Write an entry, without what looks like a secret; what was written. Raises `OSError`."""
         texts: Any = {name: " ".join(strike_text(getattr(entry, name)).split())[:LONGEST_TEXT]
                  for name in ("trigger", "context", "resolution", "cwd")}  # fmt: skip
@@ -187,7 +187,7 @@ class Store:
         """Read every file again; how many entries there are."""
         self._lines = {}
         for name in self._list_files():
-            self._put(name[:-5], self.load(name[:-5]), is_new=True)
+            self._put(name[:-5], self.load_entry(name[:-5]), is_new=True)
         self._write_index()
         return len(self.list_ids("*"))
 
@@ -221,7 +221,7 @@ class Store:
         since = self._read_at if known else 0
         changed = [name for name, stamp in stamps.items() if name not in known or stamp >= since]
         for name in changed[:MOST_READ]:
-            self._put(name, self.load(name), is_new=name not in known)
+            self._put(name, self.load_entry(name), is_new=name not in known)
         for name in known - stamps.keys():
             self._put(name, None, gone=True)
         if changed or known - stamps.keys():

@@ -57,7 +57,7 @@ def capture_failure(store: Store, session: Session, event: Event, now: float) ->
     trigger = strike_text(shorten_places(pick_trigger(event.output, event.code), store.root), event.command)
     trigger = trigger[:LONGEST].rstrip()
     known = [each for each in store.list_ids(make_trigger_key(command, trigger)) if not store.is_foreign(each)]
-    entry = store.load(known[0]) if known else None
+    entry = store.load_entry(known[0]) if known else None
     number = session.add_command(command, typed, mark, False, now)
     if entry is None:
         entry = create_entry(store, "error", trigger, command, "", now, event.agent, event.cwd)
@@ -65,7 +65,7 @@ def capture_failure(store: Store, session: Session, event: Event, now: float) ->
         if _did_not_help(store, session, entry, command, typed):
             session.settle(entry.id)
             entry = count_failed(entry, now, command)
-        entry = store.save(count_up(entry, now))
+        entry = store.save_entry(count_up(entry, now))
     for failure in session.open:
         if failure.mark == mark and failure.id != entry.id and not failure.until:
             edited = list_edits(store.root, session, failure.at)
@@ -94,7 +94,7 @@ def create_entry(
         confidence=START[CONFIRMED if resolution or kind != "error" else ""],
         agent=agent,
     )
-    return store.save(entry)
+    return store.save_entry(entry)
 
 
 def clean_typed(root: str, event: Event, error: str) -> str:
@@ -106,7 +106,7 @@ def clean_typed(root: str, event: Event, error: str) -> str:
 def _join_known(store: Store, session: Session) -> str:
     """Texts that entries have already, of failures that wait and of what was shown: their words may be kept."""
     ids = {*(failure.id for failure in session.open), *session.shown}
-    entries = [entry for each in ids if (entry := store.load(each))]
+    entries = [entry for each in ids if (entry := store.load_entry(each))]
     return " ".join(f"{entry.trigger} {entry.context} {entry.resolution}" for entry in entries)
 
 
@@ -119,16 +119,16 @@ def learn_from_success(store: Store, session: Session, event: Event, now: float)
         return []
     changed = _verify_shown(store, session, normalize_command(event.command, store.root), typed, mark, now)
     for failure in session.open:
-        entry = store.load(failure.id)
+        entry = store.load_entry(failure.id)
         is_old = number - failure.number > MOST_BETWEEN or now - failure.at > PATIENCE
         if entry is None or is_old or mark == failure.mark:
-            session.close(failure.id)
+            session.stop_waiting(failure.id)
         if entry is None or is_old or (entry.resolution and mark != failure.mark):
             continue
         resolution = propose_resolution(store, session, failure, command, typed, mark)
         if resolution and not (entry.resolution and resolution.startswith((EDITED, FLAKY))):
             resolved = resolve(entry, resolution, PROPOSED)
-            changed += [store.save(resolved)] if resolved != entry else []
+            changed += [store.save_entry(resolved)] if resolved != entry else []
     return changed
 
 
@@ -165,7 +165,7 @@ def _verify_shown(store: Store, session: Session, normal: str, typed: str, mark:
     """Entries that were recalled, and whose command, or the one that they name, now succeeds."""
     changed = []
     for entry_id, shown in session.shown.items():
-        entry = store.load(entry_id) if not shown.settled else None
+        entry = store.load_entry(entry_id) if not shown.settled else None
         if entry is None or not entry.resolution or entry.type != "error":
             continue
         is_own = is_same(entry.context, normal)
@@ -176,8 +176,8 @@ def _verify_shown(store: Store, session: Session, normal: str, typed: str, mark:
             session.settle(entry.id)  # another failure of the same command is over: that says nothing of this one
         elif _was_applied(store, session, entry, failures.get(entry.id), shown.number, normal, typed):
             session.settle(entry.id)
-            session.close(entry.id)
-            changed.append(store.save(count_worked(entry, now)))
+            session.stop_waiting(entry.id)
+            changed.append(store.save_entry(count_worked(entry, now)))
         elif is_own:  # it succeeded without what was recalled
             session.settle(entry.id)
     return changed

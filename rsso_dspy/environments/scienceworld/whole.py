@@ -338,7 +338,7 @@ class Question:
         """Whether no visible difference exists between the options."""
         return len(set(self.options.values())) == 1 and not self.marks
 
-    def tell(self) -> str:
+    def render_question(self) -> str:
         """Render the question with the marks of its options and how to answer it."""
         lines = [
             f"{line.rstrip()}: the {mark}"
@@ -529,7 +529,7 @@ class Parser:
         question = Question(answer, *self.sights())
         number = "0" if question.idle else (question.find_described(said) if said and not said.isdigit() else None)
         if number is None:
-            return Done(sent, question.tell(), question)
+            return Done(sent, question.render_question(), question)
         return replace(self._answered("", self.act(number)), sent=sent)
 
 
