@@ -57,8 +57,8 @@ class PooledRuns:
         if not separate:
             for store in stores:
                 self._kinds.check_arms(store)
-            self._check_no_overlap()
             _check_same_selection(stores)
+            self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all units, folder by folder. Raises `RunMismatch` for a unit that cannot be pooled with its arm."""
