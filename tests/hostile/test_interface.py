@@ -223,10 +223,8 @@ def test_a_question_is_answered_by_number_or_text(said, number):
 def test_options_of_the_same_words_are_told_apart_by_what_the_listing_shows():
     question = Question(CUPS, LOOK, CARRIED)
     assert question.marks == {"0": "cup (containing red paint)", "1": "cup (containing nothing)"}
-    assert (
-        "\n1:\tpour cup (in studio) in bowl (in table, in studio): the cup (containing nothing)\n"
-        in question.render_question()
-    )
+    shown = "\n1:\tpour cup (in studio) in bowl (in table, in studio): the cup (containing nothing)\n"
+    assert shown in question.render_question()
     assert not question.idle
 
 
