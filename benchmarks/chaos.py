@@ -78,7 +78,7 @@ def print_verdict(disturbed: Played, verdict: Verdict) -> None:
     print(f"\nmodel calls: {bill.calm} undisturbed, {bill.given} disturbed; of these")
     print(f"  {bill.recorded - bill.replayed:6} are in the records, as undisturbed")
     print(f"  {bill.replayed:6} too, lost with simulators that died: their trials were played again")
-    print(f"  {bill.abandoned:6} are in void trials: they errored or stalled")
+    print(f"  {bill.abandoned:6} are in void trials: they errored")
     print(f"  {bill.unheard:6} were under way at a death of the run, and nobody was there to note them")
     print(f"  {(bill.abandoned + bill.unheard) / max(1, deaths):6.1f} is what an end before the end costs, on average")
     print(

@@ -8,24 +8,21 @@
 A unit starts from empty memories, from those of its training, from what the previous unit in its stream hands on, or
 from loaded files. Every finished trial is saved at once; a started unit resumes from the memories after its last one,
 so its record does not depend on the interruption. An errored unit is saved too; it has no score, and the next run plays
-it again. A backend that fails repeatedly stops the run. A stream stops at an errored unit, but passes over one whose
-variant its environment refuses.
+it again. A backend that fails repeatedly stops the run. A stream stops at an errored unit.
 """
 
 import threading
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 
 from rsso_dspy.calls import find_log_folder
-from rsso_dspy.environments.pool import StartProgress
-from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, LimitReached, RssoError, Stopped
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped
 from rsso_dspy.logged_lm import lookup_recorded_policy
 from rsso_dspy.memory.improvements import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
@@ -34,34 +31,15 @@ from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.records import Failure, Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.records import Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit, name_log
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
-
-Ending = Literal["ended", "limit", "interrupted", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """Base class of events; subscribe to it to receive all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunStarted(Event):
-    """The folder of the run is ready, before any play."""
-
-    left: tuple[str, ...]
-    """Keys of the pending work."""
-    jobs: int
-    engine: str
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatorsStarting(Event):
-    """A simulator has started while others wait."""
-
-    starting: StartProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,71 +72,25 @@ class StopRequested(Event):
     """Ctrl-C was pressed; the run waits for current calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded(Event):
-    """The run has ended; no event follows."""
-
-    how: Ending
-    played: int = 0
-    errored: int = 0
-    untrained: int = 0
-    why: str = ""
-    """The exceeded limit, in words."""
-    failure: Failure | None = None
-    """The project's own error that ended the run."""
-
-
 E = TypeVar("E", bound=Event)
-
-Subscriber = Callable[[Any], object]
 
 
 class EventStream:
-    """Delivers events to subscribers in order, in the thread where they happen. Thread-safe."""
+    """Delivers events to subscribers in order, in the thread where they happen. An error of a subscriber ends the
+    run."""
 
     def __init__(self) -> None:
-        self._subscribers: tuple[tuple[type[Event], Subscriber, bool], ...] = ()
-        self._changing = threading.RLock()  # a signal may come in between
+        self._subscribers: tuple[tuple[type[Event], Callable[[Any], object]], ...] = ()
 
-    def subscribe(self, kind: type[E], hear: Callable[[E], object], required: bool = False) -> None:
-        """Call `hear` with every event of a kind, from any thread; it should be fast.
-
-        If it raises an `Exception`, it is dropped with a warning. Errors of a `required` subscriber propagate to the
-        place of the event.
-        """
-        with self._changing:
-            self._subscribers = (*self._subscribers, (kind, hear, required))
+    def subscribe(self, kind: type[E], hear: Callable[[E], object]) -> None:
+        """Call `hear` with every event of a kind, from any thread; it should be fast."""
+        self._subscribers = (*self._subscribers, (kind, hear))
 
     def emit(self, event: Event) -> None:
-        """Deliver an event to its subscribers in order of subscription.
-
-        Afterwards raises the first error of a required subscriber.
-        """
-        errors = []
-        for subscriber in self._subscribers:
-            kind, hear, required = subscriber
-            if not isinstance(event, kind):
-                continue
-            try:
+        """Deliver an event to its subscribers in order of subscription."""
+        for kind, hear in self._subscribers:
+            if isinstance(event, kind):
                 hear(event)
-            except Exception as error:
-                if required:
-                    errors.append(error)
-                else:
-                    self._drop(subscriber, error)
-        if errors:
-            raise errors[0]
-
-    def _drop(self, subscriber: tuple[type[Event], Subscriber, bool], error: Exception) -> None:
-        with self._changing:
-            self._subscribers = tuple(each for each in self._subscribers if each is not subscriber)
-        kind, hear, _ = subscriber
-        name = getattr(hear, "__qualname__", repr(hear))
-        warnings.warn(
-            f"{name} receives no more {kind.__name__} events ({type(error).__name__}: {error}); the run goes on",
-            RuntimeWarning,
-            stacklevel=3,
-        )
 
 
 def open_source(live: Session) -> Store | None:
@@ -209,11 +141,6 @@ class UnitRunner:
         record = self.store.load(training)
         return record is not None and not record.has_errors
 
-    def is_refused(self, unit: Unit) -> bool:
-        """Return whether the environment refused the unit, which its stream passes over."""
-        record = self.store.load(unit)
-        return record is not None and record.is_refused
-
     def _run_unit(self, plan: Plan, unit: Unit, log: UnitLog) -> None:
         kept = self._load_initial_memories(plan, unit)
         rules = plan.get_rules(unit)
@@ -242,7 +169,7 @@ class UnitRunner:
             return kept
         method = unit.arm.method
         lasting = method.streamed
-        if (before := plan.get_previous_unit(unit, self.is_refused)) is not None:
+        if (before := plan.get_previous_unit(unit)) is not None:
             left = self.store.load(before)
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
@@ -368,82 +295,34 @@ class RunOutcome:
         return [record for record in self.errored if record.is_refused]
 
 
-@contextmanager
-def announced(events: EventStream, started: RunStarted) -> Iterator[Callable[[RunOutcome], None]]:
-    """Send the start and end of the run, which is the block, to `events`. Set the outcome on the yielded object."""
-    end = RunEnded("failed")
-
-    def keep(outcome: RunOutcome) -> None:
-        nonlocal end
-        end = RunEnded("ended", outcome.played, len(outcome.errored), len(outcome.untrained))
-
-    try:
-        events.emit(started)
-        yield keep
-    except (LimitReached, Stopped) as why:
-        end = RunEnded("limit", why=str(why))
-        raise
-    except KeyboardInterrupt:
-        end = RunEnded("interrupted")
-        raise
-    except RssoError as error:
-        end = RunEnded("failed", failure=Failure.of(error))
-        raise
-    finally:
-        events.emit(end)
-
-
-def list_pending_jobs(plan: Plan, store: Store, again: Collection[Job] = ()) -> list[Job]:
-    """Return the pending work of a plan and the units to play `again`: trainings first, then units.
+def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
+    """Return the pending work of a plan: trainings first, then units.
 
     Work that errored before comes last of its kind, so it never blocks other work.
     """
-    passed_over = _find_passed_over(plan, store)
-    finished = [(unit, None if unit in again else store.load(unit)) for unit in plan.units if unit not in passed_over]
-    units = [unit for unit in _add_downstream_units(plan, _select_unfinished(finished)) if unit not in passed_over]
-    needed = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
-    trained = [(each, None if each in again else store.load(each)) for each in needed]
-    return [*_select_unfinished(trained), *units]
-
-
-def _find_passed_over(plan: Plan, store: Store) -> set[Unit]:
-    """Return the refused units of streams that went on without them: playing one now would not change what followed."""
-    found: set[Unit] = set()
-    for stream in plan.streams.values():
-        went_on = False
-        for unit in reversed(stream):
-            record = store.load_begun_work(unit)
-            if went_on and record is not None and record.is_refused:
-                found.add(unit)
-            went_on = went_on or (record is not None and bool(record.trajectories))
-    return found
-
-
-def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
-    """Return the units with all their successors in streams, which start from their results."""
-    left = list(units)
+    units = _select_unfinished(store, plan.units)
     known = set(units)
-    for stream in plan.streams.values():
+    for stream in plan.streams.values():  # each unit starts from the results of those before it
         first = next((place for place, unit in enumerate(stream) if unit in known), len(stream))
-        left += [unit for unit in stream[first:] if unit not in known]
-    return left
+        units += [unit for unit in stream[first:] if unit not in known]
+    trainings = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
+    return [*_select_unfinished(store, trainings), *units]
+
+
+def _select_unfinished(store: Store, work: Iterable[W]) -> list[W]:
+    records = [(each, store.load(each)) for each in work]
+    left = [each for each, record in records if record is None]
+    return left + [each for each, record in records if record is not None and record.has_errors]
 
 
 def void_downstream_units(plan: Plan, store: Store) -> None:
     """Void the trials of units whose predecessor in the stream is unfinished."""
-    passed_over = _find_passed_over(plan, store)
-    for whole in plan.streams.values():
-        stream = [unit for unit in whole if unit not in passed_over]
+    for stream in plan.streams.values():
         records = [store.load(unit) for unit in stream]
         first = next((n for n, record in enumerate(records) if record is None or record.has_errors), len(stream))
         for unit in stream[first + 1 :]:
             if store.path_of(unit).exists():
                 store.open_log(unit).void(1, "the unit before it in the stream is played again")
-
-
-def _select_unfinished(work: Sequence[tuple[W, JobRecord | None]]) -> list[W]:
-    left = [each for each, record in work if record is None]
-    return left + [each for each, record in work if record is not None and record.has_errors]
 
 
 def make_zero_shot_programs(plan: Plan) -> dict[Arm, Agent]:
@@ -496,7 +375,7 @@ class Executor:
                 for future in done:
                     each, record = running.pop(future), future.result()
                     self._count_failure(each, record, outcome)
-                    if not record.has_errors or record.is_refused:
+                    if not record.has_errors:
                         pending.remove(each)
         except BaseException as error:
             self.player.stop.set()
@@ -532,6 +411,6 @@ class Executor:
 def _pop_next_job(plan: Plan, waiting: list[W], pending: Collection[Job]) -> W | None:
     """Take the first item without pending predecessors."""
     for place, each in enumerate(waiting):
-        if not isinstance(each, Unit) or plan.get_previous_unit(each, lambda unit: unit not in pending) is None:
+        if not isinstance(each, Unit) or plan.get_previous_unit(each) not in pending:
             return waiting.pop(place)
     return None

@@ -72,12 +72,9 @@ class Plan:
     def _previous_units(self) -> dict[Unit, Unit]:
         return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
 
-    def get_previous_unit(self, unit: Unit, passes: Callable[[Unit], bool] = lambda _: False) -> Unit | None:
-        """Return the unit that must be finished before this one: the nearest that is not passed over."""
-        before = self._previous_units.get(unit)
-        while before is not None and passes(before):
-            before = self._previous_units.get(before)
-        return before
+    def get_previous_unit(self, unit: Unit) -> Unit | None:
+        """Return the unit of its stream that must be finished before this one."""
+        return self._previous_units.get(unit)
 
     def get_rules(self, unit: Unit) -> TrialRules:
         if not unit.place:

@@ -345,7 +345,7 @@ def run_task(home: Any, payload: TaskPayload, plan: Plan, work: Job) -> JobRecor
 def _make_player(home: Any, payload: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
     events = EventStream()
     for kind in (UsageSpent, TrialFinished):
-        events.subscribe(kind, home.queue_event.remote, required=True)
+        events.subscribe(kind, home.queue_event.remote)
     live = _get_session(payload.config.model_dump_json(), payload.provenance)
     program = Agent(work.arm.method.name)
     program.load_state(dict(payload.states[work.arm]))

@@ -18,14 +18,10 @@ from rsso_dspy.config import Config
 from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, UnknownName, UsageError
 from rsso_dspy.executor import (
     EngineFactory,
-    Event,
     EventStream,
     Executor,
     RunOutcome,
-    RunStarted,
-    SimulatorsStarting,
     UnitRunner,
-    announced,
     fingerprint_programs,
     list_pending_jobs,
     make_zero_shot_programs,
@@ -65,7 +61,7 @@ from rsso_dspy.store.guards import (
     check_programs,
     check_readers,
 )
-from rsso_dspy.store.run_folder import Arm, Job, Store, Unit
+from rsso_dspy.store.run_folder import Arm, Job, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +129,19 @@ class Run:
             arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
             told = add_command(self.store, *self.command)
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
-            if self.spec.retry_stalled:
-                void_stalled_trials(self.plan, self.store)
             void_downstream_units(self.plan, self.store)
             left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
-            stream = EventStream()
+            stream = events or EventStream()
             player = UnitRunner(
                 live, self.store, self.programs, make_provenance(self.config), self.carried, stream, open_source(live)
             )
-            if events:
-                stream.subscribe(Event, events.emit, required=True)
             purse.follow(stream, player.stop)
-            live.starts.told = lambda starting: stream.emit(SimulatorsStarting(starting))
-            keys = tuple(work.key for work in left)
-            with announced(stream, RunStarted(keys, jobs, engine)) as ended:
-                if left and purse.exceeded_limit:
-                    raise LimitReached(_describe_limit(purse))
-                try:
-                    outcome = Executor(player, open_engine).run(self.plan, left, jobs)
-                except Stopped:
-                    raise LimitReached(_describe_limit(purse)) from None
-                ended(outcome)
-            return outcome
+            if left and purse.exceeded_limit:
+                raise LimitReached(_describe_limit(purse))
+            try:
+                return Executor(player, open_engine).run(self.plan, left, jobs)
+            except Stopped:
+                raise LimitReached(_describe_limit(purse)) from None
 
 
 def plan_run(
@@ -195,10 +182,9 @@ def plan_run(
     store.read_only = read_only
     store.check_identity(bound_to, fingerprint_programs(agents))
     check_streams(plan, store)
-    again = list_stalled_jobs(plan, store) if spec.retry_stalled else []
-    left = list_pending_jobs(plan, store, again)
+    left = list_pending_jobs(plan, store)
     begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
-    played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
+    played = {work.key: begun.get(store.path_of(work), 0) for work in left}
     return Run(config, plan, agents, store, kept, bound_to, left, played, spec, describe_command(config, spec))
 
 
@@ -243,33 +229,6 @@ def check_streams(plan: Plan, store: Store) -> None:
                     f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; use the same "
                     "variants or another --out"
                 )
-
-
-def list_stalled_jobs(plan: Plan, store: Store) -> list[Job]:
-    """Return trainings and units with a stalled trial, and the units that started from such a training."""
-    found: list[Job] = [training for training in plan.trainings if _count_stalled(store, training)]
-    for unit in plan.units:
-        stalled = _count_stalled(store, unit)
-        if stalled or (stalled is not None and plan.get_training(unit) in found):
-            found.append(unit)
-    return found
-
-
-def void_stalled_trials(plan: Plan, store: Store) -> None:
-    """Void them, and what was learned from them."""
-    again = list_stalled_jobs(plan, store)
-    for work in again:
-        log = store.open_log(work)
-        after_training = isinstance(work, Unit) and plan.get_training(work) in again
-        first = 0 if after_training else next((n for n, each in enumerate(log.results) if each.stalled), 0)
-        has_learned = work.arm.method.is_in_stream or any(trial.learnt for trial in log.results[first:])
-        log.void(1 if has_learned else first + 1, "a trial stalled")
-
-
-def _count_stalled(store: Store, work: Job) -> int | None:
-    """Return the number of stalled trials; None for work without a trial."""
-    record = store.load_begun_work(work)
-    return None if record is None else record.stalled_trials
 
 
 ENGINES = ("threads", "ray")

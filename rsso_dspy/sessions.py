@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -57,8 +57,6 @@ class Session:
     runtime: Runtime
     jobs: int = 1
     """Maximum number of simulators."""
-    starts: StartQueue = field(default_factory=StartQueue)
-    """Their start queue."""
 
     @contextmanager
     def activate_for_run(self) -> Iterator[None]:
@@ -138,8 +136,7 @@ def make_session(config: Config, jobs: int) -> Session:
         wanted = protocol.rules.demonstrations
         return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, wanted, demonstrations, data))
 
-    starts = StartQueue(stopped=Runtime.is_stopping)
-    pool = EnvironmentPool(make_environment, size=jobs, starts=starts)
+    pool = EnvironmentPool(make_environment, size=jobs, starts=StartQueue(stopped=Runtime.is_stopping))
 
     runtime = Runtime(
         environments=pool,
@@ -157,7 +154,7 @@ def make_session(config: Config, jobs: int) -> Session:
         skills=protocol.skills,
         entries=EntrySettings(**config.memory.entries.model_dump()),
     )
-    return Session(config, protocol, backend, embedder, runtime, jobs, starts)
+    return Session(config, protocol, backend, embedder, runtime, jobs)
 
 
 def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:

@@ -97,7 +97,7 @@ GROUPS = {
     ),
     "Who answers": "model base-url backend replay teacher",
     "Limits": "max-cost max-rollouts",
-    "How to play": "jobs seeds engine shard retry out dry-run",
+    "How to play": "jobs seeds engine shard out dry-run",
     "Configuration": "config set",
 }
 """Title of a group to its options; the others stay under `Options`. A command with few options has no groups."""
@@ -213,7 +213,6 @@ COMPLETIONS: dict[str, Callable[..., list[str]]] = {
     "optimizer": _complete_names("optimize.optimizers:OPTIMIZERS"),
     "set": _complete_settings,
     "engine": complete_words("threads", "ray"),
-    "retry": complete_words("stalled"),
     "rows": complete_words("trials", "steps"),
     "format": complete_words("parquet", "inspect"),
     "writer": complete_words("neural", "symbolic", "neuro-symbolic"),

@@ -9,22 +9,16 @@ from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.config import EMBEDDED
-from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished, UsageSpent
-from rsso_dspy.forecast import Stopwatch, in_words, range_in_words
-from rsso_dspy.records import SOLVED_SCORE, UnitRecord, Usage
+from rsso_dspy.executor import EventStream, StopRequested, TrialFinished, UnitFinished
+from rsso_dspy.records import SOLVED_SCORE, UnitRecord
 from rsso_dspy.report.terminal import SafeConsole
 from rsso_dspy.store.run_folder import Job, Training
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import RolloutFinished
-    from rsso_dspy.runs import Run
 
 WIDE = 80
 """Minimum terminal width for more than the numbers."""
-
-STARTS_APART = 10
-"""Number of simulator starts per progress line without a terminal."""
 
 
 class ProgressBar:
@@ -34,7 +28,6 @@ class ProgressBar:
         self.console = SafeConsole(file=sys.stderr)
         self.total = total
         self._lock = threading.Lock()
-        self._starts, self._done, self._text = "", 0, ""
         wide = self.console.width >= WIDE
         columns = [
             *([TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)] if wide else []),
@@ -62,63 +55,32 @@ class ProgressBar:
 
     def follow(self, events: EventStream) -> None:
         """Subscribe to the events of a run and show them."""
-        events.subscribe(SimulatorsStarting, self.on_simulator_started)
         events.subscribe(StopRequested, self.on_interrupt)
 
     def on_interrupt(self, _event: StopRequested) -> None:
         """Say that the run waits for its threads."""
         self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
 
-    def on_simulator_started(self, event: SimulatorsStarting) -> None:
-        """Report that a simulator has started while others wait for theirs."""
-        starting = event.starting
-        text = f"starting simulators: {starting.ready} of {starting.wanted}"
-        with self._lock:
-            self._starts = "" if starting.has_all_started else text
-            self.update_bar(self._done, self._text)
-            if not self.console.is_terminal and (starting.has_all_started or starting.ready % STARTS_APART == 1):
-                self.print_line(text)
-
     def update_bar(self, done: int, text: str) -> None:
         """Move the bar."""
-        self._done, self._text = done, text
-        self._bar.update(self._task, completed=done, text=self._starts or text)
+        self._bar.update(self._task, completed=done, text=text)
 
 
 class RunProgress(ProgressBar):
-    """Counts units, trainings and tokens of a run; with `planned`, also predicts the time that is left."""
+    """Counts units, trainings and tokens of a run."""
 
-    def __init__(self, work: Sequence[Job], planned: "Run | None" = None):
+    def __init__(self, work: Sequence[Job]):
         super().__init__("units", len(work))
         self.done = 0
         self.errors = 0
         self.stalled = 0
         self.tokens = 0
         self.best: dict[str, list[int]] = defaultdict(list)
-        self._watch = make_stopwatch(planned) if planned else None
-        self._foretold = False
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
-        events.subscribe(UsageSpent, lambda event: self.update_remaining_time(event.usage))
         events.subscribe(TrialFinished, self.on_trial_finished)
         events.subscribe(UnitFinished, self.on_job_finished)
-
-    def update_remaining_time(self, usage: Usage) -> None:
-        """Update the predicted time after an answer, long before the first unit is finished."""
-        if self._watch is None or not usage.calls:
-            return
-        self._watch.hear(usage.calls)
-        if (left := self._watch.left()) is None:
-            return
-        with self._lock:
-            if self.console.is_terminal:
-                self._refresh_bar()
-            elif not self._foretold:
-                self._foretold = True
-                self.print_line(
-                    f"      at the pace of the first {self._watch.answers} answers: {range_in_words(left)} left"
-                )
 
     def on_trial_finished(self, event: TrialFinished) -> None:
         """A trial is finished."""
@@ -153,15 +115,7 @@ class RunProgress(ProgressBar):
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
-        left = self._watch.left() if self._watch else None
-        time = f"  {in_words(left.mean)} left by calls" if left and self.done < self.total else ""
-        self.update_bar(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}{time}")
-
-
-def make_stopwatch(planned: "Run") -> Stopwatch | None:
-    """Return the clock of the remaining run; None if nothing is left or the offline player answers."""
-    estimate = None if set(planned.models_in_use.values()) == {EMBEDDED} else planned.estimate_cost()
-    return Stopwatch(estimate) if estimate else None
+        self.update_bar(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
 
 
 class CompileProgress(ProgressBar):

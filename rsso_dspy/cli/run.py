@@ -22,7 +22,7 @@ from rsso_dspy.cli.options import (
 from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.run_plan import describe_programs, describe_units_beside, print_run_plan
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import LimitReached, UnknownName, UsageError
+from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.records import ZERO_SHOT
 
 if TYPE_CHECKING:
@@ -83,12 +83,6 @@ def run_methods(
     jobs: options.Jobs = 1,
     shard: Annotated[
         str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy report` reads the parts together.")
-    ] = None,
-    retry: Annotated[
-        str | None,
-        typer.Option(
-            help="stalled: replay units with a stalled trial, from that trial on if no memory has learned from it."
-        ),
     ] = None,
     engine: Annotated[
         str,
@@ -169,7 +163,6 @@ def run_methods(
         skills=skills,
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
-        retry_stalled=parse_retry(retry),
     )
     return plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, engine)
 
@@ -181,13 +174,6 @@ def add_constitution(methods: Sequence[str]) -> list[str]:
     if any("constitution" in get_method(name).memories for name in methods):
         return list(methods)
     return [f"{name}+{READING}" for name in methods]
-
-
-def parse_retry(retry: str | None) -> bool:
-    """Return whether `--retry` is `stalled`. Raises `UnknownName` for any other value."""
-    if retry not in (None, "stalled"):
-        raise UnknownName("--retry", retry, ["stalled"])
-    return retry is not None
 
 
 def evaluate_program(
@@ -259,7 +245,7 @@ def plan_and_play(
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.pricing import make_price_lookup
 
-    planned = _plan(settings, spec, programs, jobs, dry_run, engine)
+    planned = _plan(settings, spec, programs, dry_run, engine)
     spend_limit = planned.make_spend_limit(max_cost)
     if dry_run:
         return
@@ -278,7 +264,6 @@ def _plan(
     settings: "Config",
     spec: "RunSpec",
     programs: "dict[str, Compiled | None]",
-    jobs: int,
     dry_run: bool,
     engine: str,
 ) -> "Run":
@@ -290,7 +275,7 @@ def _plan(
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
         print_status(f"{planned.store.describe_quarantined(file)}: {what}")
-    print_run_plan(planned, jobs)
+    print_run_plan(planned)
     plan, actor = planned.plan, planned.models_in_use.get("actor", "")
     trials = max(plan.get_rules(unit).trials for unit in plan.units)
     for line in describe_programs(programs, plan.protocol, actor, trials):
@@ -308,7 +293,7 @@ def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: s
         live.backend.check_connections()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check(live.backend.replay is not None)
-        with RunProgress(planned.left, planned) as watch:
+        with RunProgress(planned.left) as watch:
             events = EventStream()
             watch.follow(events)
             try:
@@ -336,7 +321,7 @@ def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 
     if stalled:
         print_status(
             f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
-            "Means include their scores so far; add --retry stalled to play their units again"
+            "Means include their scores so far"
         )
     if limit:
         print_status(limit)
@@ -376,7 +361,7 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
             settings = build_config(given / CONFIG, examples, None, source)
             programs = [name if name == ZERO_SHOT else str(given / name) for name in order.programs]
             playing = load_programs(programs, order.unconfirmed)
-            planned = _plan(settings, order.to_run_spec(given, again.folder), playing, jobs, dry_run, engine)
+            planned = _plan(settings, order.to_run_spec(given, again.folder), playing, dry_run, engine)
             if not dry_run:
                 play_watched(planned, jobs, planned.make_spend_limit(), engine)
         if not dry_run:

@@ -23,7 +23,7 @@ import tqdm
 from rsso_dspy.bounds import USUAL_DEMO_TOKENS
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
-from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested
+from rsso_dspy.executor import EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.acceptance import CandidateProgram, explain_no_choice, judge_candidate, measure_noise
 from rsso_dspy.optimize.calibration import draw_calibration
@@ -144,7 +144,6 @@ def compile_agent(
     `check_writers` and `check_stock_modules` raise.
     """
     events = events or EventStream()
-    live.starts.told = lambda starting: events.emit(SimulatorsStarting(starting))
     live.check_models([agent])
     check_writers([agent.method], live.config)
     check_stock_modules(agent)

@@ -19,7 +19,6 @@ from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.exploration import ExplorationPool
 from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
 from rsso_dspy.executor import (
-    Event,
     EventStream,
     Executor,
     UnitRunner,
@@ -110,9 +109,7 @@ class ConstitutionBuild:
 
         Raises `RssoError` if an episode errored, and what `Executor.run` raises.
         """
-        stream, stop = EventStream(), threading.Event()
-        if events:
-            stream.subscribe(Event, events.emit, required=True)
+        stream, stop = events or EventStream(), threading.Event()
         purse.follow(stream, stop)
         kept, examples = NOTHING_CARRIED, tuple[str, ...]()
         records: list[UnitRecord] = []

@@ -167,8 +167,7 @@ def describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> list[str
         return []
     return [
         f"Stalled: {', '.join(units)}. A step of these trials took longer than environment.step_seconds. Means include "
-        "them with the points they had, and memories learned from them. `rsso-dspy run --retry stalled` plays them "
-        "again."
+        "them with the points they had, and memories learned from them."
     ]
 
 

@@ -82,8 +82,6 @@ class RunSpec:
     """Constitution that every unit of a method with a constitution starts from."""
     shard: Shard | None = None
     """The shard to play; None means the whole run."""
-    retry_stalled: bool = False
-    """Play units with a stalled trial again."""
 
 
 CONFIG = "config.toml"

@@ -14,7 +14,7 @@ from rsso_dspy.store.unit_log import UnitLog, dump_record
 from tests.chaos.process import until
 from tests.chaos.run import OUTAGE, SHARES
 from tests.chaos.setup import KEY, Played, Setup
-from tests.chaos.tormentor import SPOILT, STALLED
+from tests.chaos.tormentor import SPOILT
 from tests.provider_runs import files_with
 
 FORMS = (KEY, b64encode(KEY.encode()).decode().rstrip("="), KEY.encode().hex(), KEY[len("sk-") :])
@@ -104,7 +104,7 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
         "no file is damaged, no temporary file is left": _names(
             str(file.relative_to(disturbed.out)) for file in _litter(disturbed.out, disturbed.planted)
         ),
-        "no trial was played twice but one that errored or stalled": _names(
+        "no trial was played twice but one that errored": _names(
             name for name, log in logs.items() if _has_needless_trials(log)
         ),
         "the calm run's bill is what the server gave": _unless(
@@ -151,7 +151,6 @@ def consequences(disturbed: Played, verdict: Verdict) -> list[tuple[str, int, st
         OUTAGE: f"{errored['LMServerError']} trials errored, played again by the next start",
         "invalid JSON": f"{errored['LMProviderError']} trials errored (with the next line), played again",
         "a page for an answer": "see above",
-        "simulator paused": f"{ends[STALLED]} ends with stalled trials, played again with --retry stalled",
         "folder taken away": f"the run ended {ends['folder taken away']} times, started again where it was put back",
         "record of another run": f"{len(disturbed.planted)} quarantined, their units played",
         SPOILT: "nothing",
@@ -184,7 +183,7 @@ def _read_lines(log: UnitLog) -> list[dict[str, Any]]:
 
 
 def _has_needless_trials(log: UnitLog) -> bool:
-    """Whether a trial was played again that counted, or one was given up that neither errored nor stalled."""
+    """Whether a trial was played again that counted, or one was given up that did not error."""
     standing: dict[int, bool] = {}
     for line in _read_lines(log):
         if "void" in line:
@@ -194,8 +193,7 @@ def _has_needless_trials(log: UnitLog) -> bool:
         elif line["trial"] in standing:
             return True
         else:
-            played = line["result"]["trajectory"]
-            standing[line["trial"]] = played is None or played["outcome"] == "stalled"
+            standing[line["trial"]] = line["result"]["trajectory"] is None
     return False
 
 

@@ -112,19 +112,6 @@ def kill(simulator: Simulator) -> bool:
     return True
 
 
-@contextmanager
-def paused(simulator: Simulator) -> Iterator[bool]:
-    """Stand still for the time of the block; whether there was something to stop."""
-    there = simulator.alive
-    if there:
-        os.kill(simulator.pid, signal.SIGSTOP)
-    try:
-        yield there
-    finally:
-        if simulator.alive:
-            os.kill(simulator.pid, signal.SIGCONT)
-
-
 @dataclass(frozen=True)
 class Disk:
     """A place for files. Between `fill` and `free` nothing can be written to it by the process."""

@@ -54,8 +54,8 @@ class Setup:
     def units(self) -> int:
         return 2 * len(self.tasks.split(",")) * self.per_task
 
-    def start(self, out: Path, served: Provider, key: str = KEY, retry: bool = False) -> Process:
-        """The command: always the same, whatever happened before, but that it may ask for what stalled once more."""
+    def start(self, out: Path, served: Provider, key: str = KEY) -> Process:
+        """The command: always the same, whatever happened before."""
         about = {
             "model": "openai/gpt-4.1-mini",
             "base_url": served.url,
@@ -74,7 +74,6 @@ class Setup:
         arguments = ["run", "--methods", "reflexion,rsso", "--tasks", self.tasks, "--per-task", str(self.per_task)]
         arguments += ["--trials", str(self.trials), "--jobs", str(self.jobs), "--backend", "scripted"]
         arguments += ["--out", str(out), *(word for setting in settings for word in ("--set", setting))]
-        arguments += ["--retry", "stalled"] if retry else []
         return Process(python(MAIN, str(self.clock), *arguments), {VARIABLE: key})
 
     @property
@@ -124,8 +123,8 @@ class Played:
 
 
 @contextmanager
-def running(setup: Setup, played: Played, key: str = KEY, retry: bool = False) -> Iterator[Process]:
-    process = setup.start(played.out, played.served, key, retry)
+def running(setup: Setup, played: Played, key: str = KEY) -> Iterator[Process]:
+    process = setup.start(played.out, played.served, key)
     try:
         yield process
     finally:

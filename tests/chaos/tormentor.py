@@ -12,8 +12,8 @@ from threading import Event
 
 from rsso_dspy.store.run_folder import find_logs
 from tests.chaos.clock import Clock
-from tests.chaos.process import FULL, Disk, Process, kill, paused, until
-from tests.chaos.setup import KEY, PATIENCE, STEP_SECONDS, Played, Setup, running
+from tests.chaos.process import FULL, Disk, Process, kill, until
+from tests.chaos.setup import KEY, PATIENCE, Played, Setup, running
 
 PLANTED = "record of another run"
 BY_HAND = {
@@ -23,16 +23,12 @@ BY_HAND = {
     "simulators killed as they come": 4,
     "disk full": 12,
     "clock jumps": 14,
-    "simulator paused": 6,
     "folder taken away": 4,
     PLANTED: 4,
 }
 """Faults inflicted on the run's process, and how many of them are among 200."""
 
 
-STALLED = "ended with stalled trials"
-PAUSE = 3 * STEP_SECONDS
-"""Seconds that a simulator stands still at most."""
 GONE = "is gone: it was"
 """What the run says of a folder that was taken away."""
 SPOILT = "key with a line break"
@@ -79,7 +75,7 @@ class Tormentor:
             spoil, asked = self.spoilt > 0 and start % 2 == 1, len(self.played.served.requests)
             self.gone = False
             key = f"{KEY}\r\n" if spoil else KEY
-            with running(self.setup, self.played, key, retry=end == STALLED) as self.process:
+            with running(self.setup, self.played, key) as self.process:
                 end = self._torment()
             if spoil and len(self.played.served.requests) > asked:
                 self.spoilt -= 1
@@ -117,7 +113,6 @@ class Tormentor:
             "interrupted": code in (130, -2) or "KeyboardInterrupt" in said,
             "stopped after errors in a row": "stopped: " in said or "could be started" in said,
             "ended with errored units": "ended in errors" in said,
-            STALLED: "--retry stalled" in said,
         }
         return next((name for name, holds in endings.items() if holds), "unexplained")
 
@@ -170,7 +165,7 @@ class Tormentor:
     def _how(self) -> dict[str, Callable[[], bool]]:
         """How each kind is inflicted; says whether it really was."""
         ways = (self._kill, self._interrupt, self._kill_simulator, self._kill_simulators, self._fill, self._jump)
-        more = (self._pause, self._take_away, self._plant)
+        more = (self._take_away, self._plant)
         return dict(zip(BY_HAND, (*ways, *more), strict=True))
 
     def _kill(self) -> bool:
@@ -205,17 +200,6 @@ class Tormentor:
     def _jump(self) -> bool:
         self.clock.jump(self.dice.uniform(-48.0, 48.0) * 3600)
         return until(lambda: self.clock.readings > 0 or not self.process.alive, PATIENCE) and self.clock.readings > 0
-
-    def _pause(self) -> bool:
-        """For longer than a step may take: the run gives the simulator up, and scores what was played until then. One
-        that nobody asked for anything goes on as if nothing had been."""
-        simulators = self.process.simulators()
-        if not simulators:
-            return False
-        chosen = self.dice.choice(simulators)
-        with paused(chosen) as there:
-            given_up = there and until(lambda: not chosen.alive or not self.process.alive, PAUSE)
-        return given_up and self.process.alive
 
     def _take_away(self) -> bool:
         """Move the folder aside once this start has asked something, see the run end, and put it back."""

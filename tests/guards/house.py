@@ -166,7 +166,7 @@ def play_run(job: Data, config: Config, folder: Path, tell: Tell) -> None:
     )
     run = plan_run(config, spec)
     events = EventStream()
-    events.subscribe(Event, lambda event: tell_trial(event, Store(out, read_only=True), tell), required=True)
+    events.subscribe(Event, lambda event: tell_trial(event, Store(out, read_only=True), tell))
     with session(config) as live:
         run.execute(live, 1, events=events)
 
@@ -192,7 +192,7 @@ def play_constitution(job: Data, config: Config, folder: Path, tell: Tell) -> No
         for trial in event.record.trials:
             tell({"unit": describe_unit(event.record), **describe_trial(trial, event.record.memories)})
 
-    events.subscribe(UnitFinished, tell_unit, required=True)
+    events.subscribe(UnitFinished, tell_unit)
     with session(config) as live:
         book = built.run(live, built.make_spend_limit(), events)
     tell({"rules": name_memory("constitution", book.constitution.dump()), "examples": list(book.examples)})
@@ -214,7 +214,7 @@ def play_compile(job: Data, config: Config, folder: Path, tell: Tell) -> None:
             teacher=choose_teacher(job["teacher"], config, USUAL_DEMO_TOKENS) if "teacher" in job else None,
         )
         events = EventStream()
-        events.subscribe(RolloutFinished, lambda event: tell(describe_rollout(event)), required=True)
+        events.subscribe(RolloutFinished, lambda event: tell(describe_rollout(event)))
         compiled = compile_agent(Agent(job["method"]), live, request, 1, events, folder / "compiled.json")
         tell(describe_compiled(compiled.agent(), json.loads((folder / "compiled.json").read_text(encoding="utf-8"))))
 

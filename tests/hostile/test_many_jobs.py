@@ -6,13 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rsso_dspy.config import load_config
-from rsso_dspy.environments.pool import CLOSED, EnvironmentPool, StartProgress, StartQueue
+from rsso_dspy.environments.pool import CLOSED, EnvironmentPool, StartQueue
 from rsso_dspy.errors import Stopped
-from rsso_dspy.executor import EventStream, SimulatorsStarting
-from rsso_dspy.runs import plan_run
-from rsso_dspy.sessions import session
-from rsso_dspy.store.commands import RunSpec
 
 LONG = 60.0
 """Seconds after which something that should have happened never will."""
@@ -70,26 +65,6 @@ def test_so_many_start_at_once_and_no_more(at_once: int):
     assert (factory.made, factory.most) == (8, at_once)
 
 
-def test_starts_are_told_while_some_wait_and_not_otherwise():
-    starts, told = StartQueue(2), list[StartProgress]()
-    starts.told = told.append
-    made = Factory(2)
-
-    def factory() -> Fake:
-        wait_until(lambda: starts._ready + starts._under_way + len(starts._waiting) == 8)
-        return made()
-
-    with pooled(factory, 8, starts) as pool:
-        lease_at_once(pool, 8)
-        assert [each.ready for each in told] == [*range(1, 9)]
-        assert told[-1] == StartProgress(8, 8)
-        assert [each.has_all_started for each in told] == [False] * 7 + [True]
-    told.clear()
-    with pooled(Factory(2), 2, starts) as pool:
-        lease_at_once(pool, 2)
-    assert not told, "nobody waited"
-
-
 def test_a_job_plays_while_the_next_simulator_starts():
     played, made = threading.Event(), threading.Event()
 
@@ -145,12 +120,10 @@ def test_who_waits_for_a_turn_is_stopped_without_having_started_anything():
         pass
 
 
-def test_a_start_that_fails_passes_its_turn_on_and_is_not_ready():
-    starts, told, answers = StartQueue(1), list[StartProgress](), iter([OSError("no memory"), Fake(), Fake()])
-    starts.told = told.append
+def test_a_start_that_fails_passes_its_turn_on():
+    starts, answers = StartQueue(1), iter([OSError("no memory"), Fake(), Fake()])
 
     def factory() -> Fake:
-        wait_until(lambda: starts._under_way + len(starts._waiting) + len(told) >= 3)
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
@@ -165,7 +138,6 @@ def test_a_start_that_fails_passes_its_turn_on_and_is_not_ready():
 
     with pooled(factory, 3, starts) as pool, ThreadPoolExecutor(3) as executor:
         assert sorted(executor.map(play, range(3))) == ["no memory", "played", "played"]
-    assert told == [StartProgress(0, 2), StartProgress(1, 2), StartProgress(2, 2)]
 
 
 def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
@@ -190,19 +162,3 @@ def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
             with pytest.raises(RuntimeError, match=CLOSED):
                 each.result(LONG)
     assert not made
-
-
-@pytest.mark.usefixtures("fresh_simulators")
-def test_a_run_says_how_far_its_simulators_have_come(tmp_path):
-    config = load_config(overrides=["embedder.model=hash", "protocol.trials=1"])
-    order = RunSpec(methods=("react-sso",), tasks=("find-plant",), per_task=2, out=tmp_path / "run")
-    planned = plan_run(config, order)
-    heard: list[StartProgress] = []
-    events = EventStream()
-    events.subscribe(SimulatorsStarting, lambda event: heard.append(event.starting))
-    with session(config, jobs=2) as live:
-        live.starts.at_once = 1
-        outcome = planned.execute(live, 2, events=events)
-    assert outcome.played == 2
-    assert not outcome.errored
-    assert heard == [StartProgress(1, 2), StartProgress(2, 2)]

@@ -195,7 +195,7 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
 
     model.before = lambda: lost or time.sleep(THINKING)
     planned = planned_run(tmp_path / "run", settings)
-    events.subscribe(TrialFinished, hear, required=True)
+    events.subscribe(TrialFinished, hear)
     outcome = planned.execute(lent(live, settings), 2, events=events, engine="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
