@@ -206,7 +206,7 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
         ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
-        ("constitution.examples", None, config.memory.constitution.examples),
+        ("constitution.examples", None, config.resolve_settings()["memory"]["constitution"]["examples"]),
         ("reflections", MemoryConfig().reflections.size, config.memory.reflections.size),
         *_list_reflection_departures(config.memory.reflections.identify()),
         ("embedder", MINILM, config.embedder.model),

@@ -54,7 +54,7 @@ ALLOWED = {
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},
     "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},
-    "reproduce": GROUND | {"config", "environments", "programs", "protocol", "store"},
+    "reproduce": GROUND | {"store"},
     "api": RUNS | {"forecast", "optimize", "pricing", "report", "runs"},
     "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "reproduce", "runs"},
 }

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rsso_dspy.forecast import SpendLimit
     from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.runs import Run
-    from rsso_dspy.store.commands import Invocation, RunSpec
+    from rsso_dspy.store.commands import RunSpec
     from rsso_dspy.store.run_folder import Store
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
@@ -334,8 +334,8 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
 
     Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
     """
+    from rsso_dspy.executor import fingerprint_programs
     from rsso_dspy.optimize.program_file import load_programs
-    from rsso_dspy.reproduce import list_changes
     from rsso_dspy.store.commands import CONFIG, extract_given, load_invocations
     from rsso_dspy.store.run_folder import Store
 
@@ -345,14 +345,6 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
         raise UsageError(f"{source} holds no command, so it cannot be played again; name what to play, e.g. --methods")
     if out is not None and out.resolve() == source.resolve():
         raise UsageError(f"{out} is the original run; name another --out")
-    changes = list_changes(store, orders, replay=True)
-    if certain := [change.what for change in changes if change.certain]:
-        raise UsageError(
-            f"not played: it would be another run ({'; '.join(certain)}). Install the original versions, or name what "
-            "to play, e.g. --methods"
-        )
-    for change in changes:
-        print_status(f"may differ: {change.what}")
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
         extract_given(store, given)
@@ -362,18 +354,18 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
             programs = [name if name == ZERO_SHOT else str(given / name) for name in order.programs]
             playing = load_programs(programs, order.unconfirmed)
             planned = _plan(settings, order.to_run_spec(given, again.folder), playing, dry_run, engine)
+            store.check_identity(planned.identity, fingerprint_programs(planned.programs))
             if not dry_run:
                 play_watched(planned, jobs, planned.make_spend_limit(), engine)
         if not dry_run:
-            _compare_records(store, again, orders)
+            _compare_records(store, again)
 
 
-def _compare_records(store: "Store", again: "Store", orders: "Sequence[Invocation]") -> None:
+def _compare_records(store: "Store", again: "Store") -> None:
     """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
     from rsso_dspy.reproduce import compare_runs
 
-    # The protocol id contains the path of the examples, and the copy has another path.
-    result = compare_runs(store, again, ["protocol"] if any(order.examples for order in orders) else [])
+    result = compare_runs(store, again)
     apart = f", except for {', '.join(sorted(result.apart))}" if result.apart else ""
     errored = f"; {result.errored} with errors left out" if result.errored else ""
     equal = result.equal == result.total > 0

@@ -523,6 +523,8 @@ class Config(Section):
         if (folder := self.active_benchmark.locate_data(self.environment.data)) is not None:
             data["environment"]["data"] = self.active_benchmark.identify_data(folder)
         data["memory"]["reflections"] = self.memory.reflections.identify()
+        if examples := self.memory.constitution.examples:  # wherever the file is: its content is named too
+            data["memory"]["constitution"]["examples"] = Path(examples).name
         return data
 
     def shown(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rsso_dspy import __version__
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.reproduce import compare_runs
@@ -118,12 +117,9 @@ def test_a_dry_run_says_what_a_replay_would_play(rsso, played, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_record_that_is_missing_is_no_reproduction_and_nothing_is_equal_to_nothing(played, copied, tmp_path):
+def test_a_record_that_is_missing_is_no_reproduction(played, tmp_path):
     found = compare_runs(Store(played.folder), Store(tmp_path / "none"))
     assert (found.equal, found.total, len(found.missing)) == (0, 3, 3)
-    shutil.rmtree(copied / "units")
-    found = compare_runs(Store(copied), Store(played.folder))
-    assert (found.total, found.new) == (0, len(played.records))
 
 
 def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
@@ -143,23 +139,14 @@ def edit_config(text: Callable[[str], str]) -> Callable[[dict[str, Any]], object
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda data: data["identity"].update(prompts="0"), "not played: it would be another run (prompts 0 then"),
+        (lambda data: data["identity"].update(prompts="0"), "prompts: there '0', now "),
         (lambda data: data.pop("commands"), "holds no command"),
-        (lambda data: data["identity"].pop("config"), "run.json is damaged"),
-        (lambda data: data["identity"].update(config={"seed": 0}), "run.json is damaged"),
+        (lambda data: data["identity"].update(config=0), "run.json is damaged"),
         (
             lambda data: data["identity"]["config"]["protocol"].update(trials=5),
-            "run.json says protocol.trials = 5, but the stored command says 1",
+            "config.protocol.trials: there 5, now 1",
         ),
-        (
-            edit_config(lambda text: f'{text}\n[backends.embedded.roles.reflector]\nmodel = "openai/gpt-4o"\n'),
-            "backends.embedded.roles.reflector.model = (absent), but the stored command says openai/gpt-4o",
-        ),
-        (
-            edit_config(lambda text: text.replace("trials = 1", "trials = 3000")),
-            f"install the original version, rsso_dspy {__version__}",
-        ),
-        (edit_config(lambda _: "garbage"), "restore it"),
+        (edit_config(lambda _: "garbage"), "config.toml"),
         (lambda data: data["commands"][1].update(methods=["dead-ends"]), "unknown method 'dead-ends'"),
     ],
 )

@@ -1,12 +1,7 @@
-"""What a run's folder keeps of its commands, and what has changed since."""
+"""What a run's folder keeps of its commands."""
 
-from dataclasses import replace
-from pathlib import Path
-
-from rsso_dspy.config import EMBEDDED, Config, load_config
-from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
-from rsso_dspy.records import Usage
-from rsso_dspy.reproduce import list_changes
+from rsso_dspy.config import Config, load_config
+from rsso_dspy.protocol import make_run_identity, resolve_protocol
 from rsso_dspy.store.commands import (
     RunSpec,
     Shard,
@@ -17,7 +12,6 @@ from rsso_dspy.store.commands import (
     load_invocations,
 )
 from rsso_dspy.store.run_folder import Store
-from tests.records import record, save
 
 
 def open_store(config: Config, asked: RunSpec) -> Store:
@@ -53,27 +47,6 @@ def test_no_password_gets_into_the_folder(tmp_path):
     assert again.hash() == config.hash()
     (command,) = load_invocations(store)
     assert set(command.withheld) == {"backends.vllm.base_url", "embedder.base_url"}
-
-
-def bare(folder: Path, *settings: str) -> tuple[Store, Config]:
-    """A folder that keeps what was asked for: two variants of boil, by sso."""
-    config = load_config(overrides=["embedder.model=hash", *settings])
-    return open_store(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)), config
-
-
-def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
-    store, config = bare(tmp_path / "run")
-    models = {"actor": EMBEDDED, "verbalizer": "openai/one", "advisor": "openai/never-asked"}
-    usage = {"actor": Usage(calls=1), "verbalizer": Usage(calls=1)}
-    unit = replace(record("sso", "boil", 22, [[1]]), protocol=resolve_protocol(config).id)
-    about = make_provenance(config)
-    save(store, replace(unit, provenance=about, models=models))
-    assert not [change for change in list_changes(store) if "answered" in change.what], "nobody asked it"
-    save(store, replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
-    (change,) = [change for change in list_changes(store) if "answered" in change.what]
-    (today,) = store.list_played_days()
-    assert change.what.startswith(f"openai/one answered on {today}: a model may answer differently when asked again")
-    assert not change.certain
 
 
 def test_any_configuration_survives_the_file(tmp_path):
