@@ -12,14 +12,12 @@ import os
 import signal
 import socket
 import threading
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,9 +26,8 @@ from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.benchmark import ORIGIN
-from rsso_dspy.errors import DamagedFile, FolderGone, MissingKey, RssoError, Stopped, UsageError
-from rsso_dspy.executor import Event, EventStream, Submit, TrialFinished, UnitRunner, UsageSpent, open_source
+from rsso_dspy.errors import DamagedFile, RssoError, Stopped, UsageError
+from rsso_dspy.executor import Event, EventStream, Submit, UnitRunner, open_source
 from rsso_dspy.files import read_bytes
 from rsso_dspy.memory_files import InitialMemories
 from rsso_dspy.plan import Plan
@@ -38,7 +35,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import make_provenance
 from rsso_dspy.redact import redact
 from rsso_dspy.sessions import Session, session
-from rsso_dspy.store.run_folder import Arm, Job, Store
+from rsso_dspy.store.run_folder import ORIGIN, Arm, Job, Store
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
 RETRIES = 3
@@ -46,9 +43,6 @@ RETRIES = 3
 
 NEWS = 0.2
 """Polling interval of the driver in seconds."""
-
-ASKING = 0.5
-"""Minimum seconds between a worker's checks whether the run is being stopped."""
 
 OBJECT_STORE = 128 * 2**20
 """Bytes of shared memory of a local cluster: records are small and do not stay."""
@@ -110,7 +104,7 @@ def _connect_ray(jobs: int) -> Iterator[None]:
 
 
 class RayEngine:
-    """An engine that submits tasks and forwards their events to the player's."""
+    """Submits tasks, and forwards their events to those of the player."""
 
     def __init__(self, player: UnitRunner):
         self._player = player
@@ -121,77 +115,65 @@ class RayEngine:
         self._payload = ray.put(TaskPayload(player.live.config, states, player.provenance, player.carried))
         self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
         self._pending: set[ray.ObjectRef] = set()
-        self._relaying = threading.Lock()
+        self._failure: BaseException | None = None
+        """Why events are no longer forwarded."""
         self._closing = threading.Event()
-        self._listener = threading.Thread(target=self._poll_events, name="ray-news", daemon=True)
+        self._listener = threading.Thread(target=self._forward_events, name="ray-events", daemon=True)
         self._listener.start()
 
     def submit(self, plan: Plan, work: Job) -> Future[JobRecord]:
-        """Start a task. Raises `RssoError` if the run's actor is gone.
-
-        The future raises it if the task's process died too often, and the project's error that ended the task.
-        """
-        self._relay_events()
+        """Start a task. The future raises the error that ended it, and `RssoError` if its process died too often."""
         reference = self._task.options(name=work.key).remote(self._home, self._payload, plan, work)
         self._pending.add(reference)
         answer: Future[JobRecord] = Future()
-        reference.future().add_done_callback(partial(self._resolve_future, answer, work, reference))
+
+        def resolve(done: Future[Any]) -> None:
+            self._pending.discard(reference)
+            try:
+                reply = done.result()
+                if self._failure is not None:
+                    raise self._failure
+                if isinstance(reply, TaskFailure):
+                    raise reply.kind.__new__(reply.kind, reply.text)
+                answer.set_result(reply)
+            except RayError as error:
+                first = (str(error).strip().splitlines() or [""])[0]
+                lost = RssoError(
+                    f"the process that played {work.key} is lost ({type(error).__name__}: {first}). Finished trials "
+                    "are kept: check memory and disks of the nodes (`ray status`), then repeat the command."
+                )
+                answer.set_exception(lost)
+            except BaseException as error:
+                answer.set_exception(error)
+
+        reference.future().add_done_callback(resolve)
         return answer
 
     def close(self) -> None:
-        """Receive remaining events, and end current tasks."""
+        """Forward the remaining events, and end current tasks."""
         self._closing.set()
         self._listener.join()
-        with suppress(RssoError):
-            self._relay_events()
         for reference in list(self._pending):
             ray.cancel(reference, force=True)
         ray.kill(self._home)
+        if self._failure is not None:
+            raise self._failure
 
-    def _resolve_future(
-        self, answer: Future[JobRecord], work: Job, reference: ray.ObjectRef, done: Future[Any]
-    ) -> None:
-        self._pending.discard(reference)
+    def _forward_events(self) -> None:
+        """Forward events until the engine closes, and tell the workers when the run is being stopped. What fails here
+        stops the run."""
         try:
-            reply = done.result()
-        except RayTaskError as error:
-            answer.set_exception(error)  # a defect, with the worker's traceback
-        except RayError as error:
-            answer.set_exception(_make_lost_error(f"the process that played {work.key}", error))
-        except BaseException as error:
-            answer.set_exception(error)
-        else:
-            if isinstance(reply, TaskFailure):
-                answer.set_exception(reply.kind.__new__(reply.kind, reply.text))
-            else:
-                answer.set_result(reply)
-
-    def _poll_events(self) -> None:
-        while not self._closing.wait(NEWS):
-            try:
-                self._relay_events()
-            except RssoError:
-                self._player.stop.set()
-                return
-
-    def _relay_events(self) -> None:
-        """Forward received events, and tell the store's actor when the run is being stopped."""
-        with self._relaying:
-            try:
-                for event in ray.get(self._home.drain_events.remote()):
+            while self._failure is None:
+                closing = self._closing.wait(NEWS)
+                for event in ray.get(self._home.drain_events.remote(self._player.stop.is_set())):
                     self._player.events.emit(event)
-            except RayError as error:
-                raise _make_lost_error("the actor that writes the run's folder", error) from None
-            if self._player.stop.is_set():
-                self._home.request_stop.remote()
-
-
-def _make_lost_error(what: str, error: RayError) -> RssoError:
-    first = (str(error).strip().splitlines() or [""])[0]
-    return RssoError(
-        f"{what} is lost ({type(error).__name__}: {first}). Finished trials are kept: check memory and disks of "
-        "the nodes (`ray status`), then repeat the command."
-    )
+                if closing:
+                    return
+        except BaseException as error:
+            self._failure = error
+            self._player.stop.set()
+            with suppress(RayError):
+                ray.get(self._home.drain_events.remote(True))
 
 
 class StoreActor:
@@ -230,21 +212,16 @@ class StoreActor:
         """Return the record of finished work; None if there is none."""
         return self._store.load(work)
 
-    def queue_event(self, event: Event) -> None:
-        """Queue an event."""
+    def queue_event(self, event: Event) -> bool:
+        """Queue an event; return whether the run is being stopped."""
         self._events.append(event)
+        return self._stopping
 
-    def drain_events(self) -> list[Event]:
-        """Return the events since the last call."""
+    def drain_events(self, stopping: bool) -> list[Event]:
+        """Return the events since the last call. With `stopping`, every task stops after its next answer."""
+        self._stopping = stopping
         events, self._events = self._events, []
         return events
-
-    def request_stop(self) -> None:
-        """Stop every task before its next step."""
-        self._stopping = True
-
-    def is_stopping(self) -> bool:
-        return self._stopping
 
 
 # A worker
@@ -263,10 +240,7 @@ class TaskPayload:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """A task without a record: it was stopped, or one of the project's errors ended it.
-
-    Errors travel as text, because some cannot be pickled.
-    """
+    """A task without a record. Errors travel as text, because some cannot be pickled."""
 
     kind: type[BaseException]
     text: str = ""
@@ -297,92 +271,59 @@ class RemoteStore:
         return UnitLog(self._call("open_log", work), write, Path(work.key), whole=True)
 
 
-class RemoteStop(threading.Event):
-    """Returns whether the driver is stopping the run."""
-
-    def __init__(self, home: Any):
-        super().__init__()
-        self._home = home
-        self._next = 0.0
-
-    def is_set(self) -> bool:
-        if not super().is_set() and time.monotonic() >= self._next:
-            self._next = time.monotonic() + ASKING
-            if ray.get(self._home.is_stopping.remote()):
-                self.set()
-        return super().is_set()
-
-
 def run_task(home: Any, payload: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
     """Play a unit or training, unless a dead process had already finished it."""
     ignore_interrupts()
     try:
         if not (ticket := ray.get(home.issue_ticket.remote(work))):
             raise Stopped
-        store = RemoteStore(home, ticket)
+        store, events, stop = RemoteStore(home, ticket), EventStream(), threading.Event()
         record: JobRecord | None = store.load(work)
         if record is not None and not record.has_errors:
             return record
-        return _make_player(home, payload, work, store).run_job(plan, work)
+
+        def tell(event: Event) -> None:
+            if ray.get(home.queue_event.remote(event)):
+                stop.set()
+
+        events.subscribe(Event, tell)
+        live = _open_session(payload)
+        program = Agent(work.arm.method.name)
+        program.load_state(dict(payload.states[work.arm]))
+        programs, source = {work.arm: program}, open_source(live)
+        player = UnitRunner(
+            live, cast(Store, store), programs, payload.provenance, payload.carried, events, source, stop
+        )
+        return player.run_job(plan, work)
     except (Stopped, ActorDiedError):  # without the actor the run is over
         return TaskFailure(Stopped)
-    except MissingKey as error:
-        return TaskFailure(
-            MissingKey, f"{_describe_node()}: {error}. Keys are taken from the environment of each node's `ray start`"
-        )
-    except FolderGone as error:  # at home
-        return TaskFailure(FolderGone, str(error))
     except RssoError as error:
-        return TaskFailure(type(error), redact(f"{_describe_node()}: {error}"))
+        return TaskFailure(type(error), redact(f"on node {socket.gethostname()}: {error}"))
     except Exception as error:
-        text = "".join(traceback.format_exception(error))
-        if redact(text) == text:
-            raise
-        defect = RuntimeError(redact(text))
-    raise defect  # outside of the handler, or the first error would travel along
-
-
-def _make_player(home: Any, payload: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
-    events = EventStream()
-    for kind in (UsageSpent, TrialFinished):
-        events.subscribe(kind, home.queue_event.remote)
-    live = _get_session(payload.config.model_dump_json(), payload.provenance)
-    program = Agent(work.arm.method.name)
-    program.load_state(dict(payload.states[work.arm]))
-    player = UnitRunner(
-        live, cast(Store, store), {work.arm: program}, payload.provenance, payload.carried, events, open_source(live)
-    )
-    player.stop = RemoteStop(home)
-    return player
+        return TaskFailure(RuntimeError, redact("".join(traceback.format_exception(error))))
 
 
 _STACK = ExitStack()
 """Closes the session of this worker process; its simulator ends with the process."""
 
-_open_session: list[tuple[str, Mapping[str, str], Session]] = []
+_sessions: dict[str, Session] = {}
+"""The session of this process, by its configuration."""
 
 
-def _get_session(config: str, provenance: Mapping[str, str]) -> Session:
+def _open_session(payload: TaskPayload) -> Session:
     """Return this process's session of a configuration, opened on first use. Raises `RssoError` if this installation
     would produce other records than the driver's."""
-    if not _open_session or _open_session[0][:2] != (config, provenance):
+    key, then = payload.config.model_dump_json(), payload.provenance
+    if key not in _sessions:
         _STACK.close()
-        _open_session.clear()
-        settings = Config.model_validate_json(config)
-        here = make_provenance(settings)
-        names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in provenance]
-        if other := [
-            f"{name} {here.get(name)} instead of {provenance[name]}"
-            for name in names
-            if here.get(name) != provenance[name]
-        ]:
+        _sessions.clear()
+        config = Config.model_validate_json(key)
+        here = make_provenance(config)
+        names = [name for name in ORIGIN if name in then]
+        if other := [f"{n} {here.get(n)} instead of {then[n]}" for n in names if here.get(n) != then[n]]:
             raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
-        _open_session.append((config, provenance, _STACK.enter_context(session(settings))))
-    return _open_session[0][2]
-
-
-def _describe_node() -> str:
-    return f"on node {ray.util.get_node_ip_address()} ({socket.gethostname()})"
+        _sessions[key] = _STACK.enter_context(session(config))
+    return _sessions[key]
 
 
 def ignore_interrupts() -> None:

@@ -333,10 +333,9 @@ def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
 
     home = SimpleNamespace(issue_ticket=SimpleNamespace(remote=issue_ticket))
     with ThreadPoolExecutor(1) as elsewhere:  # in the main thread it would turn Ctrl-C off
-        error = elsewhere.submit(play_away, home, None, None, None).exception()
-    assert "ValueError: refused: <***>" in str(error)
-    assert error.__context__ is None
-    assert leaks(Path("/nowhere"), str(error)) == []
+        failure = elsewhere.submit(play_away, home, None, None, None).result()
+    assert "ValueError: refused: <***>" in failure.text
+    assert leaks(Path("/nowhere"), failure.text) == []
 
 
 def test_what_is_registered_is_struck_out_without_any_variable():
