@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from rsso_dspy.config import Config, load_config, validate_config
 from rsso_dspy.errors import UsageError, require_extra
-from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
+from rsso_dspy.executor import EventStream, UnitFinished
 from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.records import ZERO_SHOT, TrainingRecord, UnitRecord
@@ -29,7 +29,7 @@ from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import render_analysis
 from rsso_dspy.report.terminal import print_renderable
-from rsso_dspy.runs import Run, plan_run
+from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_compile_trials, load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
@@ -192,7 +192,7 @@ def run(
             live.embedder.check()
         events = EventStream()
         with tqdm(total=len(planned.left), desc=str(out), unit="unit", disable=not progress) as bar:
-            _follow_events(bar, events, planned)
+            events.subscribe(UnitFinished, lambda _: bar.update())
             planned.execute(live, jobs, purse, events)
         return RunResult(planned.store.folder, live.config, planned.units_beside)
 
@@ -210,19 +210,6 @@ def _apply_arguments(
     data |= {name: value for name, value in (("benchmark", benchmark), ("seed", seed)) if value is not None}
     data["protocol"] |= {name: value for name, value in (("preset", preset), ("trials", trials)) if value is not None}
     return validate_config(data)
-
-
-def _follow_events(bar: Any, events: EventStream, planned: Run) -> None:
-    """Move the bar with every unit, and name the last finished trial beside it."""
-    bar.set_postfix_str(f"{len(planned.plan.units) - len(planned.left)} units were there" if not planned.left else "")
-
-    def show_trial(event: TrialFinished) -> None:
-        played = event.result.trajectory
-        outcome = "error" if played is None else f"{played.outcome}, {played.accumulator} points"
-        bar.set_postfix_str(f"{event.work.key}, trial {event.result.trial}: {outcome}")
-
-    events.subscribe(TrialFinished, show_trial)
-    events.subscribe(UnitFinished, lambda _: bar.update())
 
 
 REPORT_WIDTH = 100

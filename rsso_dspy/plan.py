@@ -7,10 +7,9 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import get_args
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
+from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.lm import Backend
@@ -21,7 +20,7 @@ from rsso_dspy.memory.improvements import ReflectionSettings
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, resolve_protocol
-from rsso_dspy.records import ZERO_SHOT, Split, Variant
+from rsso_dspy.records import ZERO_SHOT, Variant
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Arm, Training, Unit
 
@@ -47,7 +46,6 @@ class Plan:
     """Whether a single trial can make skills."""
     reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
     """Settings of the reflection memory."""
-    benchmark: str = DEFAULT
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -133,16 +131,19 @@ def plan_held_out(
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
     reflections = make_reflection_settings(config)
-    passes = ("reflections",) if reflections.is_passed_on else ()
-    arms = [
-        Arm(_add_passed_on(get_method(name), passes), program)
-        for name in dict.fromkeys(methods)
-        for program in programs
-    ]
+    rows = [get_method(name) for name in dict.fromkeys(methods)]
+    if reflections.is_passed_on:
+        rows = [
+            replace(row, passed_on=(*row.passed_on, "reflections")) if "reflections" in row.memories else row
+            for row in rows
+        ]
+    arms = [Arm(row, program) for row in rows for program in programs]
     check_writers((arm.method for arm in arms), config)
     chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
-    if missing := describe_missing_data(chosen, tasks, variants, per_task, config):
-        say(missing)
+    if not any("::" in text for text in variants):
+        wanted = choose_variants(tasks, variants, per_task, of=config.active_benchmark)
+        if missing := describe_missing_data(chosen, wanted, config):
+            say(missing)
     config.active_benchmark.check_data(chosen, config.environment.data)
     plan = make_plan(
         protocol.id,
@@ -157,7 +158,6 @@ def plan_held_out(
         stream_trials=config.protocol.stream_trials,
         alone=protocol.skills.pairs == "any",
         reflections=reflections,
-        benchmark=config.benchmark,
     )
     if config.protocol.setting != "transfer":
         return arrange_streams(plan)
@@ -181,12 +181,6 @@ def check_writers(methods: Iterable[Method], config: Config) -> None:
     examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.examples())
     for method in methods:
         require_examples(method.name, method.writing, examples, book.categories)
-
-
-def _add_passed_on(row: Method, passes: Sequence[str]) -> Method:
-    """Return the method with those of its memories that the configuration passes on from unit to unit."""
-    more = tuple(name for name in passes if name in row.memories and name not in row.passed_on)
-    return replace(row, passed_on=(*row.passed_on, *more)) if more else row
 
 
 def _draw_episodes(
@@ -230,8 +224,8 @@ def choose_variants(
 ) -> list[Variant]:
     """Return held-out variants of the tasks (default: all), task by task, at most `per_task` of each.
 
-    `variants` is one named selection (such as ``first``), a list of ``task::index``, or for a single task of indices;
-    by default the benchmark's first selection. `of` is the benchmark (default: the built-in one), `simplification` that
+    `variants` is one named selection (such as ``first``) or a list of ``task::index``; by default the benchmark's first
+    selection. `of` is the benchmark (default: the built-in one), `simplification` that
     of the variants (default: the benchmark's). Raises `UnknownName` for a task, `SplitError` for a variant that is not
     held out.
     """
@@ -242,7 +236,7 @@ def choose_variants(
         limit = SAMPLE_SIZE if per_task is None else per_task
         chosen = [v for task in names or table.tasks() for v in table.held_out(task, variants[0], limit)]
     else:
-        listed = [_parse_variant(text, names, table) for text in variants]
+        listed = [_parse_variant(text, table) for text in variants]
         if stray := [v.key for v in listed if names is not None and v.task not in names]:
             raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
         tasks = dict.fromkeys(v.task for v in listed)
@@ -252,44 +246,25 @@ def choose_variants(
     return [of.simplify(variant, simplification) for variant in chosen]
 
 
-def describe_missing_data(
-    chosen: Sequence[Variant],
-    names: Sequence[str] | None,
-    variants: Sequence[str],
-    per_task: int | None,
-    config: Config,
-) -> str:
-    """Say what a named selection left out because the user's data folder does not hold it; empty if nothing.
+def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], config: Config) -> str:
+    """Say what a selection left out because the user's data folder does not hold it; empty if nothing.
 
     Raises `UsageError` if it left out everything.
     """
-    whole, table = config.active_benchmark.table, config.benchmark_in_data.table
-    variants = variants or whole.selections[:1]
-    if table is whole or len(variants) != 1 or variants[0] not in whole.selections:
-        return ""
-    wanted = len(choose_variants(names, variants, per_task, of=config.active_benchmark))
+    table = config.benchmark_in_data.table
     folder = config.active_benchmark.locate_data(config.environment.data)
-    counts = {split: sum(table.count_held(task, split) for task in table.tasks()) for split in get_args(Split)}
-    train, dev, test = (f"{count:,} {split}" for split, count in counts.items())
-    held = f"{folder} holds {train}, {dev} and {test} variants"
-    if not chosen:
-        raise UsageError(f"none of the selected variants can be played: {held}")
+    if not chosen and wanted:
+        raise UsageError(f"none of the selected variants can be played: {folder} holds none of them")
     if table.played_split != "test":
-        return f"{held}: {len(chosen)} of {table.played_split} played instead, not the test set"
-    return f"{held}: {wanted - len(chosen)} of {wanted} selected variants are left out" if len(chosen) < wanted else ""
+        return f"{folder} holds no test set: {len(chosen)} variants of {table.played_split} are played instead"
+    missing = len(wanted) - len(chosen)
+    return f"{missing} of {len(wanted)} selected variants are left out: {folder} does not hold them" if missing else ""
 
 
-def _parse_variant(text: str, names: Sequence[str] | None, table: TaskTable) -> Variant:
-    if "::" in text:
-        return table.parse(text, table.played_split)
-    if not text.isdecimal():
+def _parse_variant(text: str, table: TaskTable) -> Variant:
+    if "::" not in text:
         raise UnknownName("selection or variant", text, table.selections, f"Or list variants, such as {table.example}.")
-    if names is None or len(names) != 1:
-        raise UsageError(
-            f"--variants {text}: the task is missing. Write task::{text}, such as {table.example}, or name one task in "
-            "--tasks"
-        )
-    return table.parse(f"{names[0]}::{text}", table.played_split)
+    return table.parse(text, table.played_split)
 
 
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:
@@ -311,36 +286,16 @@ def _get_shard_group(plan: Plan, unit: Unit) -> str:
     return unit.variant.task if plan.trainings else unit.variant.key
 
 
-MEND = "set protocol.retry_temperature (e.g. --set protocol.retry_temperature=0.7), or the temperature of the actor"
-
-
 def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
-    """Return warnings for arms whose trials repeat the first one, and for arms that differ only by their memories.
-
-    Empty if the actor's answers vary.
-    """
+    """Return a warning if trials repeat the first one because the actor's answers do not vary; otherwise nothing."""
     if backend.is_stochastic("actor", plan.rules.retry_temperature):
         return []
     rules = {unit.arm: plan.get_rules(unit) for unit in plan.units}
-    again = {arm: of_arm for arm, of_arm in rules.items() if of_arm.trials > 1}
-    same = [arm.name for arm, of_arm in again.items() if not _has_learning_memory(arm, of_arm)]
-    others = [arm.name for arm, of_arm in again.items() if _has_learning_memory(arm, of_arm)]
-    seed = ", where a seed changes nothing" if backend.config.seed else ""
-    at = f"the actor draws the likeliest token only (temperature 0 or top_k 1{seed})"
-    said = []
-    if same:
-        said.append(
-            f"warning: {at}, so further trials of {', '.join(same)} repeat the first one and are no "
-            f"control. {MEND[0].upper()}{MEND[1:]}"
-        )
-    if others:
-        said.append(
-            f"note: {at}, so further trials of {', '.join(others)} differ from the first only by their memories, "
-            "and repeat it while these are empty" + ("" if same else f"; {MEND}")
-        )
-    return said
-
-
-def _has_learning_memory(arm: Arm, rules: TrialRules) -> bool:
-    """Return whether a memory of the arm can change between trials."""
-    return bool(arm.method.written) and not rules.frozen
+    arms = [arm.name for arm, of_arm in rules.items() if of_arm.trials > 1]
+    if not arms:
+        return []
+    return [
+        f"warning: the actor draws the likeliest token only (temperature 0 or top_k 1), so further trials of "
+        f"{', '.join(arms)} repeat the first one but for what memories learn: set protocol.retry_temperature (e.g. "
+        "--set protocol.retry_temperature=0.7), or the temperature of the actor"
+    ]

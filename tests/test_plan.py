@@ -34,54 +34,29 @@ def test_the_papers_sample_has_164_variants_of_18_tasks():
     assert len(chosen) == len(set(chosen)) == 164
     assert len({variant.task for variant in chosen}) == 18
     assert {variant.split for variant in chosen} == {"test"}
+    assert [v for v in chosen if v.task == "boil"][:2] == choose_variants(["boil"], ["sso"], 2)
 
 
-def test_per_task_takes_the_first_of_the_same_order():
-    assert [v.index for v in choose_variants(["boil"], ["sso"], 2)] == [
-        v.index for v in choose_variants(["boil"], ["sso"])
-    ][:2]
-    assert [v.index for v in choose_variants(["boil"], ["first"], 2)] == [21, 22]
-
-
-def test_variants_are_listed_by_index_or_by_name():
-    assert [v.key for v in choose_variants(["boil"], ["22", "25"])] == ["boil::22", "boil::25"]
-    assert [v.key for v in choose_variants(None, ["boil::22", "freeze::21"])] == ["boil::22", "freeze::21"]
-
-
-def test_a_training_variant_is_no_held_out_variant():
-    with pytest.raises(SplitError, match="train"):
-        choose_variants(["boil"], ["3"])
-
-
-def test_a_variant_that_does_not_exist_says_which_do():
-    with pytest.raises(SplitError, match="0 to 29"):
-        choose_variants(["boil"], ["999"])
-
-
-def test_an_index_without_its_task_asks_for_it():
-    with pytest.raises(UsageError, match="task::22, such as find-plant::228"):
-        choose_variants(None, ["22"])
-
-
-def test_a_selection_of_no_task_that_is_no_index_is_told_what_there_is():
-    with pytest.raises(UnknownName, match=r"known: first, sso\. Or list variants, such as find-plant::228"):
-        choose_variants(None, ["abc"])
-
-
-def test_a_variant_of_another_task_is_refused():
-    with pytest.raises(UsageError, match="freeze::21"):
-        choose_variants(["boil"], ["freeze::21"])
-
-
-def test_unknown_names_offer_the_nearest():
-    with pytest.raises(UnknownName, match="boil"):
-        choose_variants(["boll"], ["sso"])
-    with pytest.raises(UnknownName, match="first"):
-        choose_variants(["boil"], ["frist"])
-
-
-def test_the_simplification_is_carried():
-    assert {variant.simplification for variant in choose_variants(["boil"], ["sso"], simplification="")} == {""}
+@pytest.mark.parametrize(
+    ("tasks", "variants", "per_task", "chosen"),
+    [
+        (["boil"], ["first"], 2, "boil::21 boil::22"),
+        (None, ["boil::22", "freeze::21"], None, "boil::22 freeze::21"),
+        (["boil"], ["boil::3"], None, (SplitError, "train")),
+        (["boil"], ["boil::999"], None, (SplitError, "0 to 29")),
+        (None, ["abc"], None, (UnknownName, r"known: first, sso\. Or list variants, such as find-plant::228")),
+        (["boil"], ["frist"], None, (UnknownName, "first")),
+        (["boll"], ["sso"], None, (UnknownName, "boil")),
+        (["boil"], ["freeze::21"], None, (UsageError, "freeze::21")),
+    ],
+)
+def test_variants_are_chosen_by_selection_or_by_name_and_what_cannot_be_is_told(tasks, variants, per_task, chosen):
+    if isinstance(chosen, str):
+        assert " ".join(variant.key for variant in choose_variants(tasks, variants, per_task)) == chosen
+        return
+    kind, words = chosen
+    with pytest.raises(kind, match=words):
+        choose_variants(tasks, variants, per_task)
 
 
 def arms(names):
@@ -91,40 +66,37 @@ def arms(names):
 BUDGETS = {Variant("boil", 22): 60, Variant("freeze", 21): 40}
 
 
-def test_budgets_follow_the_gold_length_rounded_down():
-    assert PRESETS["sso-adapt/1"].compute_budget(17) == 25
-    assert PRESETS["sso-adapt/1"].compute_budget(738) == 1107
-    assert PRESETS["sso-adapt/1-cap60"].compute_budget(738) == 60
-    assert PRESETS["release"].compute_budget(17) == 25
+@pytest.mark.parametrize(
+    ("preset", "gold", "steps"),
+    [("sso-adapt/1", 17, 25), ("sso-adapt/1", 738, 1107), ("sso-adapt/1-cap60", 738, 60), ("release", 17, 25)],
+)
+def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
+    assert PRESETS[preset].compute_budget(gold) == steps
 
 
 def test_presets_say_what_the_paper_and_the_release_do():
     paper, release = PRESETS["sso-adapt/1"], PRESETS["release"]
     assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None)
     assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100)
-    assert paper.skills == SkillSettings()
-    assert release.skills == SkillSettings.sso_release()
-
-
-def test_a_departure_changes_what_it_names_and_nothing_else():
-    changed = resolve_protocol(load_config(overrides=["protocol.trials=2", "memory.skills.max_window=4"]))
-    assert changed.rules.trials == 2
-    assert changed.rules.stop_on_success
-    assert changed.skills.max_window == 4
-    assert changed.skills.extraction == "reward-boundary"
-
-
-def test_departures_stand_in_the_protocols_name():
-    assert resolve_protocol(load_config()).id == "adapt/2"
-    changed = load_config(overrides=["protocol.trials=3", "memory.reflections.size=1", "embedder.model=hash"])
-    assert resolve_protocol(changed).id == "adapt/2 trials=3 reflections=1 embedder=hash"
-    paper = load_config(overrides=["protocol.preset=sso-adapt/1", "protocol.trials=3"])
-    assert resolve_protocol(paper).id == "sso-adapt/1 trials=3"
-
-
-def test_an_unknown_preset_offers_the_nearest():
+    assert (paper.skills, release.skills) == (SkillSettings(), SkillSettings.sso_release())
     with pytest.raises(UnknownName, match="sso-adapt/1"):
         get_protocol("sso-adapt/2")
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ([], "adapt/2"),
+        (
+            ["protocol.trials=3", "memory.reflections.size=1", "embedder.model=hash"],
+            "adapt/2 trials=3 reflections=1 embedder=hash",
+        ),
+        (["protocol.preset=sso-adapt/1", "protocol.trials=3"], "sso-adapt/1 trials=3"),
+        (["memory.skills.max_window=4"], "adapt/2 skills.max_window=4"),
+    ],
+)
+def test_departures_stand_in_the_protocols_name(settings, name):
+    assert resolve_protocol(load_config(overrides=settings)).id == name
 
 
 def test_arms_of_one_variant_are_neighbours_so_that_a_run_cut_short_compares():
@@ -147,13 +119,9 @@ def test_the_forecast_counts_calls_by_role():
     assert react.tokens[0] > react.tokens[1] > 0
 
 
-def test_a_method_named_twice_is_one_arm():
-    plan = plan_held_out(load_config(), ["sso", "rsso", "sso"], ["boil"], ["22"])
+def test_a_method_named_twice_is_one_arm_and_budgets_come_from_the_shipped_gold_lengths():
+    plan = plan_held_out(load_config(), ["sso", "rsso", "sso"], None, ["lifespan-longest-lived::98"])
     assert plan.arms == ("sso", "rsso")
-
-
-def test_budgets_of_held_out_variants_come_from_the_shipped_gold_lengths():
-    plan = plan_held_out(load_config(), ["sso"], ["lifespan-longest-lived"], ["98"])
     assert plan.units[0].budget == int(1.5 * get_gold_length(plan.units[0].variant))
 
 
@@ -292,15 +260,12 @@ def test_only_roles_that_can_be_asked_are_expected_to_be(method, rules):
     assert found.calls.mean == pytest.approx(60 * rules["trials"] * 3 / 30)
 
 
-def test_the_same_plan_has_the_same_forecast_and_more_work_costs_more():
-    config = load_config(overrides=["protocol.setting=transfer"])
-    plan = plan_held_out(config, ["react-sso", "rsso"], ["boil"], per_task=2)
-    work = [*plan.trainings, *plan.units]
-    assert estimate_cost(plan, work, [], MODELS, FREE) == estimate_cost(plan, work, [], MODELS, FREE)
-    assert (
-        estimate_cost(plan, work, [], MODELS, FREE).calls.mean
-        > estimate_cost(plan, plan.units, [], MODELS, FREE).calls.mean
+def test_more_work_costs_more_and_none_nothing():
+    plan = plan_held_out(load_config(overrides=["protocol.setting=transfer"]), ["react-sso", "rsso"], ["boil"], (), 2)
+    whole, units = (
+        estimate_cost(plan, work, [], MODELS, FREE) for work in ((*plan.trainings, *plan.units), plan.units)
     )
+    assert whole.calls.mean > units.calls.mean
     assert estimate_cost(plan, [], [], MODELS, FREE) is None
 
 

@@ -25,11 +25,6 @@ def test_a_trajectory_counts_what_the_paper_counts():
     assert len(played.states) == len(played.steps) + 1
 
 
-def test_a_trial_without_steps_holds_its_points_at_reset():
-    played = trajectory(Variant("boil", 22), 1, [], at_reset=8)
-    assert (played.accumulator, played.environment_score) == (0, 8)
-
-
 @pytest.mark.parametrize(
     ("scores", "at_reset", "lost"),
     [

@@ -33,7 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Variants = Annotated[
     str | None,
     typer.Option(
-        help="Selection: sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.",
+        help="Selection: sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.",
         show_default="sso",
     ),
 ]

@@ -149,11 +149,10 @@ class Agent(dspy.Module):
 
             write_method(Path(path), self.method.name)
 
-    def load(self, path: Path | str, *args: Any, any_method: bool = False, **options: Any) -> None:
+    def load(self, path: Path | str, *args: Any, **options: Any) -> None:
         """As `dspy.Module.load`; reads compiled programs (`rsso-dspy compile`) as well as saved states.
 
-        Raises `UsageError` for a JSON file of another method, or with other predictors. With `any_method`, it loads the
-        predictors that the file and the agent both have.
+        Raises `UsageError` for a JSON file of another method, or with other predictors.
         """
         if Path(path).suffix != ".json":
             super().load(path, *args, **options)
@@ -161,7 +160,7 @@ class Agent(dspy.Module):
             from rsso_dspy.programs.state import merge_state, read_state
 
             saved = read_state(Path(path))
-            self.load_state(merge_state(Path(path), saved, self.method.name, self.dump_state(), any_method))
+            self.load_state(merge_state(Path(path), saved, self.method.name, self.dump_state()))
 
 
 def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:

@@ -297,40 +297,30 @@ def add_method(row: Method, **memories: "type[Memory]") -> None:
     """Make a method known under its name, with the classes of its own memories by name. Every verb and `Agent` knows it
     from then on, in this process.
 
-    Raises `UsageError` for a name that is taken or cannot name a folder, and for a memory whose region cannot be a new
-    field of the actor's signature; `UnknownName` for a memory or module that is nowhere to be found.
+    Raises `UsageError` for a name that is taken or cannot name a folder, and for a method whose actor cannot be made.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
         raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
     if taken := [*({row.name} & {*METHODS, *_RESERVED}), *(memories.keys() & MEMORIES.keys())]:
         raise UsageError(f"{', '.join(taken)} is taken; give it another name")
-    for name in row.memories:
-        if name not in memories:
-            load_memory(name)
-    asked = [name for memory in memories.values() for name in memory.asks]
-    for name in (*row.modules, *asked):
-        if name not in MODULES:
-            raise UnknownName("module", name, MODULES)
-    for name, memory in memories.items():
-        if memory.region not in REGIONS and not _can_be_field(memory.region, memory.about):
-            raise UsageError(
-                f"region {memory.region!r} of {name} cannot be a new field of the actor; give it another name, and say "
-                "in `about` what it holds"
-            )
     MEMORIES.update(memories)
     METHODS[row.name] = row
-
-
-def _can_be_field(name: str, description: str) -> bool:
-    """Whether both actors can have this new field. What DSPy and pydantic refuse, or warn of, is theirs to know."""
-    actors = [_load(place) for place in SCAFFOLDS.values()]
-    if not name.isidentifier() or not description or any(name in {*actor.fields, *_TOLD} for actor in actors):
-        return False
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            for actor in actors:
-                add_regions(actor, ((name, description),))
-    except Exception:  # errors of every kind, by the name
-        return False
-    return True
+        _check_method(row)
+    except Exception as error:  # also of DSPy and pydantic, by the name of a region
+        del METHODS[row.name]
+        for name in memories:
+            del MEMORIES[name]
+        raise UsageError(f"the method {row.name} cannot be played: {error}") from error
+
+
+def _check_method(row: Method) -> None:
+    """Raise an error if an agent of the method cannot be made."""
+    for memory in map(load_memory, row.memories):
+        if memory.region in _TOLD or (memory.region not in REGIONS and not memory.about):
+            raise UsageError(f"a new region cannot be called {memory.region!r}, or lacks `about`, what it holds")
+        if unknown := {*row.modules, *memory.asks} - MODULES.keys():
+            raise UnknownName("module", sorted(unknown)[0], MODULES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        actor_signature(row)

@@ -53,32 +53,21 @@ def write_method(path: Path, method: str) -> None:
     atomic_write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
-def merge_state(
-    path: Path, saved: SavedState, method: str, own: Mapping[str, Any], any_method: bool = False
-) -> dict[str, Any]:
+def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """The state `own` of an agent of `method`, with the prompts of a file.
 
-    Raises `UsageError` if the file is of another method, or its predictors are not those of the agent. With
-    `any_method`, the agent takes the predictors that both have.
+    Raises `UsageError` if the file is of another method, or its predictors are not those of the agent.
     """
     base = method.partition("+")[0]
     # An addition brings predictors of its own.
     brought = {name for name in own if name.startswith("constitution_writer") and saved.method == base != method}
-    missing = own.keys() - saved.predictors.keys() - brought
-    extra = saved.predictors.keys() - own.keys()
-    shared = {name: state for name, state in saved.predictors.items() if name in own}
-    changed = {name for name, state in shared.items() if _count_fields(state) != _count_fields(own[name])}
-    is_other = saved.method not in ("", base, method)
-    fits = not (is_other or missing or extra)
-    if shared and not changed and (fits or any_method):
-        return {**own, **shared}
-    misfits = ((missing, "lacks"), (extra, "also has"), (changed, "has other fields in"))
-    found = [f"{verb} {', '.join(sorted(names))}" for names, verb in misfits if names]
+    fits = saved.method in ("", base, method) and saved.predictors.keys() == own.keys() - brought
+    if fits and all(_count_fields(state) == _count_fields(own[name]) for name, state in saved.predictors.items()):
+        return {**own, **saved.predictors}
     made = f"was saved for the method {saved.method}" if saved.method else "does not name its method"
-    fix = f"load it into Agent({saved.method!r})" if is_other else "load it into an agent with the same modules"
-    more = ", or add any_method=True to load the predictors that both have" if shared and not changed else ""
     raise UsageError(
-        f"{path} {made}, and this agent is of {method}{': it ' if found else ''}{' and '.join(found)}; {fix}{more}"
+        f"{path} {made}, and this agent is of {method}, with other predictors or fields: load it into an agent of the "
+        "same method and modules"
     )
 
 

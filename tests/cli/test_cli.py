@@ -29,8 +29,8 @@ def finished(tmp_path):
     [
         (["--tasks", "find-plnat"], "find-plant"),
         (["--tasks", "boil", "--variants", "frist"], "first"),
-        (["--tasks", "boil", "--variants", "3"], "train"),
-        (["--tasks", "boil", "--variants", "999"], "0 to 29"),
+        (["--tasks", "boil", "--variants", "boil::3"], "train"),
+        (["--tasks", "boil", "--variants", "boil::999"], "0 to 29"),
         (["--variants", "boil::x"], "task::index"),
         (["--methods", "rss"], "rsso"),
         (["--methods", ","], "--methods is empty"),
@@ -64,7 +64,17 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
 
 
 def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path):
-    small = ["run", "--methods", "react", "--tasks", "lifespan-longest-lived", "--variants", "98", "--trials", "1"]
+    small = [
+        "run",
+        "--methods",
+        "react",
+        "--tasks",
+        "lifespan-longest-lived",
+        "--variants",
+        "lifespan-longest-lived::98",
+        "--trials",
+        "1",
+    ]
     small += ["--set", "embedder.model=hash", "--out", "out"]
     assert rsso(*small)[0] == 0
     (unit,) = (tmp_path / "out/units/react/lifespan-longest-lived").iterdir()
@@ -133,7 +143,16 @@ def test_a_full_disk_is_named_by_the_place_and_nobody_speaks_of_play(rsso, monke
 
 def test_gold_lengths_outside_the_shipped_table_are_announced(rsso, tmp_path, monkeypatch):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path / "cache"))
-    words = ["run", "--dry-run", "--tasks", "lifespan-longest-lived", "--variants", "124", "--out", "out"]
+    words = [
+        "run",
+        "--dry-run",
+        "--tasks",
+        "lifespan-longest-lived",
+        "--variants",
+        "lifespan-longest-lived::124",
+        "--out",
+        "out",
+    ]
     assert "computing the gold length of lifespan-longest-lived::124 (1/1)" in rsso(*words)[2]
     assert "computing" not in rsso(*words)[2]
 

@@ -150,11 +150,11 @@ def speaking_in(region: str, about: str = "how it is outside", asks: tuple[str, 
         (Method("rsso", "sso", (), ""), None, "rsso is taken"),
         (Method("my+own", "sso", (), ""), None, "small letters"),
         (Method("mine", "sso", ("dreams",), ""), None, "unknown memory 'dreams'"),
-        (Method("mine", "flat", ("new",), ""), speaking_in("two words"), "another name"),
-        (Method("mine", "sso", ("new",), ""), speaking_in("weather", ""), "say in `about` what it holds"),
+        (Method("mine", "flat", ("new",), ""), speaking_in("two words"), "cannot be played"),
+        (Method("mine", "sso", ("new",), ""), speaking_in("weather", ""), "lacks `about`, what it holds"),
         (Method("mine", "sso", ("new",), ""), speaking_in("weather", asks=("seer",)), "unknown module 'seer'"),
         *(
-            (Method("mine", "sso", ("new",), ""), speaking_in(name), f"region '{name}' of new cannot be")
+            (Method("mine", "sso", ("new",), ""), speaking_in(name), "the method mine cannot be played")
             for name in ("instructions", "_x", "fields", "model_config", "input_fields", "copy", "self", "completions")
         ),
         *((Method(name, "sso", (), ""), None, f"{name} is taken") for name in ("zero-shot", "constitution", "neural")),

@@ -75,7 +75,6 @@ FILES = {"per_task.toml": f"[run]\nper_task = {HUGE}", "digits.toml": f"[run]\np
 TEXTS: list[tuple[tuple[Any, ...], str]] = [
     (("run", "--shard", "1/300000000"), f"at most {MOST_SHARDS:,}"),
     (("run", "--shard", f"1/{'9' * 5000}"), f"at most {MOST_SHARDS:,}"),
-    (("run", "--tasks", "boil", "--variants", "9" * 5000), "task::index"),
     (("run", "--variants", f"boil::{'9' * (MOST_DIGITS + 1)}"), "task::index"),
     (("compile", "--calib", "1000000-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
     (("compile", "--calib", f"{'9' * 5000}-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),

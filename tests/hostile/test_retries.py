@@ -133,8 +133,7 @@ def test_a_temperature_that_the_actor_does_not_take_is_refused_before_anything_i
 
 GREEDY = {"model": "hosted_vllm/m"}
 COLD = ["retry_temperature=0"]
-CONTROL = "further trials of react, react-sso repeat the first one"
-MEMORIES = "further trials of sso, rsso differ from the first only by their memories"
+WARNING = "further trials of react, react-sso, sso, rsso repeat the first one"
 USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_temperature=0.0")
 
 
@@ -154,14 +153,14 @@ USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_tempe
         ({"model": "embedded/explorer"}, [], OWN, []),
         ({**GREEDY, "roles": {"actor": {"model": "embedded/explorer"}}}, [], OWN, []),
         ({"model": "openai/gpt-5-mini", "temperature": 1.0, "max_tokens": 16000}, [], OWN, []),
-        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN, [CONTROL, MEMORIES]),
-        ({"model": "openai/o4-mini", "max_tokens": 16000}, [], OWN, [CONTROL, MEMORIES]),
+        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN, [WARNING]),
+        ({"model": "openai/o4-mini", "max_tokens": 16000}, [], OWN, [WARNING]),
         ({"model": "openai/gpt-5-chat-latest"}, [], USUAL, []),
-        ({**GREEDY, "top_k": 1}, [], OWN, [CONTROL, MEMORIES]),
-        ({**GREEDY, "temperature": 0.7, "top_k": 1}, [], OWN, [CONTROL, MEMORIES]),
-        (GREEDY, COLD, OFF, [CONTROL, MEMORIES]),
-        ({**GREEDY, "seed": True}, COLD, OFF, ["a seed changes nothing", MEMORIES]),
-        (GREEDY, [*COLD, "frozen=true"], OFF, ["further trials of react, react-sso, sso, rsso repeat the first one"]),
+        ({**GREEDY, "top_k": 1}, [], OWN, [WARNING]),
+        ({**GREEDY, "temperature": 0.7, "top_k": 1}, [], OWN, [WARNING]),
+        (GREEDY, COLD, OFF, [WARNING]),
+        ({**GREEDY, "seed": True}, COLD, OFF, [WARNING]),
+        (GREEDY, [*COLD, "frozen=true"], OFF, [WARNING]),
         (GREEDY, ["trials=1"], (0.7, ""), []),
         (GREEDY, ["preset=omnireflect/1"], (0.7, ""), []),
         (GREEDY, ["preset=agentboard/1"], (0.7, ""), []),

@@ -20,7 +20,6 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.render import is_transcript_of, render_recent_steps, render_transcript, tell_outcome
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, filter_instructions, render_excerpts
-from rsso_dspy.protocol import PRESETS
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import FlatActor, NameTarget, SkillActor
 from rsso_dspy.signatures.complete import speak_completely
@@ -295,11 +294,6 @@ def test_what_both_scaffolds_are_told_is_told_in_the_same_words():
     shared = [name for name in flat.input_fields if name in skills.input_fields]
     assert describe(flat, [*shared, "thought", "action"]) == describe(skills, [*shared, "reasoning", "next_action"])
     assert describe(FlatActor, ["thought"]) != describe(SkillActor, ["reasoning"])
-
-
-def test_only_the_new_protocols_differ():
-    asks = {name: (preset.constitution.at_end, preset.skills.past_reward) for name, preset in PRESETS.items()}
-    assert asks == {name: (name.startswith("adapt/2"),) * 2 for name in PRESETS}
 
 
 class Lending:

@@ -47,40 +47,24 @@ def thoughts(trace):
     return [said.thought for _, _, said in trace]
 
 
-def test_of_the_actor_only_calls_that_teach_something_are_left(live):
-    answers = ["look around", "look around", "opne door", GO, "look around", "inventory", "wait"]
-    trace, _ = trace_of(live, speaker(answers), len(answers))
-    kept = {"1": "repeated, with the same answer", "2": "not understood", "3": "earned points", "6": "the last"}
-    assert thoughts(trace) == list(kept)
-
-
-def test_the_same_action_with_another_answer_is_no_repetition(live):
-    answers = ["look around", GO, "look around", "wait"]
-    trace, _ = trace_of(live, speaker(answers), len(answers))
-    assert thoughts(trace) == ["1", "3"]
-
-
-def test_each_trial_leaves_its_own_calls(live):
-    answers = ["look around", "look around", "inventory", "look around", "inventory", "wait"]
-    trace, _ = trace_of(live, speaker(answers), 3, trials=2)
-    assert thoughts(trace) == ["1", "2", "5"], "what was seen in the first trial is new in the second"
-
-
 @pytest.mark.parametrize(
-    ("answers", "kept"),
+    ("answers", "trials", "kept"),
     [
-        pytest.param([None, "look around", GO, "look around", "wait"], ["2", "4"], id="unreadable first"),
-        pytest.param(["look around", None, GO, None, "wait"], ["2", "4"], id="unreadable between"),
-        pytest.param(["look around", "", GO, "look around", "wait"], ["1", "2", "4"], id="no action"),
-        pytest.param(["", None, "", "look around", GO, "wait"], ["0", "2", "4", "5"], id="both"),
-        pytest.param(["look around", GO, "look around", None], ["1", "2"], id="unreadable last"),
-        pytest.param(["look around", GO, "wait", ""], ["1", "2", "3"], id="no action last"),
+        # Kept: repeated with the same answer, not understood, earned points, the last.
+        pytest.param(["look around"] * 2 + ["opne door", GO, "look around", "wait"], 1, "1235", id="informative"),
+        pytest.param(["look around", GO, "look around", "wait"], 1, "13", id="another answer is no repetition"),
+        pytest.param([*["look around"] * 2, "inventory", "look around", "inventory", "wait"], 2, "125", id="by trial"),
+        pytest.param(["look around", None, GO, None, "wait"], 1, "24", id="unreadable between"),
+        pytest.param(["look around", "", GO, "look around", "wait"], 1, "124", id="no action"),
+        pytest.param(["", None, "", "look around", GO, "wait"], 1, "0245", id="both"),
+        pytest.param(["look around", GO, "look around", None], 1, "12", id="unreadable last"),
     ],
 )
-def test_calls_and_steps_stay_aligned_when_answers_hold_no_action(live, answers, kept):
-    trace, result = trace_of(live, speaker(answers), len(answers))
-    assert [step.malformed for step in result.trials[0].trajectory.steps] == [not answer for answer in answers]
-    assert thoughts(trace) == kept
+def test_of_the_actor_only_calls_that_teach_something_are_left(live, answers, trials, kept):
+    trace, result = trace_of(live, speaker(answers), len(answers) // trials, trials)
+    steps = [step for trial in result.trials for step in trial.trajectory.steps]
+    assert [step.malformed for step in steps] == [not answer for answer in answers]
+    assert "".join(thoughts(trace)) == kept
 
 
 def test_an_entry_is_the_programs_own_predictor_with_what_it_read_and_said(live):

@@ -29,19 +29,14 @@ def played(tmp_path_factory):
     return rsso_dspy.run(["react", "reflexion"], out=out, progress=False, **SMALL)
 
 
-def test_a_run_is_short_as_text_and_a_table_in_a_notebook(played):
+def test_a_run_is_short_as_text_and_a_table_in_a_notebook_and_its_report_is_what_the_command_prints(played):
     assert played.scores.keys() == {"react", "reflexion"}
     assert repr(played).startswith(f"RunResult({played.folder}: react {played.scores['react']:.1f}, reflexion ")
     assert repr(played).endswith("points on average; 4 units)")
     assert "<td>reflexion</td>" in played._repr_html_()
-    assert len(repr(played)) < 200 + len(str(played.folder))
-
-
-def test_its_report_is_what_the_command_prints(played):
     said = str(played.report())
     assert "reflexion - react" in said
     assert "say nothing about language models" in " ".join(said.split())
-    assert said == repr(played.report())
     assert played.report()._repr_html_().startswith("<pre")
 
 
@@ -60,12 +55,11 @@ def test_its_frame_has_a_row_a_trial(played, monkeypatch):
         played.to_pandas()
 
 
-def test_the_call_again_plays_nothing_and_other_settings_are_refused(played, capsys):
+def test_the_call_again_plays_nothing_and_other_settings_are_refused(played):
     before = {file: file.stat().st_mtime_ns for file in (played.folder / "units").rglob("*.jsonl")}
     again = rsso_dspy.run("react,reflexion", out=played.folder, **SMALL)
     assert again.scores == played.scores == rsso_dspy.open_run(played.folder).scores
     assert before == {file: file.stat().st_mtime_ns for file in before}
-    assert "4 units were there" in capsys.readouterr().err
     with pytest.raises(RunMismatch, match="lexical"):
         rsso_dspy.run("react", out=played.folder, **{**SMALL, "settings": ["embedder.model=lexical"]})
 
@@ -124,6 +118,7 @@ def test_what_a_model_of_dspy_leaves_to_its_provider_is_recorded_so_and_a_folder
     call = {**SMALL, "trials": 1, "out": tmp_path / "run", "progress": False}
     with dspy.context(lm=dspy.LM("mine/rules", engine=Explorer(), cache=False)):
         folder = rsso_dspy.run("react", **call).folder
+    assert {unit.model for unit in Store(folder).units()} == {"mine/rules"}
     settings = json.loads((folder / "run.json").read_text())["identity"]["config"]["backends"]["dspy"]
     assert (settings["temperature"], settings["max_tokens"]) == (None, None)
     hot = dspy.LM("mine/rules", engine=Explorer(), cache=False, temperature=1)
@@ -131,18 +126,3 @@ def test_what_a_model_of_dspy_leaves_to_its_provider_is_recorded_so_and_a_folder
         rsso_dspy.run("react", **call)
 
 
-def test_a_model_of_dspy_plays_and_is_named_in_the_records(tmp_path, monkeypatch):
-    monkeypatch.setenv("TEST_PROVIDER_KEY", "sk-test")
-    answer = completion("[[ ## thought ## ]]\nLook.\n\n[[ ## action ## ]]\nturn left\n\n[[ ## completed ## ]]")
-    with provider(lambda _: answer) as served:
-        settings = {"cache": False, "temperature": 1.0, "max_tokens": 256}
-        lm = dspy.LM("openai/mine", api_base=served.url, api_key="sk-test", **settings)
-        with dspy.context(lm=lm):
-            result = rsso_dspy.run("react", out=tmp_path / "run", progress=False, **{**SMALL, "per_task": 1})
-    (unit,) = Store(result.folder).units()
-    assert "openai/mine" in unit.model
-    assert not unit.has_errors, unit.trials[-1].error
-    assert [trial.trajectory.outcome for trial in unit.trials] == ["budget", "budget"]
-    steps = [step for trial in unit.trajectories for step in trial.steps]
-    assert {(step.action, step.understood) for step in steps} == {("turn left", True)}
-    assert unit.trials[0].usage["actor"].calls + unit.trials[1].usage["actor"].calls == len(served.requests)

@@ -19,8 +19,6 @@ from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.metrics import list_shown_skills
 from rsso_dspy.report.page_records import trace_entries
 from rsso_dspy.sessions import session
-from rsso_dspy.report.metrics import list_shown_skills
-from rsso_dspy.report.page_records import trace_entries
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
@@ -182,10 +180,6 @@ def test_a_plan_counts_the_calls_of_writers_and_puts_lasting_memories_into_strea
     plan = plan_held_out(config, ["react", "cheatsheet", "long-context"], ["up"], per_task=2)
     assert {unit.arm.name for unit in plan.units if unit.place} == {"cheatsheet"}
     assert forecast_calls(plan).calls["advisor"] == 2 * 2
-    trained = plan_held_out(
-        load_config(overrides=[*SETTINGS, "protocol.setting=transfer"]), ["react+constitution", "expel"], ["up"]
-    )
-    assert {training.arm.name for training in trained.trainings} == {"expel"}
 
 
 @pytest.mark.usefixtures("toy")

@@ -24,7 +24,7 @@ from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.lm import Backend
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Usage
-from rsso_dspy.runs import Run, get_engine, plan_run
+from rsso_dspy.runs import Run, plan_run
 from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import RunSpec
 from tests.chaos.process import until
@@ -88,17 +88,6 @@ class Model:
         self.answers += 1
         self.tokens += said.input + said.output
         return said
-
-
-@pytest.fixture
-def taken() -> Iterator[Callable[..., None]]:
-    """What SIGTERM calls."""
-
-    def stop(*_: object) -> None: ...
-
-    before = signal.signal(signal.SIGTERM, stop)
-    yield stop
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +159,15 @@ def kill(cluster, node) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_ray_does_not_take_sigterm_from_who_has_it(taken):
+def test_ray_does_not_take_sigterm_from_who_has_it():
     from rsso_dspy.ray import _connect_ray
 
+    def stop(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, stop)
     with _connect_ray(1):
-        assert signal.getsignal(signal.SIGTERM) is taken
+        assert signal.getsignal(signal.SIGTERM) is stop
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes(
@@ -203,10 +196,6 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
     assert max(Counter(told).values()) == 1
     assert {trial for key, trial in told if key == lost[0]} == {1, 2, 3}
     assert all(arm == lost[0].partition("/")[0] for arm, _, _ in planned.store.read_abandoned())
-    asked, recorded = model.answers, (*settings, f"backends.mine.replay={tmp_path / 'run'}")
-    planned_run(tmp_path / "replayed", recorded).execute(lent(live, recorded), 1)
-    assert describe_logs(tmp_path / "replayed") == whole
-    assert model.answers == asked
 
 
 @pytest.mark.usefixtures("cluster")
@@ -238,14 +227,6 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     assert total(usage for _, _, usage in planned.store.read_under_way()) == model.tokens - one_trial > 0
     assert total(usage for _, usage in planned.store.read_spending()) == purse.tokens == model.tokens
     model.calm()
-    with pytest.raises(LimitReached):
-        planned.execute(
-            lent(live, settings),
-            1,
-            planned.make_spend_limit(max_tokens=one_trial),
-            engine="ray",
-        )
-    assert not model.answers
     outcome = planned.execute(lent(live, settings), 1, engine="ray")
     assert not outcome.errored
     assert len(describe_logs(tmp_path)) == 2
@@ -324,6 +305,3 @@ def test_the_store_of_a_worker_has_every_method_that_a_player_calls():
     assert {name for name in called if not hasattr(RemoteStore, name)} == set()
 
 
-def test_an_engine_of_another_name_is_refused():
-    with pytest.raises(UsageError, match="threads"):
-        get_engine("thread")

@@ -88,15 +88,6 @@ def test_all_streams_of_a_seed_have_one_order_and_another_seed_has_another(whole
     assert drawn[0] != drawn[1]
 
 
-def test_nothing_differs_from_react_before_the_first_rule_is_written(whole):
-    ours = stream(whole, "omnireflect-neural")[0]
-    (plain,) = (r for r in Store(whole).units() if r.arm == "react" and r.variant == ours.variant)
-    first = BOOK.r_freq + 1
-    assert [s.action for s in ours.trajectories[0].steps[:first]] == [
-        s.action for s in plain.trajectories[0].steps[:first]
-    ]
-
-
 def test_progress_stands_apart_and_ends_with_the_episode(whole):
     for arm in WRITERS:
         units = stream(whole, arm)
@@ -202,12 +193,6 @@ def test_a_stream_over_other_variants_is_refused(whole):
     apart = plan_held_out(load_config(overrides=SETTINGS), WRITERS, ["boil"], per_task=1)
     with pytest.raises(RunMismatch, match="over other variants"):
         check_streams(apart, Store(whole))
-
-
-def test_what_was_noted_on_the_way_is_recorded_beside_other_memories(live, tmp_path):
-    play(live, tmp_path, ["rsso+symbolic"], tasks=TASKS[:1])
-    (record,) = stream(tmp_path, "rsso+symbolic")
-    assert len([text for text in prompts_of(record, "progress") if text]) > 1
 
 
 def test_a_method_without_rules_to_read_is_its_base_byte_for_byte(live, tmp_path):
