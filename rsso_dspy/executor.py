@@ -125,10 +125,25 @@ class UnitRunner:
         if self.source is not None:
             log.source = self.source.read_log(work).make_answers(name_log(work))
         log.answer_from_own(len(log.results) + 1)
+        kept = self._load_initial_memories(plan, work)
+        about, keeps = self._describe_job(plan, work, kept), True
         if isinstance(work, Training):
-            self._run_training(plan, work, log)
+            rules = plan.training_rules
+            log.add_head(TrainingRecord(**about, task=work.task, budgets=work.budgets, trials=()), False)
+            episodes = [*zip(work.episodes, work.budgets, range(1, len(work.budgets) + 1), strict=True)]
         else:
-            self._run_unit(plan, work, log)
+            rules = plan.get_rules(work)
+            keeps = not (plan.get_training(work) and rules.frozen)  # otherwise they are those of the training
+            unit = {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
+            log.add_head(UnitRecord(**about, **unit, trials=()), rules.stop_on_success)
+            episodes = [(work.variant, work.budget, rules.trials)]
+        start = ResumeState({**kept.memories, **log.memories}, log.results)
+        for variant, budget, until in episodes:
+            if len(start.played) < until:
+                played = self._run_trials(rules, work, variant, budget, until, start, log, keeps)
+                start = ResumeState(played.memories, played.trials)
+                if played.score is None:
+                    break
         record = log.make_record()
         assert record is not None
         return record
@@ -141,35 +156,22 @@ class UnitRunner:
         record = self.store.load(training)
         return record is not None and not record.has_errors
 
-    def _run_unit(self, plan: Plan, unit: Unit, log: UnitLog) -> None:
-        kept = self._load_initial_memories(plan, unit)
-        rules = plan.get_rules(unit)
-        record = UnitRecord(
-            **self._describe_job(plan, unit, kept),
-            variant=unit.variant,
-            budget=unit.budget,
-            trials_allowed=rules.trials,
-            trials=(),
-        )
-        log.add_head(record, rules.stop_on_success)
-        start = ResumeState({**kept.memories, **log.memories}, log.results)
-        keeps = not (plan.get_training(unit) and rules.frozen)  # otherwise they are those of the training
-        self._run_trials(rules, unit, unit.variant, unit.budget, rules.trials, start, log, keeps)
-
-    def _load_initial_memories(self, plan: Plan, unit: Unit) -> InitialMemories:
-        kept, training = self.carried.select_for(unit.arm.method), plan.get_training(unit)
-        if training:
+    def _load_initial_memories(self, plan: Plan, work: Job) -> InitialMemories:
+        """Return the memories that a unit or training starts from: of files, of its training, of the unit before it."""
+        kept = self.carried.select_for(work.arm.method)
+        if isinstance(work, Training):
+            return kept
+        if training := plan.get_training(work):
             learnt = self.store.load(training)
             assert learnt is not None
             met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
             sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
             handed = {name: self._pass_on_reflections(name, left) for name, left in learnt.memories.items()}
             kept = InitialMemories(handed, sources, variants=tuple(met))
-        if not unit.place:
+        if not work.place:
             return kept
-        method = unit.arm.method
-        lasting = method.streamed
-        if (before := plan.get_previous_unit(unit)) is not None:
+        lasting = work.arm.method.streamed
+        if (before := plan.get_previous_unit(work)) is not None:
             left = self.store.load(before)
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
@@ -177,9 +179,9 @@ class UnitRunner:
             if "constitution" in handed:
                 handed["constitution"] = {**handed["constitution"], "edits": []}  # each unit's record has its own
             kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
-        place = plan.streams[unit.arm].index(unit) + 1
+        place = plan.streams[work.arm].index(work) + 1
         here = (
-            Source(name, "stream", unit.place, place=place, size=count_entries(kept.memories, name)) for name in lasting
+            Source(name, "stream", work.place, place=place, size=count_entries(kept.memories, name)) for name in lasting
         )
         return replace(kept, sources=(*kept.sources, *here))
 
@@ -188,20 +190,6 @@ class UnitRunner:
         settings = self.live.runtime.reflections
         passes = memory == "reflections" and settings is not None and settings.tells_variants_apart
         return pass_on_reflections(snapshot) if passes else snapshot
-
-    def _run_training(self, plan: Plan, training: Training, log: UnitLog) -> None:
-        kept = self.carried.select_for(training.arm.method)
-        record = TrainingRecord(
-            **self._describe_job(plan, training, kept), task=training.task, budgets=training.budgets, trials=()
-        )
-        log.add_head(record, False)
-        start = ResumeState(log.memories or kept.memories, log.results)
-        for number in range(len(start.played), len(training.episodes)):
-            variant, budget = training.episodes[number], training.budgets[number]
-            played = self._run_trials(plan.training_rules, training, variant, budget, number + 1, start, log)
-            start = ResumeState(played.memories, played.trials)
-            if played.score is None:
-                break
 
     def _run_trials(
         self,
@@ -212,7 +200,7 @@ class UnitRunner:
         until: int,
         start: ResumeState,
         log: UnitLog,
-        keeps: bool = True,
+        keeps: bool,
     ) -> dspy.Prediction:
         """Play a variant from `start` to trial `until`. Calls and trials are written as they come; with `keeps`, the
         memories after each trial too."""

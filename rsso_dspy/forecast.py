@@ -25,7 +25,7 @@ from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, sum_usage
-from rsso_dspy.store.run_folder import Arm, Job, Store, Training
+from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit
 
 NOTHING_PLAYED: Mapping[str, int] = {}
 
@@ -73,18 +73,21 @@ def forecast_calls(
     calls: Counter[str] = Counter(actor=0, reflector=0, verbalizer=0)
     jobs: Sequence[Job] = [*plan.trainings, *plan.units] if work is None else work
     for job in jobs:
-        if isinstance(job, Training):
-            rules, known, budgets = plan.training_rules, plan.carried, job.budgets
-        else:
-            training = plan.get_training(job)
-            known = sum(training.budgets) + len(training.budgets) if training else plan.carried
-            rules = plan.get_rules(job)
-            budgets = (job.budget,) * rules.trials
+        rules, budgets, known = _describe_trials(plan, job)
         done = played.get(job.key, 0)
         calls.update(_count_trial_calls(plan, job.arm.method, budgets, rules, known, done))
         calls.update(_count_distillations(plan, job.arm.method, len(budgets), rules, done))
     calls.update(_count_advisor_calls(plan, jobs, played))
     return Forecast({role: count for role, count in calls.items() if count})
+
+
+def _describe_trials(plan: Plan, job: Job) -> tuple[TrialRules, tuple[int, ...], int]:
+    """Return the rules and the steps of a job's trials, and how many states its skill memory knows at its start."""
+    if isinstance(job, Training):
+        return plan.training_rules, job.budgets, plan.carried
+    rules, training = plan.get_rules(job), plan.get_training(job)
+    known = sum(training.budgets) + len(training.budgets) if training else plan.carried
+    return rules, (job.budget,) * rules.trials, known
 
 
 def _count_trial_calls(
@@ -123,11 +126,9 @@ def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, i
     for job in work:
         if job.arm.method.writing not in ("neural", "neuro-symbolic"):
             continue
-        if isinstance(job, Training):
-            rules, budgets, episodes, book = plan.training_rules, job.budgets, len(job.budgets), job.key
-        else:
-            rules = plan.get_rules(job)
-            budgets, episodes, book = (job.budget,) * rules.trials, 1, job.arm.name if job.place else job.key
+        rules, budgets, _ = _describe_trials(plan, job)
+        in_stream = isinstance(job, Unit) and job.place
+        book, episodes = (job.arm.name if in_stream else job.key), (len(budgets) if isinstance(job, Training) else 1)
         if not rules.frozen:
             writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
             tasks[book] += episodes
@@ -226,7 +227,7 @@ def estimate_cost(
             / unit.allowed
             for unit in pool
         ]
-        allowed = np.array([_count_allowed_steps(each, plan, played.get(each.key, 0)) for each in mine])
+        allowed = np.array([sum(_describe_trials(plan, each)[1][played.get(each.key, 0) :]) for each in mine])
         draws += _sample_totals(np.array(rates), allowed, rng)
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     calls, sent, answered, dollars = map(ExpectedRange, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
@@ -247,12 +248,6 @@ def _add_up(usage: Mapping[str, Usage], models: Mapping[str, str], price_of: Pri
     )
     total = sum(usage.values(), Usage())
     return np.array([total.calls, total.input, total.output, dollars])
-
-
-def _count_allowed_steps(work: Job, plan: Plan, played: int) -> int:
-    if isinstance(work, Training):
-        return sum(work.budgets[played:])
-    return max(0, plan.get_rules(work).trials - played) * work.budget
 
 
 class SpendLimit:

@@ -10,12 +10,11 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, UnknownName, UsageError
+from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, UnknownName, require_extra
 from rsso_dspy.executor import (
     EngineFactory,
     EventStream,
@@ -216,40 +215,30 @@ def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lam
 
 def check_streams(plan: Plan, store: Store) -> None:
     """Raise `RunMismatch` if a played unit has another place in its stream, because the set of variants has changed."""
-    for arm, units in plan.streams.items():
-        wanted = {store.path_of(unit): unit.place for unit in units}
-        order = units[0].place.rpartition(" of ")[2]
-        for path in sorted((store.folder / "units" / arm.name).glob("*/*.jsonl")):
-            log = store.load_log(path)
-            record, here = log.make_record() if log is not None else None, wanted.get(path)
-            if record is not None and (record.stream is None or record.stream.name != here):
-                there = f"stream {record.stream.name}" if record.stream else "in none"
-                raise RunMismatch(
-                    f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
-                    f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; use the same "
-                    "variants or another --out"
-                )
+    arms = {arm.name for arm in plan.streams}
+    places = {store.path_of(unit): unit.place for units in plan.streams.values() for unit in units}
+    for record in (*store.units(), *store.load_begun()) if arms and store.exists else ():
+        place = record.stream.name if record.stream else "no stream"
+        if record.arm in arms and place != places.get(store.path_of(record)):
+            raise RunMismatch(
+                f"{store.folder} holds a stream of {record.arm} over other variants: {record.key} is {place} there; "
+                "use the same variants or another --out"
+            )
 
 
 ENGINES = ("threads", "ray")
 """Threads of this process, or a Ray cluster."""
 
 
-def check_engine(name: str) -> None:
-    """Raise `UnknownName` for an unknown engine, `UsageError` if Ray is not installed. Imports nothing."""
+def get_engine(name: str) -> EngineFactory:
+    """Return the engine `threads` or `ray`. Raises `UnknownName` for another one, `NotInstalled` without Ray."""
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
-    if name == "ray" and find_spec("ray") is None:
-        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'rsso-dspy[ray]'")
-
-
-def get_engine(name: str) -> EngineFactory:
-    """Return the engine `threads` or `ray`. Raises what `check_engine` raises."""
-    check_engine(name)
     if name == "threads":
         return open_thread_engine
     # Ray reads this at import; otherwise it prints every retry of a task on stdout, among the results.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    require_extra("ray", "--engine ray needs Ray", "ray")
     from rsso_dspy.ray import open_ray_engine
 
     return open_ray_engine

@@ -268,9 +268,9 @@ def _plan(
     engine: str,
 ) -> "Run":
     """Plan the run and print the plan with its estimated cost."""
-    from rsso_dspy.runs import check_engine, plan_run
+    from rsso_dspy.runs import get_engine, plan_run
 
-    check_engine(engine)
+    get_engine(engine)
     planned = plan_run(settings, spec, programs, dry_run, print_status)
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"

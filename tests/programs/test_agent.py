@@ -41,26 +41,16 @@ def test_a_row_whose_memory_stays_empty_sends_the_bytes_of_the_row_without_it(li
     assert prompts_of(live, row, mute) == prompts_of(live, like)
 
 
-def test_rows_of_one_scaffold_are_the_same_at_trial_1_and_differ_once_memory_speaks(live):
+def test_rows_of_one_scaffold_are_the_same_at_trial_1_and_regions_stand_in_the_order_of_algorithm_1(live):
     plain, both = prompts_of(live, "react-sso"), prompts_of(live, "rsso")
     assert plain[0] == both[0]
     assert region(both[1][0], "plans_from_past_attempts")
     assert region(plain[1][0], "plans_from_past_attempts") is None
-    assert region(both[2][0], "skills")
-
-
-def test_regions_stand_in_the_order_of_algorithm_1(live):
-    full = [prompt for prompt in prompts_of(live, "rsso")[2] if region(prompt, "skills")]
+    full = next(prompt for prompt in both[2] if region(prompt, "skills"))
     order = ["plans_from_past_attempts", "task", "action_templates", "skills", "history"]
-    places = [full[0].rindex(f"[[ ## {name} ## ]]\n") for name in order]
+    places = [full.rindex(f"[[ ## {name} ## ]]\n") for name in order]
     assert places == sorted(places)
-    assert "constitution" not in full[0]
-
-
-def test_the_flat_scaffold_asks_for_no_subgoal(live):
-    first = prompts_of(live, "reflexion")[0][0]
-    assert "subgoal" not in first
-    assert "`thought`" in first
+    assert "constitution" not in full
 
 
 def test_the_step_budget_is_never_shown(live):

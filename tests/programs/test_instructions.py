@@ -15,43 +15,24 @@ def checked(*written):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["read OBJ", "pick up the thermometer", "Look in OBJ", "move OBJ to CONTAINER", "teleport to LOCATION", "wait"],
-)
-def test_an_action_of_a_template_is_kept_as_it_is(text):
-    assert checked(text) == (text,)
-
-
-def test_an_action_that_only_the_examples_know_is_kept():
-    assert checked("use thermometer on OBJ") == ("use thermometer on OBJ",)
-    assert filter_instructions(["use thermometer on OBJ"], ACTION_TEMPLATES, []) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "action"),
+    ("written", "kept"),
     [
+        *((text, text) for text in ("read OBJ", "pick up the thermometer", "Look in OBJ", "wait")),
+        ("use thermometer on OBJ", "use thermometer on OBJ"),  # only the examples know it
         ("First, open OBJ", "open OBJ"),
         ("Then you should teleport to the kitchen", "teleport to the kitchen"),
         ("Step 3: pick up OBJ", "pick up OBJ"),
         ("Action: wait", "wait"),
+        *((text, None) for text in ("0", "OBJ", "Do not focus on OBJ", "be patient", "looking in OBJ")),
     ],
 )
-def test_words_that_lead_up_to_an_action_are_dropped(text, action):
-    assert checked(text) == (action,)
+def test_an_instruction_is_an_action_without_words_that_lead_up_to_it_or_left_out(written, kept):
+    assert checked("open OBJ", written) == ("open OBJ", *([kept] if kept else []))
 
 
-@pytest.mark.parametrize(
-    "text", ["0", "OBJ", "Do not focus on OBJ", "Never open OBJ", "be patient", "looking in OBJ", "first", ""]
-)
-def test_what_is_no_action_is_left_out(text):
-    assert checked("open OBJ", text) == ("open OBJ",)
-
-
-def test_an_answer_of_which_most_is_no_action_is_no_answer():
+def test_an_answer_of_which_most_is_no_action_is_no_answer_and_without_templates_nothing_is_checked():
     assert checked("open OBJ", "be patient", "be kind") == ()
-
-
-def test_without_templates_nothing_is_checked():
+    assert filter_instructions(["use thermometer on OBJ"], ACTION_TEMPLATES, []) == ()
     assert filter_instructions(["sing"], "", EXAMPLES) == ("sing",)
 
 
