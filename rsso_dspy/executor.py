@@ -134,8 +134,8 @@ class UnitRunner:
         else:
             rules = plan.get_rules(work)
             keeps = not (plan.get_training(work) and rules.frozen)  # otherwise they are those of the training
-            unit = {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
-            log.add_head(UnitRecord(**about, **unit, trials=()), rules.stop_on_success)
+            about |= {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
+            log.add_head(UnitRecord(**about, trials=()), rules.stop_on_success)
             episodes = [(work.variant, work.budget, rules.trials)]
         start = ResumeState({**kept.memories, **log.memories}, log.results)
         for variant, budget, until in episodes:

@@ -194,25 +194,29 @@ def interface_of(protocol: Mapping[str, Any]) -> Interface:
 
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:
     """Return ``name=value`` for every departure from the preset."""
-    pairs = [(name, getattr(base.rules, name), getattr(changed.rules, name)) for name in _get_field_names(TrialRules)]
-    pairs += [
-        (f"skills.{name}", getattr(base.skills, name), getattr(changed.skills, name))
-        for name in _get_field_names(SkillSettings)
-    ]
-    pairs += [
-        (f"constitution.{name}", getattr(base.constitution, name), getattr(changed.constitution, name))
-        for name in _get_field_names(ConstitutionSettings)
-    ]
+    pairs: list[tuple[str, object, object]] = []
+    for prefix, before, after in (
+        ("", base.rules, changed.rules),
+        ("skills.", base.skills, changed.skills),
+        ("constitution.", base.constitution, changed.constitution),
+    ):
+        names = _get_field_names(type(before))
+        pairs += [(f"{prefix}{name}", getattr(before, name), getattr(after, name)) for name in names]
+    usual, examples = {**ReflectionsConfig().model_dump(), "improvements": ""}, config.memory.constitution.examples
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
         ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
-        ("constitution.examples", None, config.resolve_settings()["memory"]["constitution"]["examples"]),
+        ("constitution.examples", None, examples and Path(examples).name),
         ("reflections", MemoryConfig().reflections.size, config.memory.reflections.size),
-        *_list_reflection_departures(config.memory.reflections.identify()),
+        *(
+            (f"reflections.{name}", usual.get(name), ",".join(value) if isinstance(value, list) else value)
+            for name, value in config.memory.reflections.identify().items()
+            if name != "size"
+        ),
         ("embedder", MINILM, config.embedder.model),
         ("simplification", EnvironmentConfig().simplification, config.environment.simplification),
     ]
-    return [f"{name}={value}" for name, usual, value in pairs if value != usual]
+    return [f"{name}={value}" for name, before, value in pairs if value != before]
 
 
 def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, object, object]]:
@@ -227,16 +231,6 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
         roles = ((role, getattr(own, name)) for role, own in sorted(backend.roles.items()))
         pairs += [(f"{role}.{name}", usual, value) for role, value in roles if value is not None]
     return pairs
-
-
-def _list_reflection_departures(settings: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the improvements of the reflection memory, with what they are set to."""
-    usual = {**ReflectionsConfig().model_dump(), "improvements": ""}
-    return [
-        (f"reflections.{name}", usual.get(name), ",".join(value) if isinstance(value, list) else value)
-        for name, value in settings.items()
-        if name != "size"
-    ]
 
 
 def make_reflection_settings(config: Config) -> ReflectionSettings:

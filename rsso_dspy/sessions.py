@@ -201,12 +201,16 @@ def open_default_session() -> Iterator[Runtime]:
 set_default_session(open_default_session)
 
 
-def read_reflections(run: Path) -> list[Reflection]:
-    """Return the plans of a run's finished units, each once, in the order of the run. Raises `UsageError` for a folder
-    without a run."""
-    store = Store(run, read_only=True)
+def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | None:
+    """Return the search in the plans of the run that the configuration names, if retrieval is on.
+
+    Raises `UsageError` for a folder without a run.
+    """
+    settings = config.memory.reflections
+    if settings.index is None or "retrieval" not in settings.improvements:
+        return None
+    store = Store(Path(settings.index).expanduser(), read_only=True)
     store.read_identity()
-    played = [unit for unit in store.units() if not unit.has_errors and unit.trajectories]
     plans = [
         Reflection(
             held["trial"],
@@ -214,18 +218,9 @@ def read_reflections(run: Path) -> list[Reflection]:
             held.get("variant") or unit.variant.key,
             held.get("task") or unit.trajectories[0].task,
         )
-        for unit in played
+        for unit in store.units()
+        if not unit.has_errors and unit.trajectories
         for held in unit.memories.get("reflections", {}).get("plans", ())
     ]
-    return list(dict.fromkeys(plans))
-
-
-def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | None:
-    """Return the search in the run that the configuration names, if retrieval is on. Raises what `read_reflections`
-    raises."""
-    settings = config.memory.reflections
-    if settings.index is None or "retrieval" not in settings.improvements:
-        return None
-    known = read_reflections(Path(settings.index).expanduser())
-
+    known = list(dict.fromkeys(plans))
     return lambda task, number, variant: select_nearest(known, task, variant, number, embedder)

@@ -317,7 +317,8 @@ def add_method(row: Method, **memories: "type[Memory]") -> None:
 def _check_method(row: Method) -> None:
     """Raise an error if an agent of the method cannot be made."""
     for memory in map(load_memory, row.memories):
-        if memory.region in _TOLD or (memory.region not in REGIONS and not memory.about):
+        new = memory.region not in REGIONS
+        if memory.region in _TOLD or not memory.region.isidentifier() or (new and not memory.about):
             raise UsageError(f"a new region cannot be called {memory.region!r}, or lacks `about`, what it holds")
         if unknown := {*row.modules, *memory.asks} - MODULES.keys():
             raise UnknownName("module", sorted(unknown)[0], MODULES)

@@ -233,25 +233,6 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     assert describe_logs(tmp_path).items() <= whole.items()
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_folder_that_is_moved_ends_the_run_and_is_not_made_anew(live, model, settings, tmp_path):
-    home, away = tmp_path / "run", tmp_path / "away"
-    planned = planned_run(home, settings, VARIANTS[1:])
-
-    def move(*_: object) -> None:
-        if home.exists():
-            home.rename(away)
-
-    events = EventStream()
-    events.subscribe(TrialFinished, move)
-    with pytest.raises(FolderGone, match=r"is gone: it was moved"):
-        planned.execute(lent(live, settings), 1, events=events, engine="ray")
-    assert not home.exists()
-    ended = model.answers
-    moved = planned_run(away, settings, VARIANTS[1:])
-    assert 0 < sum(usage.calls for _, usage in moved.store.read_spending()) <= ended
-
-
 def total(costs: Iterable[Usage]) -> int:
     return sum(usage.input + usage.output for usage in costs)
 
