@@ -8,11 +8,13 @@ from itertools import count
 import pytest
 
 from rsso_dspy.errors import BackendUnreachable
-from rsso_dspy.executor import FAILURES_TO_STOP
+from rsso_dspy.executor import FAILURES_TO_STOP, list_pending_jobs
 from rsso_dspy.logged_lm import LoggedLM
 from rsso_dspy.records import UnitRecord
+from rsso_dspy.report.metrics import compute_arm_metrics
+from tests.live import says
 from tests.provider_faults import FAULTS
-from tests.provider_formats import WIRES
+from tests.provider_formats import WIRES, Said
 from tests.provider_runs import KEY, STEPS, VARIABLE, files_with, run_against
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -167,3 +169,35 @@ def test_an_address_with_a_wrong_path_stops_the_run_at_once(wire, tmp_path):
             run.play()
         assert len(run.served.requests) == 1
     assert len(run.records) == 1
+
+
+def test_a_unit_that_errored_comes_last_and_is_played_again(tmp_path):
+    with run_against("openai", tmp_path, {0: "server error"}) as run:
+        assert len(run.play(units=2).errored) == 1
+        row = compute_arm_metrics("react", run.records)
+        assert (row.units, row.errored) == (1, 1), "an error is no score"
+        left = list_pending_jobs(replace(run.plan, units=run.plan.units[:3]), run.store)
+        assert left == [run.plan.units[2], run.plan.units[0]]
+        run.executor.run(run.plan, left[-1:], jobs=1)
+    assert not any(record.has_errors for record in run.records)
+
+
+@pytest.mark.parametrize(
+    ("said", "reasoning"),
+    [("I would rather chat.", None), (says(thought="half: \ud83d", action="look around"), "half: ?")],
+    ids=["unreadable", "lone surrogate"],
+)
+def test_a_model_whose_answers_cannot_be_read_has_no_score_and_what_no_file_can_hold_is_replaced(
+    tmp_path, said, reasoning
+):
+    with run_against("openai", tmp_path, answer=lambda _: Said(said, 11, 7)) as run:
+        run.play(units=1)
+    (record,) = run.records
+    if reasoning is None:
+        assert "could be read" in record.trials[0].error
+        return
+    assert [step.reasoning for step in record.trajectories[0].steps] == [reasoning] * STEPS
+    usage = record.trials[0].usage["actor"]
+    assert (usage.calls, usage.input, usage.output) == (STEPS, 11 * STEPS, 7 * STEPS)
+    assert not record.rule_based
+    assert not files_with(KEY, tmp_path)
