@@ -172,7 +172,7 @@ def test_an_address_with_a_wrong_path_stops_the_run_at_once(wire, tmp_path):
 
 
 def test_a_unit_that_errored_comes_last_and_is_played_again(tmp_path):
-    with run_against("openai", tmp_path, {0: "server error"}) as run:
+    with run_against("openai", tmp_path, {1: "server error"}) as run:
         assert len(run.play(units=2).errored) == 1
         row = compute_arm_metrics("react", run.records)
         assert (row.units, row.errored) == (1, 1), "an error is no score"
