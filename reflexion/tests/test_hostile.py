@@ -8,7 +8,7 @@ import time
 import payloads
 import pytest
 from conftest import NOW, home, project, read_entries, tell
-from reflexion.hosts import READERS
+from reflexion.hosts import load_hosts
 from reflexion.status import list_faults
 from reflexion.store import Store
 
@@ -51,7 +51,7 @@ def log(home) -> list[str]:
     return (home / "hook.log").read_text().splitlines() if (home / "hook.log").exists() else []
 
 
-@pytest.mark.parametrize("agent", [*READERS, "nobody", ""])
+@pytest.mark.parametrize("agent", [*load_hosts(), "nobody", ""])
 @pytest.mark.parametrize("data", HOSTILE)
 def test_no_payload_makes_a_hook_fail(agent, data, monkeypatch, home):
     assert call(monkeypatch, data, agent) == b""

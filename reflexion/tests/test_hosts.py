@@ -6,7 +6,7 @@ from pathlib import Path
 import payloads
 import pytest
 from reflexion.commands import answers_no
-from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, READERS, START, SUCCEEDED, read_event
+from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, load_hosts, read_event
 from reflexion.triggers import pick_trigger
 
 OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def test_where_a_host_says_nothing_nothing_follows(name):
     assert read_event(name.split()[0], payloads.SILENT[name]).kind == NOTHING
 
 
-@pytest.mark.parametrize("agent", list(READERS))
+@pytest.mark.parametrize("agent", list(load_hosts()))
 def test_prompts_and_commands_to_come_are_read(agent):
     event = read_event(agent, payloads.PROMPTS[agent]("build it"))
     assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
@@ -96,7 +96,7 @@ def test_a_trigger_is_found_in_every_output_that_has_one():
 HOSTILE = [b"", b"[]", b"null", b"1", b'"text"', b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000]
 
 
-@pytest.mark.parametrize("agent", list(READERS))
+@pytest.mark.parametrize("agent", list(load_hosts()))
 def test_fields_of_other_kinds_make_no_error(agent):
     """Every field of every payload, missing, and as something else."""
     built = [build("make", 1, "boom") for version, build in payloads.VERSIONS.items() if version.startswith(agent)]

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from reflexion.hosts import READERS
+from reflexion.hosts import load_hosts
 from reflexion.install import find_installed, list_places, list_scripts, plan_install, plan_uninstall, write_changes
 
 from reflexion import ReflexionError
 
 ROOT = Path(__file__).parents[1]
-JSON_HOSTS = [name for name in list(READERS) if name != "opencode"]
+JSON_HOSTS = [name for name in list(load_hosts()) if name != "opencode"]
 OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'
 
 
@@ -24,7 +24,7 @@ def list_tree(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])
-@pytest.mark.parametrize("agent", list(READERS))
+@pytest.mark.parametrize("agent", list(load_hosts()))
 def test_a_new_file_comes_and_goes(agent, scope, project):
     path, skill = map(Path, list_places(agent, str(project), scope))
     (project / "mine").touch()

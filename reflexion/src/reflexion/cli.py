@@ -42,7 +42,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
     from reflexion import __version__
     from reflexion.entry import TYPES
-    from reflexion.hosts import READERS
+    from reflexion.hosts import load_hosts
 
     parser = argparse.ArgumentParser(prog="reflexion", description=sys.modules["reflexion"].__doc__)
     parser.add_argument("--version", action="version", version=f"reflexion {__version__}")
@@ -61,7 +61,7 @@ def _make_parser() -> argparse.ArgumentParser:
     ):
         verb = add(name, install, text)
         verb.set_defaults(installs=name == "install")
-        verb.add_argument("--agent", required=True, choices=list(READERS))
+        verb.add_argument("--agent", required=True, choices=list(load_hosts()))
         verb.add_argument("--user", action="store_true", help="for all projects of this user, not this one alone")
         _add_writing(verb)
     verb = add("capture", capture, "Write down a correction, an insight, a pattern that works, or an error.")

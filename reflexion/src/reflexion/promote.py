@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from reflexion import ReflexionError
 from reflexion.entry import FADED, PROPOSED, Entry, compute_confidence, is_known, parse_time
-from reflexion.hosts import READERS, get_host
+from reflexion.hosts import get_host, load_hosts
 from reflexion.install import Change, find_installed
 from reflexion.recall import escape
 from reflexion.store import Store, read_settings, write_file
@@ -83,7 +83,7 @@ def find_rules_file(root: str) -> str:
     for name in ("AGENTS.md", "CLAUDE.md"):
         if os.path.exists(os.path.join(root, name)):
             return name
-    named = {get_host(agent).rules_file for agent in READERS if find_installed(agent, root)}
+    named = {get_host(agent).rules_file for agent in load_hosts() if find_installed(agent, root)}
     return named.pop() if len(named) == 1 else "AGENTS.md"
 
 

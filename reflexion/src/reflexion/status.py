@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from reflexion.entry import FADED, PROPOSED, TYPES, compute_confidence, is_known
-from reflexion.hosts import READERS
+from reflexion.hosts import load_hosts
 from reflexion.install import find_installed, list_scripts
 from reflexion.promote import find_rules_file, list_ready
 from reflexion.session import count_silent_calls
@@ -42,7 +42,7 @@ def list_faults(store: Store, now: float) -> list[str]:
     faults = [f"{name} holds no entry; it is left alone: mend or delete it by hand" for name in store.load_all()[1]]
     if foreign := [each for each in store.list_ids("*") if store.is_foreign(each)]:
         faults.append(f"{len(foreign)} entries that git tracks are not recalled; `reflexion init --shared` trusts them")
-    places = {agent: find_installed(agent, store.root) for agent in READERS}
+    places = {agent: find_installed(agent, store.root) for agent in load_hosts()}
     if not any(places.values()):
         faults.append("no hooks are installed: reflexion install --agent claude-code")
     for agent, files in places.items():
