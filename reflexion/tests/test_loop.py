@@ -541,9 +541,12 @@ def test_what_was_understood_is_recalled_without_a_resolution(tell, project, typ
 
 
 def test_capture_says_what_an_error_lacks(typed, project):
-    code, said = typed("capture", "--trigger", "error: no tunnel", "--context", "make migrate")
+    code, printed = typed("capture", "--trigger", "error: no tunnel", "--context", "make migrate")
+    (file,) = (project / ".reflexion/entries").iterdir()
     assert code == 0
-    assert "not recalled until `reflexion edit RFX-" in said
+    assert f"not recalled until .reflexion/entries/{file.name} says" in printed
+    file.write_text(file.read_text().replace('"resolution": ""', '"resolution": "open the tunnel"'))
+    assert "open the tunnel" in typed("recall", "make migrate has no tunnel")[1]
 
 
 def test_an_entry_that_was_written_by_hand_is_recalled(tell, project):
@@ -560,8 +563,13 @@ def test_an_entry_that_was_written_by_hand_is_recalled(tell, project):
     assert "\n$ npm run build\tRFX-" in index
     file.write_text(file.read_text().replace("ask ops first", "use the new way"))
     assert "use the new way" in Shell(tell, session="two").prompt("deploy the shop")
+    file.write_text(file.read_text().replace("deploy the shop", "publish the newsletter"))
+    shell.run("make", 2, "make: *** No rule to make target 'a'.")  # writes the index: the edit is older than that
+    assert shell.prompt("publish the newsletter") == ""
+    shell.tell("claude-code", {"hook_event_name": "SessionStart", "session_id": "three", "cwd": str(project)})
+    assert "use the new way" in Shell(tell, session="three").prompt("publish the newsletter")
     file.unlink()
-    assert Shell(tell, session="three").prompt("deploy the shop") == ""
+    assert Shell(tell, session="four").prompt("publish the newsletter") == ""
 
 
 def test_entries_of_the_original_loop_are_read():

@@ -22,9 +22,10 @@ AFTER = "after"
 """A command ended, and an exit code has to say how."""
 Payload = dict[str, Any]
 
-SHELLS = frozenset(
-    "bash shell local_shell exec_command unified_exec exec run_shell_command run_terminal_cmd terminal".split()
-)
+SHELLS = (
+    "bash", "shell", "local_shell", "exec_command", "unified_exec", "exec", "run_shell_command", "run_terminal_cmd",
+    "terminal",
+)  # fmt: skip
 """Names of tools that run commands, in lower case."""
 _GEMINI_LINES = re.compile(
     r"(?m)^(?:(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID): .*\n?"
@@ -163,7 +164,7 @@ def _read_end(agent: str, kind: str, payload: Payload) -> tuple[str, str, int | 
 
 def _read_response(agent: str, response: object, kind: str = AFTER) -> tuple[int | None, str]:
     """Exit code and output of a response."""
-    fields = _parse_object(response) if isinstance(response, str) else response
+    fields: Any = _parse_object(response) if isinstance(response, str) else response
     if agent != "cursor" and isinstance(response, str) and fields:  # what a command prints has not both fields
         fields = fields if isinstance(fields.get("metadata"), dict) and "output" in fields else None
     code, output = _read_code(fields), _join_output(fields or response)

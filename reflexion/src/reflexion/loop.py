@@ -29,7 +29,7 @@ from reflexion.hosts import (
     read_event,
     tell_outcome,
 )
-from reflexion.recall import Match, match_entry, recall_for_command, recall_for_prompt, render_block
+from reflexion.recall import can_recall, recall_for_command, recall_for_prompt, render_block
 from reflexion.session import Session
 from reflexion.store import Store, find_root, get_limit, has_folder, log_line, read_settings
 from reflexion.verify import capture_failure, clean_typed, is_named, learn_from_success
@@ -101,7 +101,7 @@ def follow(event: Event, root: str, now: float) -> str:
         return ""
     if not has_folder(root) and event.kind != FAILED and not event.transcript:
         return ""
-    with Store(root) as store:
+    with Store(root, quick=event.kind != START) as store:
         session = Session(store, event.session)
         block = _follow_silent_calls(store, session, event, now) if event.call or event.transcript else ""
         block = _follow_kind(store, session, event, now) or block
@@ -133,22 +133,20 @@ def _follow_kind(store: Store, session: Session, event: Event, now: float) -> st
         return ""
     if event.kind == FAILED and answers_no(event.command, event.code, event.output):
         return ""
-    settings = read_settings(store.root)
     if event.kind == PROMPT:
-        matches = recall_for_prompt(store, event.prompt, now, settings["threshold"])
-        return _show(session, matches, settings, most=1)
+        return _show(session, recall_for_prompt(store, event.prompt, now), most=1)
     if event.kind == BEFORE:
         session.began = now
-        matches = [m for m in recall_for_command(store, event.command, now) if not _is_heeded(store, m.entry, event)]
-        return _show(session, matches, settings, MOST_BEFORE)
+        entries = recall_for_command(store, event.command, now)
+        return _show(session, [each for each in entries if not _is_heeded(store, each, event)], MOST_BEFORE)
     changed: list[Entry] = []
     block = ""
     if event.kind == FAILED:
         changed = [capture_failure(store, session, event, now)]
-        block = _show(session, [match_entry(store, changed[0], now, at_failure=True)], settings, most=1)
+        block = _show(session, [e for e in changed if can_recall(store, e, now, at_failure=True)], most=1)
     elif event.kind == SUCCEEDED:
         changed = learn_from_success(store, session, event, now)
-    if settings["auto_promote"] and (changed or event.kind == START):
+    if (changed or event.kind == START) and read_settings(store.root)[0]:
         from reflexion.promote import plan_promotion, write_promotion
 
         if plan := plan_promotion(store, now):
@@ -156,11 +154,10 @@ def _follow_kind(store: Store, session: Session, event: Event, now: float) -> st
     return block
 
 
-def _show(session: Session, matches: Sequence[Match], settings: dict[str, object], most: int) -> str:
-    """The block of what is recalled, counted as shown; nothing of what this session has been shown `most` times."""
-    entries = [match.entry for match in matches if not match.why_not]
-    entries = [entry for entry in entries if entry.id not in session.shown or session.shown[entry.id].times < most]
-    block, ids = render_block(entries[: int(str(settings["shown"]))], int(str(settings["tokens"])))
+def _show(session: Session, entries: Sequence[Entry], most: int) -> str:
+    """The block of entries, counted as shown; nothing of what this session has been shown `most` times."""
+    new = [entry for entry in entries if entry.id not in session.shown or session.shown[entry.id].times < most]
+    block, ids = render_block(new)
     for entry_id in ids:
         session.note_recall(entry_id)
     return block
