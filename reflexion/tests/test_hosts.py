@@ -17,24 +17,6 @@ def is_captured(agent: str, payload: dict) -> bool:
     return event.kind == FAILED and not answers_no(event.command, event.code, event.output)
 
 
-def test_the_corpus_is_what_it_should_be():
-    assert len(OUTPUTS) >= 150
-    assert 100 < sum(mistake for *_, mistake in OUTPUTS) < len(OUTPUTS) - 80
-    words = ("error", "fatal", "failed", "traceback")
-    assert (
-        sum(
-            any(word in text.lower() for word in words)
-            for _, code, text, mistake in OUTPUTS
-            if not mistake and not code
-        )
-        > 15
-    )
-    assert sum(not text.strip() for _, code, text, mistake in OUTPUTS if mistake) > 1
-    assert not [
-        text for *_, text, _ in OUTPUTS if str(Path.home()) in text or str(Path(__file__).resolve().parents[1]) in text
-    ]
-
-
 @pytest.mark.parametrize("version", payloads.VERSIONS)
 def test_capture_is_precise_and_misses_little(version):
     agent, build = version.split()[0], payloads.VERSIONS[version]
@@ -86,14 +68,6 @@ def test_prompts_and_commands_to_come_are_read(agent):
 )  # fmt: skip
 def test_the_line_that_says_what_went_wrong(output, line):
     assert pick_trigger(output, 3) == line
-
-
-def test_a_trigger_is_found_in_every_output_that_has_one():
-    said = {pick_trigger(text, code) for _, code, text, mistake in OUTPUTS if mistake and code and text.strip()}
-    assert not [line for line in said if not line.strip() or "no output" in line]
-
-
-HOSTILE = [b"", b"[]", b"null", b"1", b'"text"', b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000]
 
 
 @pytest.mark.parametrize("agent", list(load_hosts()))

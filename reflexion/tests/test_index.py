@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 
 import pytest
 from conftest import NOW, make_entry, put, read_entries
@@ -80,21 +79,6 @@ def test_a_broken_index_is_made_anew(content, project, tell):
     (project / ".reflexion/index.txt").write_bytes(content)
     assert "pnpm" in tell("claude-code", {**PROMPT, "cwd": str(project)})
     assert "\nnpm\tRFX" in (project / ".reflexion/index.txt").read_text()
-
-
-def test_ten_thousand_entries_are_opened_in_time(project):
-    words = [f"{a}{b}" for a in ("alpha", "beta", "gamma", "delta", "kappa") for b in range(200)]
-    entries = [make_entry(id=f"RFX-20260101-{n:06x}", context=f"npm {words[n % 1000]} {n}", keywords=("npm", words[n % 1000]),
-                          trigger=f"error: {words[n % 1000]} of {n} is not there") for n in range(10_000)]  # fmt: skip
-    root = put(project, *(entry._replace() for entry in entries))
-    for _ in range(11):  # a thousand files at a time
-        with Store(root) as store:
-            pass
-    assert len(store.list_ids("*")) == 10_000
-    start = time.process_time()
-    with Store(root) as store:
-        assert recall_for_prompt(store, "npm alpha7", NOW)
-    assert time.process_time() - start < 1
 
 
 def test_every_verb_works(project, typed, monkeypatch):

@@ -172,19 +172,3 @@ def test_the_plugin_of_opencode_plays(project, tmp_path, monkeypatch):
     assert "pnpm run build" in prompt
     assert again.startswith("npm error")
     assert "pnpm run build" in again
-
-
-@pytest.mark.skipif(NODE is None, reason="needs node")
-def test_the_plugin_is_silent_when_the_script_is_gone(project, tmp_path):
-    text = render_plugin(project).replace(json.dumps(sys.executable), '"/nowhere/reflexion"')
-    text = (
-        text[: text.index("const COMMAND")]
-        + 'const COMMAND = ["/nowhere/reflexion"]\n'
-        + text[text.index("const LIMIT") :]
-    )
-    (tmp_path / "plugin.mjs").write_text(text)
-    (tmp_path / "play.mjs").write_text(PLAY)
-    done = subprocess.run(
-        [str(NODE), "play.mjs", str(project)], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert json.loads(done.stdout)[1:3] == ["ok", ""]

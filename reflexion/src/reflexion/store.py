@@ -219,8 +219,8 @@ class Store:
     def _drop(self, dropped: set[str]) -> None:
         """Take entries out of the lines."""
         for key, text in list(self._lines.items()) if dropped else ():
-            if not dropped.isdisjoint(ids := text.split()):
-                self._lines[key] = " ".join(each for each in ids if each not in dropped)
+            if len(dropped) > 9 or any(each in text for each in dropped):
+                self._lines[key] = " ".join(each for each in text.split() if each not in dropped)
                 if not self._lines[key]:
                     del self._lines[key]
 
