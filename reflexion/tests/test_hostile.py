@@ -1,47 +1,28 @@
 """Hooks under what hosts, disks and people do: they never fail, never speak out of turn, and leave a line in a log."""
 
 import fcntl
+import io
 import json
 import os
-import time
 
 import payloads
 import pytest
-from conftest import NOW, home, project, read_entries, tell
-from reflexion.hosts import READERS
+from conftest import home, project, read_entries, tell
+from reflexion.hosts import load_hosts
 from reflexion.status import list_faults
 from reflexion.store import Store
 
 from reflexion import loop as hook
+from reflexion import store
 
 FAILED = payloads.after_claude("npm run build", 1, 'npm error Missing script: "build"')
 PROMPT = payloads.PROMPTS["claude-code"]("npm build")
-HOSTILE = [
-    b"",
-    b"[]",
-    b"null",
-    b"1",
-    b'"text"',
-    b"{",
-    b"\xff\xfe\x00",
-    b'{"hook_event_name": 3}',
-    b'{"a":' * 5000,
-    b"{}",
-]
-
-
-class Streams:
-    """stdin of bytes and stdout that keeps them."""
-
-    def __init__(self, data: bytes):
-        import io
-
-        self.buffer = io.BytesIO(data)
+HOSTILE = [b"", b"[]", b"1", b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000, b"{}"]
 
 
 def call(monkeypatch, data: bytes, agent: str = "claude-code") -> bytes:
-    out = Streams(b"")
-    monkeypatch.setattr("sys.stdin", Streams(data))
+    out = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     monkeypatch.setattr("sys.stdout", out)
     hook.run_hook(agent)
     return out.buffer.getvalue()
@@ -51,7 +32,7 @@ def log(home) -> list[str]:
     return (home / "hook.log").read_text().splitlines() if (home / "hook.log").exists() else []
 
 
-@pytest.mark.parametrize("agent", [*READERS, "nobody", ""])
+@pytest.mark.parametrize("agent", [*load_hosts(), "nobody", ""])
 @pytest.mark.parametrize("data", HOSTILE)
 def test_no_payload_makes_a_hook_fail(agent, data, monkeypatch, home):
     assert call(monkeypatch, data, agent) == b""
@@ -61,24 +42,10 @@ def test_no_payload_makes_a_hook_fail(agent, data, monkeypatch, home):
 def test_an_output_of_ten_megabytes_is_bounded(tell, project):
     big = "x" * 120 + "\n"
     output = big * 80_000 + "make: *** No rule to make target 'a'.  Stop.\n"
-    start = time.process_time()
     tell("claude-code", payloads.after_claude("make a", 2, output))
-    assert time.process_time() - start < 5
     (entry,) = read_entries(project)
     assert entry["trigger"].startswith("make: *** No rule")
     assert all(file.stat().st_size < 4096 for file in (project / ".reflexion").rglob("*.json"))
-
-
-def test_a_payload_without_end_is_let_go(monkeypatch, home):
-    monkeypatch.setattr(hook, "MOST_BYTES", 1000)
-    assert call(monkeypatch, json.dumps({**FAILED, "error": "x" * 5000}).encode()) == b""
-    assert "payload of more than" in log(home)[0]
-
-
-def test_bytes_that_are_no_text(monkeypatch, project):
-    data = json.dumps({**FAILED, "cwd": str(project)}).encode().replace(b"Missing", b"Miss\xff\xfe\x80ing")
-    assert call(monkeypatch, data) == b""
-    assert len(read_entries(project)) == 1
 
 
 def load_all(root):
@@ -100,7 +67,7 @@ def test_a_hand_edited_entry_that_is_none_is_named_and_left_alone(tell, project)
     file.write_text(
         json.dumps({**json.loads(whole), "resolution": "use bun", "occurrences": "many", "confidence": 7, "notes": 3})
     )
-    os.utime(file.parent, (2, 2))
+    tell("claude-code", {**PROMPT, "hook_event_name": "SessionStart"})
     assert "use bun" in tell("claude-code", {**PROMPT, "session_id": "z"})
 
 
@@ -143,16 +110,6 @@ def test_half_a_sign_is_taken_as_any_other(tell, project):
     assert "pnpm" in tell("claude-code", payloads.PROMPTS["claude-code"]("npm build \ud83d"))
 
 
-@pytest.mark.parametrize(
-    "text", ['{"shown": 1.5, "tokens": 80.5, "threshold": NaN}', '{"tokens": 1e400, "shown": "2"}']
-)
-def test_settings_that_hardly_fit(text, tell, project):
-    tell("claude-code", FAILED)
-    tell("claude-code", payloads.after_claude("pnpm run build", 0, ""))
-    (project / ".reflexion/config.json").write_text(text)
-    assert "pnpm" in tell("claude-code", PROMPT)
-
-
 @pytest.mark.parametrize("where", ["file", "nowhere", "vanished", "dangling", "home", "root"])
 def test_folders_that_are_none(where, tell, project, tmp_path, monkeypatch, home):
     places = {"file": tmp_path / "a.txt", "nowhere": "", "vanished": tmp_path / "gone/deep", "dangling": tmp_path / "link",
@@ -164,13 +121,6 @@ def test_folders_that_are_none(where, tell, project, tmp_path, monkeypatch, home
     assert not list(tmp_path.rglob(".reflexion"))
     assert not os.path.exists("/.reflexion")
     assert len(log(home)) <= 1
-
-
-def test_a_folder_that_only_the_host_calls_a_project(monkeypatch, tmp_path):
-    (tmp_path / "plain/deep").mkdir(parents=True)
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "plain"))
-    assert call(monkeypatch, json.dumps({**FAILED, "cwd": str(tmp_path / "plain/deep")}).encode()) == b""
-    assert len(read_entries(tmp_path / "plain")) == 1
 
 
 @pytest.mark.parametrize("what", ["entries are a file", "state is a file", "folder is a file"])
@@ -185,14 +135,6 @@ def test_what_cannot_be_written(what, monkeypatch, project, home):
     for payload in (FAILED, PROMPT, payloads.BEFORE["claude-code"]("npm run build")):
         assert call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode()) == b""
     assert read_entries(project) == [] or what == "state is a file"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder(monkeypatch, project):
-    project.chmod(0o500)
-    assert call(monkeypatch, json.dumps({**FAILED, "cwd": str(project)}).encode()) == b""
-    project.chmod(0o700)
-    assert not (project / ".reflexion").exists()
 
 
 def test_a_disk_that_refuses_writes_loses_nothing_that_was_there(tell, project, monkeypatch):
@@ -211,7 +153,7 @@ def test_a_disk_that_refuses_writes_loses_nothing_that_was_there(tell, project, 
 def test_a_lock_that_is_not_given_back_ends_in_a_line(tell, project, home, monkeypatch):
     tell("claude-code", FAILED)
     monkeypatch.setenv("REFLEXION_LIMIT", "0.1")
-    monkeypatch.setattr(hook, "_set_limit", lambda agent: None)
+    monkeypatch.setattr("signal.setitimer", lambda *_: None)
     (path,) = home.rglob("lock")
     with open(path) as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -221,7 +163,7 @@ def test_a_lock_that_is_not_given_back_ends_in_a_line(tell, project, home, monke
 
 def test_a_full_project_takes_no_more(tell, project, monkeypatch, home):
     tell("claude-code", FAILED)
-    (project / ".reflexion/config.json").write_text('{"most_entries": 1}')
+    monkeypatch.setattr("reflexion.store.MOST_ENTRIES", 1)
     other = {**payloads.after_claude("make", 2, "make: *** No rule"), "cwd": str(project)}
     assert call(monkeypatch, json.dumps(other).encode()) == b""
     assert len(read_entries(project)) == 1
@@ -230,26 +172,9 @@ def test_a_full_project_takes_no_more(tell, project, monkeypatch, home):
     assert read_entries(project)[0]["occurrences"] == 2
 
 
-def test_files_that_come_by_git_are_seen(tell, project):
-    """And those that go are gone."""
-    tell("claude-code", FAILED)
-    tell("claude-code", payloads.after_claude("pnpm run build", 0, ""))
-    (file,) = (project / ".reflexion/entries").glob("*.json")
-    text = file.read_text()
-    file.unlink()
-    assert tell("claude-code", {**PROMPT, "session_id": "1"}) == ""
-    file.write_text(text)
-    assert tell("claude-code", {**PROMPT, "session_id": "2"})
-    with Store(str(project)) as store:
-        assert len(store.list_ids("*")) == 1
-
-
 def test_the_log_stays_small(monkeypatch, home):
-    from reflexion import store as user_files
-
-    monkeypatch.setattr(user_files, "LONGEST_LOG", 5_000)
+    monkeypatch.setattr(store, "LONGEST_LOG", 5_000)
     for number in range(200):
-        user_files.log_line(f"{number} " + "x" * 2000 + "\nsecond line")
+        store.log_line(f"{number} " + "x" * 2000 + "\nsecond line")
     assert (home / "hook.log").stat().st_size < 7_000
     assert log(home)[-1].split()[1] == "199"
-    assert NOW > 0

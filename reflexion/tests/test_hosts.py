@@ -6,7 +6,7 @@ from pathlib import Path
 import payloads
 import pytest
 from reflexion.commands import answers_no
-from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, READERS, START, SUCCEEDED, read_event
+from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, load_hosts, read_event
 from reflexion.triggers import pick_trigger
 
 OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
@@ -15,24 +15,6 @@ OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(enc
 def is_captured(agent: str, payload: dict) -> bool:
     event = read_event(agent, payload)
     return event.kind == FAILED and not answers_no(event.command, event.code, event.output)
-
-
-def test_the_corpus_is_what_it_should_be():
-    assert len(OUTPUTS) >= 150
-    assert 100 < sum(mistake for *_, mistake in OUTPUTS) < len(OUTPUTS) - 80
-    words = ("error", "fatal", "failed", "traceback")
-    assert (
-        sum(
-            any(word in text.lower() for word in words)
-            for _, code, text, mistake in OUTPUTS
-            if not mistake and not code
-        )
-        > 15
-    )
-    assert sum(not text.strip() for _, code, text, mistake in OUTPUTS if mistake) > 1
-    assert not [
-        text for *_, text, _ in OUTPUTS if str(Path.home()) in text or str(Path(__file__).resolve().parents[1]) in text
-    ]
 
 
 @pytest.mark.parametrize("version", payloads.VERSIONS)
@@ -60,7 +42,7 @@ def test_where_a_host_says_nothing_nothing_follows(name):
     assert read_event(name.split()[0], payloads.SILENT[name]).kind == NOTHING
 
 
-@pytest.mark.parametrize("agent", list(READERS))
+@pytest.mark.parametrize("agent", list(load_hosts()))
 def test_prompts_and_commands_to_come_are_read(agent):
     event = read_event(agent, payloads.PROMPTS[agent]("build it"))
     assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
@@ -88,15 +70,7 @@ def test_the_line_that_says_what_went_wrong(output, line):
     assert pick_trigger(output, 3) == line
 
 
-def test_a_trigger_is_found_in_every_output_that_has_one():
-    said = {pick_trigger(text, code) for _, code, text, mistake in OUTPUTS if mistake and code and text.strip()}
-    assert not [line for line in said if not line.strip() or "no output" in line]
-
-
-HOSTILE = [b"", b"[]", b"null", b"1", b'"text"', b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000]
-
-
-@pytest.mark.parametrize("agent", list(READERS))
+@pytest.mark.parametrize("agent", list(load_hosts()))
 def test_fields_of_other_kinds_make_no_error(agent):
     """Every field of every payload, missing, and as something else."""
     built = [build("make", 1, "boom") for version, build in payloads.VERSIONS.items() if version.startswith(agent)]

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from reflexion.hosts import READERS
+from reflexion.hosts import load_hosts
 from reflexion.install import find_installed, list_places, list_scripts, plan_install, plan_uninstall, write_changes
 
 from reflexion import ReflexionError
 
 ROOT = Path(__file__).parents[1]
-JSON_HOSTS = [name for name in list(READERS) if name != "opencode"]
+JSON_HOSTS = [name for name in list(load_hosts()) if name != "opencode"]
 OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'
 
 
@@ -23,128 +23,83 @@ def list_tree(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.rglob("*") if "state" not in path.relative_to(folder).parts)
 
 
-@pytest.mark.parametrize("scope", ["project", "user"])
-@pytest.mark.parametrize("agent", list(READERS))
-def test_a_new_file_comes_and_goes(agent, scope, project):
-    path, skill = map(Path, list_places(agent, str(project), scope))
+@pytest.mark.parametrize("user", [False, True])
+@pytest.mark.parametrize("agent", list(load_hosts()))
+def test_a_new_file_comes_and_goes(agent, user, project):
+    path, skill = map(Path, list_places(agent, str(project), user))
     (project / "mine").touch()
     before = list_tree(project.parent)
-    changes = plan_install(agent, str(project), scope)
+    changes = plan_install(agent, str(project), user)
     assert not path.exists()
     assert all(change.diff.startswith("--- /dev/null") for change in changes)
     write_changes(changes, installs=True)
     assert skill.read_text().startswith("---\nname: reflexion\n")
     (script,) = list_scripts(str(path))
     assert Path(script).is_absolute()
-    assert find_installed(agent, str(project)) == [(scope, str(path))]
-    assert not any(change.diff for change in plan_install(agent, str(project), scope))
-    write_changes(plan_uninstall(agent, str(project), scope))
+    assert find_installed(agent, str(project)) == [str(path)]
+    assert not any(change.diff for change in plan_install(agent, str(project), user))
+    write_changes(plan_uninstall(agent, str(project), user))
     assert list_tree(project.parent) == before  # no folder is left that was made
-    assert not any(change.diff for change in plan_uninstall(agent, str(project), scope))
+    assert not any(change.diff for change in plan_uninstall(agent, str(project), user))
 
 
 @pytest.mark.parametrize("agent", JSON_HOSTS)
 @pytest.mark.parametrize("text", [OTHERS, "{}", '{"a":1,"hooks":{}}', "", '{"a": 1}\r\n'])
 def test_what_was_there_comes_back_byte_for_byte(agent, text, project):
-    path = Path(list_places(agent, str(project), "project")[0])
+    path = Path(list_places(agent, str(project))[0])
     path.parent.mkdir(parents=True)
     path.write_bytes(text.encode())
-    write_changes(plan_install(agent, str(project), "project"), installs=True)
-    write_changes(plan_install(agent, str(project), "project"), installs=True)
+    write_changes(plan_install(agent, str(project)), installs=True)
+    write_changes(plan_install(agent, str(project)), installs=True)
     data = json.loads(path.read_text(encoding="utf-8"))
     if text == OTHERS:
         assert data["ключ"] == "ü"
         assert "./mine.sh" in path.read_text()
-    write_changes(plan_uninstall(agent, str(project), "project"))
+    write_changes(plan_uninstall(agent, str(project)))
     assert path.read_bytes() == text.encode()
 
 
-def add_hooks_of_another(data: dict) -> dict:
-    """Another tool's hooks at the first event of ours: before them, behind them, and in one group with them."""
-    own = {"command": "/opt/other hook --agent other"}
-    for event, groups in data.get("hooks", {}).items():
-        if not any("reflexion" in json.dumps(group) or "script" in json.dumps(group) for group in groups):
-            continue
-        inner = groups[-1].get("hooks")
-        if inner is not None:
-            inner.append({"type": "command", **own, "event": event})
-        groups.insert(0, own if inner is None else {"hooks": [{"type": "command", **own}]})
-        groups.append({**own, "last": True} if inner is None else {"matcher": "Edit", "hooks": [own]})
-    return {"added": {"by": "another"}, **data}
-
-
-def repeat_ours(data: dict) -> dict:
-    """Our hooks twice, as a tool leaves them that merges two files, and with a space behind the command."""
-    for groups in data["hooks"].values():
-        groups += json.loads(re.sub(r'(--agent [\w-]+)"', r'\1 "', json.dumps(groups)))
-    return data
-
-
-CHANGES = {
-    "nothing": lambda data: data,
-    "a new key": lambda data: {**data, "later": True},
-    "hooks of another tool": add_hooks_of_another,
-    "ours twice": repeat_ours,
-    "an event without hooks": lambda data: {**data, "hooks": {**data["hooks"], "Notification": []}},
-}
-STYLES = {
-    "sorted": {"indent": 2, "sort_keys": True},
-    "tabs": {"indent": "\t", "ensure_ascii": False},
-    "minified": {"separators": (",", ":"), "ensure_ascii": False},
-    "one line": {"ensure_ascii": False},
-    "escaped": {"indent": 4, "ensure_ascii": True},
-}
-
-
 def is_ours(hook: dict) -> bool:
-    return bool(re.search(r"reflexion(?:\.cli)? hook", hook.get("command", "")))
+    return bool(re.search(r"reflexion(?:\.cli)? hook", json.dumps(hook)))
 
 
-def drop_ours(data: dict) -> dict:
-    """What is to be left: events that held nothing else are gone with our hooks."""
-    left = {}
-    for event, groups in data["hooks"].items():
-        kept = []
-        for group in groups:
-            inner = [hook for hook in group.get("hooks", [group]) if not is_ours(hook)]
-            if inner:
-                kept.append({**group, "hooks": inner} if "hooks" in group else group)
-        if kept or not groups:
-            left[event] = kept
-    return {**data, "hooks": left}
-
-
-@pytest.mark.parametrize("ends", ["\n", "\r\n", ""])
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("agent", ["gemini", "cursor"])  # one of each form
-def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, change, style, ends, project):
-    """Theirs stay in their order, and the file in the style that the other tool gave it, byte for byte."""
-
-    def write(data: dict) -> bytes:
-        text = json.dumps(data, **STYLES[style]) + ends[-1:]
-        return (text.replace("\n", "\r\n") if ends == "\r\n" else text).encode()
-
-    path = Path(list_places(agent, str(project), "project")[0])
+def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, ends, project):
+    """Theirs stay in their order, with the indentation and line ends that the other tool gave the file."""
+    path = Path(list_places(agent, str(project))[0])
     path.parent.mkdir(parents=True)
     path.write_text(OTHERS, encoding="utf-8")
-    write_changes(plan_install(agent, str(project), "project"), installs=True)
-    data = CHANGES[change](json.loads(path.read_text(encoding="utf-8")))
+    write_changes(plan_install(agent, str(project)), installs=True)
+    data = {"added": {"by": "another"}, **json.loads(path.read_text(encoding="utf-8"))}
+    left = json.loads(json.dumps(data))
+    for event, groups in data["hooks"].items():
+        own = {"command": "/opt/other hook --agent other", "event": event}
+        ours = [group for group in groups if is_ours(group)]
+        for group in ours:
+            group.get("hooks", groups).append(own)  # beside ours, in one group where there are groups
+        groups += json.loads(re.sub(r'(--agent [\w-]+)"', r'\1 "', json.dumps(ours)))  # and ours twice
+        kept = [{**g, "hooks": [h for h in g["hooks"] if not is_ours(h)]} if "hooks" in g else g for g in groups]
+        left["hooks"][event] = [g for g in kept if g.get("hooks", True) and not is_ours(g)]
+
+    def write(data: dict) -> bytes:
+        return (json.dumps(data, indent="\t", ensure_ascii=False) + "\n").replace("\n", ends).encode()
+
     path.write_bytes(write(data))
     assert list_scripts(str(path))
-    write_changes(plan_uninstall(agent, str(project), "project"))
-    assert path.read_bytes() == write(drop_ours(data))
+    write_changes(plan_uninstall(agent, str(project)))
+    assert path.read_bytes() == write(left)
     assert not list_scripts(str(path))
-    assert not any(change.diff for change in plan_uninstall(agent, str(project), "project"))
+    assert not any(change.diff for change in plan_uninstall(agent, str(project)))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (b"{ // a comment\n}", "nothing was written"),
-        (b"[1]", "holds no settings"),
-        (b'{"hooks": []}', "holds no settings"),
-        (b'{"hooks": {"Stop": 3}}', "a table of lists"),
+        (b"[1]", "nothing was written"),
+        (b'{"hooks": []}', "nothing was written"),
+        (b'{"hooks": {"Stop": 3}}', "nothing was written"),
         (b"\xff\xfe", "cannot be read"),
         (b'{"a": 1, "a": 2}', "twice in one object"),
         (b'{"a": 1e400}', "cannot be written again"),
@@ -154,11 +109,11 @@ def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, change, style,
 )
 @pytest.mark.parametrize("agent", JSON_HOSTS)
 def test_settings_that_cannot_be_read_are_left_alone(agent, text, said, project):
-    path = Path(list_places(agent, str(project), "project")[0])
+    path = Path(list_places(agent, str(project))[0])
     path.parent.mkdir(parents=True)
     path.write_bytes(text)
     with pytest.raises(ReflexionError, match=said):
-        plan_install(agent, str(project), "project")
+        plan_install(agent, str(project))
     assert path.read_bytes() == text
 
 
@@ -170,7 +125,7 @@ def test_a_link_stays_one_and_secrets_stay_as_they_are(project, tmp_path, monkey
     path = project / ".claude/settings.local.json"
     path.parent.mkdir()
     path.symlink_to(real)
-    write_changes(plan_install("claude-code", str(project), "project"), installs=True)
+    write_changes(plan_install("claude-code", str(project)), installs=True)
     assert path.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
     assert json.loads(real.read_text())["env"]["KEY"] == "abcd-1234-efgh-5678"
@@ -180,7 +135,7 @@ NODE = shutil.which("node")
 
 
 def render_plugin(project: Path) -> str:
-    return str(plan_install("opencode", str(project), "project")[0].after)
+    return str(plan_install("opencode", str(project))[0].after)
 
 
 PLAY = """
@@ -217,19 +172,3 @@ def test_the_plugin_of_opencode_plays(project, tmp_path, monkeypatch):
     assert "pnpm run build" in prompt
     assert again.startswith("npm error")
     assert "pnpm run build" in again
-
-
-@pytest.mark.skipif(NODE is None, reason="needs node")
-def test_the_plugin_is_silent_when_the_script_is_gone(project, tmp_path):
-    text = render_plugin(project).replace(json.dumps(sys.executable), '"/nowhere/reflexion"')
-    text = (
-        text[: text.index("const COMMAND")]
-        + 'const COMMAND = ["/nowhere/reflexion"]\n'
-        + text[text.index("const LIMIT") :]
-    )
-    (tmp_path / "plugin.mjs").write_text(text)
-    (tmp_path / "play.mjs").write_text(PLAY)
-    done = subprocess.run(
-        [str(NODE), "play.mjs", str(project)], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert json.loads(done.stdout)[1:3] == ["ok", ""]

@@ -10,29 +10,14 @@ import payloads
 import pytest
 from conftest import NOW, make_entry, put, read_entries
 from reflexion.commands import are_near, normalize_command
-from reflexion.entry import (
-    FADED,
-    HALF_LIFE,
-    PROPOSED,
-    Entry,
-    compute_confidence,
-    dump_entry,
-    read_entry,
-    resolve,
-)
+from reflexion.entry import FADED, HALF_LIFE, PROPOSED, compute_confidence, dump_entry, read_entry
 from reflexion.recall import EDITED, FLAKY, count_tokens
 from reflexion.status import list_faults
 from reflexion.store import Store
 from reflexion.triggers import normalize_trigger
 
 MISSING = 'npm error Missing script: "build"'
-HOSTS = {
-    "claude-code": "claude-code 2",
-    "codex": "codex 2",
-    "gemini": "gemini 2",
-    "cursor": "cursor 2",
-    "opencode": "opencode 1",
-}
+HOSTS = {"claude-code": 2, "codex": 2, "gemini": 2, "cursor": 2, "opencode": 1}
 
 
 class Shell:
@@ -47,7 +32,7 @@ class Shell:
         return self.tell(self.agent, {**payload, **dict.fromkeys(fields, self.session)}, self.now)
 
     def run(self, command, code=0, output=""):
-        return self._tell(payloads.VERSIONS[HOSTS[self.agent]](command, code, output))
+        return self._tell(payloads.VERSIONS[f"{self.agent} {HOSTS[self.agent]}"](command, code, output))
 
     def before(self, command):
         return self._tell(payloads.BEFORE[self.agent](command))
@@ -88,13 +73,9 @@ def write_transcript(path: Path, *outputs: tuple[str, object], kind: str = "func
     ("said", "captured"),
     [
         (payloads.write_codex_head(1, MISSING), True),
-        (f"Exit code: 1\nWall time: 0.1 seconds\nOutput:\n{MISSING}", True),
-        (f"Process exited with code 1\nOutput:\n{MISSING}", True),
         (json.dumps({"output": MISSING, "metadata": {"exit_code": 1}}), True),
-        ([{"type": "input_text", "text": payloads.write_codex_head(1, MISSING)}], True),
         (payloads.write_codex_head(0, MISSING), False),
         (f"{MISSING}\nProcess exited with code 1", False),
-        (MISSING, False),
         (None, False),
     ],
 )
@@ -152,83 +133,47 @@ def test_nothing_is_told_and_nothing_made_without_a_reason(tell, project):
         ("python app.py", ["pip install flask", "python app.py"], ""),
         ("make", ["./configure", "ls", "make deps", "make"], "first run `./configure`, then `make deps`"),
         ("pytest -q", ["pytest -q"], ""),
-        ("pytest -q", ["cat a.py", "pytest tests/test_b.py", "pytest -q"], ""),
-        ("tar --extrct -f a.tar", ["tar --extract -f a.tar"], "use `tar --extract -f a.tar`"),
         ("cd web && npm run build 2>&1 | tail", ["npm ci", "FOO=1 npm run build"], "first run `npm ci`, then `FOO=*** npm run build`"),
         ("apt-get install jq", ["sudo apt-get install jq"], "use `sudo apt-get install jq`"),
-        ("npm run build", ["NODE_OPTIONS=--max-old-space-size=4096 npm run build"], "use `NODE_OPTIONS=*** npm run build`"),
-        ("npm test", ["cd sub && npm test"], "use `cd sub && npm test`"),
         ("npm test", ["cd PROJECT/sub && npm test 2>/dev/null"], "use `cd ./sub && npm test`"),
         ("npm test", ["cd sub", "npm test"], "first run `cd sub`"),
-        ("npm test", ["npm ci 2>&1 | tail -3", "cd sub && npm test"], "first run `npm ci`, then `cd sub && npm test`"),
         ("npm publish", [f"TOKEN={payloads.SECRET} npm publish"], "use `TOKEN=*** npm publish`"),
-        ("npm run biuld", ["cd sub && npm run build"], "use `cd sub && npm run build`"),
         ("pytest -q", [". env/bin/activate && pytest -q"], "use `. env/bin/activate && pytest -q`"),
         ("cd web && npm test", ["npm test"], ""),
         ("npm test", ["cd PROJECT && npm test"], ""),
-        ("sudo make", ["sudo make"], ""),
         ("curl localhost:8000", ["curl localhost:8001"], ""),
-        ("sleep 1000", ["sleep 2000"], ""),
         ("npm run build", ["npm run build 2>&1 | tail -5"], ""),
-        ("npm run build", ["npm run build; echo done"], ""),
         ("npm run build", ["set -o pipefail; npm run build | tail -5"], "use `set -o pipefail; npm run build`"),
         ("git push", ["git push --force origin main"], ""),
-        ("git push", ["git push -uf origin HEAD"], ""),
-        ("git push", ["git push origin +main"], ""),
         ("git push", ["git push -u origin HEAD"], "use `git push -u origin HEAD`"),
         ("git push --force origin mian", ["git push --force origin main"], ""),
         ("rm -i build/a", ["sudo rm -rf build"], ""),
-        ("rm build/a", ["rm -r build/a"], ""),
         ("npm ci", ["rm -rf node_modules", "npm ci"], ""),
-        ("make", ["sh -c 'cd x && rm -rf y'", "make"], ""),
         ("git pull", ["git reset --hard", "git pull"], ""),
-        ("git checkout dev", ["git clean -fd", "git checkout dev"], ""),
         ("./run.sh", ["chmod 777 run.sh", "./run.sh"], ""),
-        ("./run.sh", ["chmod +x run.sh", "./run.sh"], "first run `chmod +x run.sh`"),
         ("git commit -m x", ["git commit --no-verify -m x"], ""),
         ("pytest tests/test_a.py", ["pytest tests/test_b.py"], ""),
-        ("pytest tests/test_a.py", ["pytest -x tests/test_b.py"], ""),
         ("pytest -q", ["pytest -q -k fast"], ""),
         ("pytest", ["pip install pytest"], ""),
         ("npm install left-pad", ["npm install right-pad"], ""),
-        ("npm install left-pad", ["npm uninstall left-pad"], ""),
         ("npm install lodahs", ["npm install lodash"], ""),
         ("cat conf.json", ["touch conf.json"], ""),
-        ("mypy src tests", ["black src tests"], ""),
         ("python test/check.py", ["python tools/check.py"], "use `python tools/check.py`"),
         ("python x.py", ["cat > x.py <<EOF\nprint(1)\nEOF", "python x.py"], ""),
         ("make", ["./configure --with=" + "x" * 300, "make"], "first run `./configure --with=***`"),
-        ("python x.py", ["ls", "git status", "echo done"], ""),
-        ("git push", ["git add .", "git commit -m x"], ""),
         ("cargo build", ["docker build ."], ""),
     ],
 )  # fmt: skip
 def test_what_helped_is_proposed(tell, project, failed, then, resolution):
-    for name in ("web", "sub", "env/bin", "src", "tests", "tools"):
-        (project / name).mkdir(parents=True)
-    for name in (
-        "app.py",
-        "x.py",
-        "a.py",
-        "a.tar",
-        "run.sh",
-        "env/bin/activate",
-        "tests/test_a.py",
-        "tests/test_b.py",
-        "tools/check.py",
-    ):
+    files = "web/a sub/a src/a app.py x.py a.py run.sh env/bin/activate tests/test_a.py tests/test_b.py tools/check.py"
+    for name in files.split():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
     shell = Shell(tell)
     shell.run(failed, 1, f"error: it does not work: {failed}")
     for command in then:
         shell.run(command.replace("PROJECT", str(project)))
     assert read_entries(project)[0]["resolution"] == resolution
-
-
-def test_only_the_same_session_explains_a_failure(tell, project):
-    Shell(tell, session="one").run("npm run build", 1, MISSING)
-    Shell(tell, session="two").run("pnpm run build")
-    assert read_entries(project)[0]["resolution"] == ""
 
 
 def test_a_recall_that_was_applied_and_failed_is_counted(tell, project):
@@ -241,17 +186,18 @@ def test_a_recall_that_was_applied_and_failed_is_counted(tell, project):
     assert read_entries(project)[0]["failed"] == 0
     again.run("yarn run build")
     assert read_entries(project)[0]["worked"] == 1
-    third = Shell(tell, session="three")
-    third.prompt("a build with npm please")
-    third.run("npm ci")
-    third.run("yarn run build", 0)
-    before = read_entries(project)[0]
-    fourth = Shell(tell, session="four")
-    fourth.prompt("a build with npm please")
-    entry = read_entry(before)
-    assert entry is not None
-    fourth.run("yarn run build", 1, "Usage Error: gone")
-    assert {e["context"] for e in read_entries(project)} == {"npm run build", "yarn run build"}
+
+
+FLASK = "ModuleNotFoundError: No module named 'flask'"
+
+
+def learn_flask(tell, project):
+    """A session that found out what `python app.py` needs."""
+    (project / "app.py").touch()
+    shell = Shell(tell)
+    shell.run("python app.py", 1, FLASK)
+    shell.run("pip install flask")
+    shell.run("python app.py")
 
 
 @pytest.mark.parametrize(("command", "worked"), [("apt-get install jq", 0), ("cd x && sudo apt-get install jq", 1)])
@@ -269,11 +215,7 @@ def test_what_stands_before_a_command_is_verified_with_it(tell, project, command
 
 def test_what_was_done_between_two_recalls_counts(tell, project):
     """A host that asks before every command recalls the entry again, behind what it said to run first."""
-    shell = Shell(tell)
-    (project / "app.py").touch()
-    shell.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
-    shell.run("pip install flask")
-    shell.run("python app.py")
+    learn_flask(tell, project)
     again = Shell(tell, session="two")
     assert again.prompt("python app.py needs flask")
     again.run("pip install flask")
@@ -283,16 +225,12 @@ def test_what_was_done_between_two_recalls_counts(tell, project):
 
 
 def test_a_resolution_that_does_not_help_loses_confidence(tell, project):
-    shell = Shell(tell)
-    (project / "app.py").touch()
-    shell.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
-    shell.run("pip install flask")
-    shell.run("python app.py")
+    learn_flask(tell, project)
     start = read_entries(project)[0]["confidence"]
     again = Shell(tell, session="two")
     assert "pip install flask" in again.before("python app.py")
     again.run("pip install flask")
-    again.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
+    again.run("python app.py", 1, FLASK)
     entry = read_entries(project)[0]
     assert (entry["failed"], entry["review"]) == (1, True)
     assert entry["confidence"] == pytest.approx(start / 2)
@@ -300,12 +238,8 @@ def test_a_resolution_that_does_not_help_loses_confidence(tell, project):
 
 
 def test_a_failure_that_is_known_is_told_with_what_helped(tell, project):
-    shell = Shell(tell)
-    (project / "app.py").touch()
-    shell.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
-    shell.run("pip install flask")
-    shell.run("python app.py")
-    told = Shell(tell, session="two").run("python app.py --debug", 1, "ModuleNotFoundError: No module named 'flask'")
+    learn_flask(tell, project)
+    told = Shell(tell, session="two").run("python app.py --debug", 1, FLASK)
     assert "pip install flask" in told
 
 
@@ -341,12 +275,6 @@ def test_confidence_fades_and_an_entry_with_it(tell, project):
     late.now = NOW + 3 * HALF_LIFE
     assert compute_confidence(entry, late.now) < FADED
     assert late.before("npm run build") == ""
-
-
-def test_a_proposal_never_replaces_what_is_confirmed():
-    entry = Entry("RFX-20260331-abc", trigger="x", resolution="mine", resolved_by="confirmed")
-    assert resolve(entry, "other", PROPOSED) == entry
-    assert resolve(entry._replace(resolved_by="proposed"), "other", PROPOSED).resolution == "other"
 
 
 @pytest.mark.parametrize(
@@ -506,17 +434,8 @@ def test_where_files_were_edited_that_is_what_is_known(tell, project, between, r
 
 def test_a_success_confirms_only_what_failed_before_it(tell, project):
     """Two failures of one command, one known: the success after the other one says nothing of it."""
-    put(
-        project,
-        make_entry(
-            1,
-            type="error",
-            context="npm test",
-            trigger="error: no lock file",
-            resolution="first run `npm ci`",
-            keywords=(),
-        ),
-    )
+    texts = {"context": "npm test", "trigger": "error: no lock file", "resolution": "first run `npm ci`"}
+    put(project, make_entry(1, **texts, keywords=()))
     shell = Shell(tell)
     assert "npm ci" in shell.before("npm test")
     shell.run("npm test", 1, "AssertionError: sum of apples")
@@ -541,9 +460,12 @@ def test_what_was_understood_is_recalled_without_a_resolution(tell, project, typ
 
 
 def test_capture_says_what_an_error_lacks(typed, project):
-    code, said = typed("capture", "--trigger", "error: no tunnel", "--context", "make migrate")
+    code, printed = typed("capture", "--trigger", "error: no tunnel", "--context", "make migrate")
+    (file,) = (project / ".reflexion/entries").iterdir()
     assert code == 0
-    assert "not recalled until `reflexion edit RFX-" in said
+    assert f"not recalled until .reflexion/entries/{file.name} says" in printed
+    file.write_text(file.read_text().replace('"resolution": ""', '"resolution": "open the tunnel"'))
+    assert "open the tunnel" in typed("recall", "make migrate has no tunnel")[1]
 
 
 def test_an_entry_that_was_written_by_hand_is_recalled(tell, project):
@@ -560,8 +482,13 @@ def test_an_entry_that_was_written_by_hand_is_recalled(tell, project):
     assert "\n$ npm run build\tRFX-" in index
     file.write_text(file.read_text().replace("ask ops first", "use the new way"))
     assert "use the new way" in Shell(tell, session="two").prompt("deploy the shop")
+    file.write_text(file.read_text().replace("deploy the shop", "publish the newsletter"))
+    shell.run("make", 2, "make: *** No rule to make target 'a'.")  # writes the index: the edit is older than that
+    assert shell.prompt("publish the newsletter") == ""
+    shell.tell("claude-code", {"hook_event_name": "SessionStart", "session_id": "three", "cwd": str(project)})
+    assert "use the new way" in Shell(tell, session="three").prompt("publish the newsletter")
     file.unlink()
-    assert Shell(tell, session="three").prompt("deploy the shop") == ""
+    assert Shell(tell, session="four").prompt("publish the newsletter") == ""
 
 
 def test_entries_of_the_original_loop_are_read():

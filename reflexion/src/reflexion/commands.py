@@ -20,7 +20,6 @@ LONGEST_SHOWN = 200
 """Characters of a command that is proposed: half of a longer one would be none."""
 
 _WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'])+|[\"']")
-_PIECE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[<>]&|&>|&&|\|\||[|;&\n]|[^\"'|;&<>\n]+|.", re.S)
 _BEFORE = re.compile(
     r"^\s*(?:cd\s+[^;&|]+(?:&&|;)\s*|(?:sudo(?:\s+-[EHnS]+)*|time|nice|command|exec)\s+"
     r"|export\s+\w+=\S*\s*(?:&&|;)\s*|\w+=(?:\"[^\"]*\"|'[^']*'|[^\s\"'])*\s+)"
@@ -77,17 +76,6 @@ _WRAPPERS = re.compile(
 def split_words(command: str) -> list[str]:
     """Words as a shell would take them, roughly: quotes hold together, and whatever is unfinished is a word."""
     return [word.strip("\"'") or word for word in _WORD.findall(command[:LONGEST])]
-
-
-def split_parts(command: str) -> list[str]:
-    """The commands of a line, roughly, without the signs between them; quotes hold together."""
-    parts = [""]
-    for piece in _PIECE.findall(command[:LONGEST]):
-        if piece in ("&&", "||", "|", ";", "&", "\n"):
-            parts.append("")
-        else:
-            parts[-1] += piece
-    return [part.strip() for part in parts if part.strip()]
 
 
 def normalize_command(command: str, root: str = "") -> str:
@@ -223,61 +211,44 @@ def is_same(kept: str, command: str) -> bool:
 
 
 def are_near(one: str, other: str) -> bool:
-    """Whether the second of two normalized commands may be what the first one should have been. Where it only names
-    other things to work on, it is another task, unless they are misspelled or the same file elsewhere."""
+    """Whether the second of two normalized commands may be what the first one should have been: the same with something
+    before it, by another program of its family, or with a misspelled word, a file elsewhere or other options. Where it
+    only names other things to work on, it is another task."""
+    mine, theirs = split_words(one), split_words(other)
+    if one == other or not mine or not theirs:
+        return one == other
     if is_query(other) and name_program(other) != name_program(one):
         return False  # one that only looks explains nothing but itself
-    mine, theirs = split_parts(one), split_parts(other)
-    if len(mine) != len(theirs):  # the same with something before it: `. env/bin/activate && make`
-        head = other.removesuffix(one).rstrip()
-        begun = bool(one) and head != other.rstrip() and head.endswith(("&&", ";"))
-        return begun and not any(is_query(part) or is_test_run(part) for part in split_parts(head))
-    differing = [pair for pair in zip(mine, theirs, strict=True) if pair[0] != pair[1]]
-    return one == other or (len(differing) == 1 and _are_near_parts(*differing[0]))
-
-
-def _are_near_parts(one: str, other: str) -> bool:
-    mine, theirs = split_words(one), split_words(other)
-    if not mine or not theirs:
-        return False
-    if theirs[-len(mine) :] == mine and _WRAPPERS.match(other):
-        return True
+    if theirs[-len(mine) :] == mine:
+        head = " ".join(theirs[: -len(mine)])
+        begins = head.endswith(("&&", ";")) and not is_query(head) and not is_test_run(head)
+        return begins or bool(_WRAPPERS.match(other))
     (program, verb, rest), (named, act, more) = _split_program(mine), _split_program(theirs)
-    related = any({program, named} <= set(family.split()) for family in _FAMILIES)
-    if related and program != named and {verb, *rest} - {"run"} == {act, *more} - {"run"}:
-        return True
-    if (program != named and not related and not is_misspelled(program, named)) or (
-        verb != act and not is_misspelled(verb, act)
-    ):
+    if any(program != named and {program, named} <= set(family.split()) for family in _FAMILIES):
+        return {verb, *rest} - {"run"} == {act, *more} - {"run"}
+    if not all(a == b or is_misspelled(a, b) for a, b in ((program, named), (verb, act))):
         return False
-    return rest == more or _are_near_arguments(rest, more, len(mine) - len(rest), is_test_run(one))
+    return _are_near_arguments(rest, more, is_test_run(one))
 
 
-def _are_near_arguments(mine: list[str], theirs: list[str], shared: int, tests: bool) -> bool:
-    """Whether what differs is a misspelling, or an option and what belongs to it. `shared`: words before them."""
-    lost = [word for word in mine if word not in theirs]
-    gained = [word for word in theirs if word not in mine]
+def _are_near_arguments(mine: list[str], theirs: list[str], tests: bool) -> bool:
+    """Whether what differs is a misspelling, a file elsewhere, or an option and what belongs to it."""
+    lost, gained = [w for w in mine if w not in theirs], [w for w in theirs if w not in mine]
     lost_names, gained_names = ([word for word in words if word[0] != "-"] for words in (lost, gained))
     if lost_names and gained_names:
         pairs = list(zip(lost_names, gained_names, strict=False))
-        return len(lost_names) == len(gained_names) and all(is_misspelled(*pair) or _is_moved(*pair) for pair in pairs)
-    options = len(lost) - len(lost_names), len(gained) - len(gained_names)
-    if tests and (gained_names or lost_names or not options[0]):
+        return len(lost_names) == len(gained_names) and all(is_misspelled(*pair) for pair in pairs)
+    lost_options, gained_options = len(lost) - len(lost_names), len(gained) - len(gained_names)
+    if tests and (gained_names or lost_names or ((lost or gained) and not lost_options)):
         return False  # fewer tests
-    if (gained_names and not options[1]) or len(lost_names) > options[0]:
-        return False
-    share = (len({*mine} & {*theirs}) + shared) / (len({*mine} | {*theirs}) + shared)
-    return share >= 0.34 or not lost or not gained
-
-
-def _is_moved(one: str, other: str) -> bool:
-    """Whether two words name a file of the same name in two places."""
-    return "/" in one + other and os.path.basename(one) == os.path.basename(other) != ""
+    return bool(not gained_names or gained_options) and len(lost_names) <= lost_options
 
 
 def is_misspelled(one: str, other: str) -> bool:
-    """Whether two words differ in one of their pieces, by a letter that is missing, wrong or swapped. Pieces of less
-    than four letters (`test_a`, `v2`) are names, and so are numbers."""
+    """Whether two words name a file in two places, or differ in one of their pieces by a letter that is missing, wrong
+    or swapped. Pieces of less than four letters (`test_a`, `v2`) are names, and so are numbers."""
+    if "/" in one + other and os.path.basename(one) == os.path.basename(other) != "":
+        return True
     mine, theirs = re.split(r"[\W_]+", one), re.split(r"[\W_]+", other)
     pairs = [pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]]
     if one == other or STRUCK in one + other or len(mine) != len(theirs) or len(pairs) != 1:

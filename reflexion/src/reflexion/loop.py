@@ -13,49 +13,36 @@ import sys
 import time
 from collections.abc import Sequence
 
+from reflexion import hosts
 from reflexion.commands import answers_no, normalize_command
 from reflexion.entry import Entry
-from reflexion.hosts import (
-    BEFORE,
-    FAILED,
-    NOTHING,
-    PROMPT,
-    START,
-    SUCCEEDED,
-    Event,
-    answer,
-    find_outcomes,
-    get_host,
-    read_event,
-    tell_outcome,
-)
-from reflexion.recall import Match, match_entry, recall_for_command, recall_for_prompt, render_block
+from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
+from reflexion.recall import can_recall, recall_for_command, recall_for_prompt, render_block
 from reflexion.session import Session
 from reflexion.store import Store, find_root, get_limit, has_folder, log_line, read_settings
 from reflexion.verify import capture_failure, clean_typed, is_named, learn_from_success
 
-MOST_BYTES = 64 << 20
-"""Bytes of a payload that is read; more than that is let go."""
 MOST_BEFORE = 3
 """Times that one entry is recalled before a command in one session: an agent that goes on has its reasons."""
 
 
 def run_hook(agent: str) -> None:
     """Read a payload from stdin, print what the host is to be told."""
+
+    def give_up(*_: object) -> None:
+        log_line(f"hook {agent}: gave up after {get_limit():g} s")
+        os._exit(0)
+
     try:
-        _set_limit(agent)
-        payload = sys.stdin.buffer.read(MOST_BYTES + 1)
-        if len(payload) > MOST_BYTES:
-            while sys.stdin.buffer.read(1 << 20):  # a host that writes on must not meet a closed pipe
-                pass
-            raise ValueError(f"a payload of more than {MOST_BYTES >> 20} MiB")
-        if text := answer_payload(agent, payload, time.time()):
+        signal.signal(signal.SIGALRM, give_up)
+        signal.setitimer(signal.ITIMER_REAL, get_limit())
+        if text := answer_payload(agent, sys.stdin.buffer.read(), time.time()):
             sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
             sys.stdout.buffer.flush()
     except BaseException as error:
         log_line(f"hook {agent}: {type(error).__name__}: {error}")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0) if hasattr(signal, "setitimer") else None
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def answer_payload(agent: str, payload: bytes, now: float) -> str:
@@ -65,33 +52,10 @@ def answer_payload(agent: str, payload: bytes, now: float) -> str:
         data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", errors="replace"))
     if not isinstance(data, dict):
         raise ValueError(f"the payload is no object but a {type(data).__name__}")
-    event = read_event(agent, data)
-    root = find_project(event)
+    event = hosts.read_event(agent, data)
+    root = find_root(event.cwd) or find_root(event.root)
     block = follow(event, root, now) if root else ""
-    return json.dumps(answer(agent, event, block)) if block else ""
-
-
-def _set_limit(agent: str) -> None:
-    if not hasattr(signal, "setitimer"):
-        return
-    limit = get_limit()
-
-    def give_up(*_: object) -> None:
-        log_line(f"hook {agent}: gave up after {limit:g} s")
-        os._exit(0)
-
-    signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-
-
-def find_project(event: Event) -> str | None:
-    """The project that an event is of: where the loop has begun, a repository, or what the host says is one. None where
-    there is none, and for the home folder."""
-    for start in (event.cwd, event.root):
-        if root := find_root(start):
-            return root
-    named = os.path.abspath(event.root) if event.root else "/"
-    return named if os.path.isdir(named) and named not in ("/", os.path.expanduser("~")) else None
+    return json.dumps(hosts.answer(agent, event, block)) if block else ""
 
 
 def follow(event: Event, root: str, now: float) -> str:
@@ -101,11 +65,11 @@ def follow(event: Event, root: str, now: float) -> str:
         return ""
     if not has_folder(root) and event.kind != FAILED and not event.transcript:
         return ""
-    with Store(root) as store:
+    with Store(root, quick=event.kind != START) as store:
         session = Session(store, event.session)
         block = _follow_silent_calls(store, session, event, now) if event.call or event.transcript else ""
         block = _follow_kind(store, session, event, now) or block
-        if event.kind in get_host(event.agent).tells:
+        if event.kind in hosts.get_host(event.agent).tells:
             block, session.waiting = block or session.waiting, ""
         else:
             block, session.waiting = "", block or session.waiting
@@ -120,10 +84,10 @@ def _follow_silent_calls(store: Store, session: Session, event: Event, now: floa
         session.silent[event.call] = clean_typed(store.root, event, event.output)
         session.silent = dict(list(session.silent.items())[-40:])
     block = ""
-    outcomes = find_outcomes(event.transcript, session.silent) if session.silent and event.transcript else {}
+    outcomes = hosts.find_outcomes(event.transcript, session.silent) if session.silent and event.transcript else {}
     for call, (code, output) in outcomes.items():
         command = session.silent.pop(call)
-        ended = event._replace(kind=tell_outcome(code), command=command, output=output, code=code)
+        ended = event._replace(kind=hosts.tell_outcome(code), command=command, output=output, code=code)
         block = _follow_kind(store, session, ended, now) or block
     return block
 
@@ -133,22 +97,20 @@ def _follow_kind(store: Store, session: Session, event: Event, now: float) -> st
         return ""
     if event.kind == FAILED and answers_no(event.command, event.code, event.output):
         return ""
-    settings = read_settings(store.root)
     if event.kind == PROMPT:
-        matches = recall_for_prompt(store, event.prompt, now, settings["threshold"])
-        return _show(session, matches, settings, most=1)
+        return _show(session, recall_for_prompt(store, event.prompt, now), most=1)
     if event.kind == BEFORE:
         session.began = now
-        matches = [m for m in recall_for_command(store, event.command, now) if not _is_heeded(store, m.entry, event)]
-        return _show(session, matches, settings, MOST_BEFORE)
+        entries = recall_for_command(store, event.command, now)
+        return _show(session, [each for each in entries if not _is_heeded(store, each, event)], MOST_BEFORE)
     changed: list[Entry] = []
     block = ""
     if event.kind == FAILED:
         changed = [capture_failure(store, session, event, now)]
-        block = _show(session, [match_entry(store, changed[0], now, at_failure=True)], settings, most=1)
+        block = _show(session, [e for e in changed if can_recall(store, e, now, at_failure=True)], most=1)
     elif event.kind == SUCCEEDED:
         changed = learn_from_success(store, session, event, now)
-    if settings["auto_promote"] and (changed or event.kind == START):
+    if (changed or event.kind == START) and read_settings(store.root)[0]:
         from reflexion.promote import plan_promotion, write_promotion
 
         if plan := plan_promotion(store, now):
@@ -156,11 +118,10 @@ def _follow_kind(store: Store, session: Session, event: Event, now: float) -> st
     return block
 
 
-def _show(session: Session, matches: Sequence[Match], settings: dict[str, object], most: int) -> str:
-    """The block of what is recalled, counted as shown; nothing of what this session has been shown `most` times."""
-    entries = [match.entry for match in matches if not match.why_not]
-    entries = [entry for entry in entries if entry.id not in session.shown or session.shown[entry.id].times < most]
-    block, ids = render_block(entries[: int(str(settings["shown"]))], int(str(settings["tokens"])))
+def _show(session: Session, entries: Sequence[Entry], most: int) -> str:
+    """The block of entries, counted as shown; nothing of what this session has been shown `most` times."""
+    new = [entry for entry in entries if entry.id not in session.shown or session.shown[entry.id].times < most]
+    block, ids = render_block(new)
     for entry_id in ids:
         session.note_recall(entry_id)
     return block

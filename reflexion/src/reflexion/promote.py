@@ -1,4 +1,4 @@
-"""From an entry to a rule that stands in the agent's rules file, as a diff that somebody looks at; and to a skill.
+"""From an entry to a rule that stands in the agent's rules file, as a diff that somebody looks at.
 
 Ready is what occurred three times, was first seen more than a day ago, is not promoted, and whose resolution somebody
 confirmed or was seen to work. One rule a promotion: rules that come in heaps are not read. Rules stand between two
@@ -8,17 +8,16 @@ marks; what stands outside of them is nobody's but the user's.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from reflexion import ReflexionError
 from reflexion.entry import FADED, PROPOSED, Entry, compute_confidence, is_known, parse_time
-from reflexion.hosts import READERS, get_host
+from reflexion.hosts import get_host, load_hosts
 from reflexion.install import Change, find_installed
 from reflexion.recall import escape
 from reflexion.store import Store, read_settings, write_file
 
+OCCURRENCES, HOURS = 3, 24
 BEGIN = "<!-- reflexion:rules (reflexion promote adds here; edit freely, keep both marks) -->"
 END = "<!-- /reflexion:rules -->"
 HEADING = "## Learnt from failures"
@@ -35,18 +34,16 @@ class Plan(NamedTuple):
 
 def explain_unready(store: Store, entry: Entry, now: float) -> str:
     """Why an entry is not promoted, in words; empty when it is ready."""
-    settings, first = read_settings(store.root), parse_time(entry.first_seen)
+    first = parse_time(entry.first_seen)
     reasons = (
         (entry.promoted, "it is promoted already"),
-        (entry.occurrences < settings["promote_occurrences"],
-         f"seen {entry.occurrences} of {settings['promote_occurrences']:g} times"),
+        (entry.occurrences < OCCURRENCES, f"seen {entry.occurrences} of {OCCURRENCES} times"),
         (not is_known(entry), "no resolution is known"),
         (entry.resolved_by == PROPOSED and not entry.worked,
          "its resolution is proposed: nobody confirmed it, and it has not worked after a recall yet"),
-        (not first or now - first < settings["promote_after_hours"] * 3600,
-         f"first seen less than {settings['promote_after_hours']:g} hours ago"),
+        (not first or now - first < HOURS * 3600, f"first seen less than {HOURS} hours ago"),
         (store.is_foreign(entry.id), "others may have written it, and you did not say `init --shared`"),
-        (entry.review, "it was applied and did not help: look at it first (reflexion edit, verify)"),
+        (entry.review, "it was applied and did not help: look at it first (reflexion verify)"),
         (compute_confidence(entry, now) < FADED, "faded"),
     )  # fmt: skip
     return next((why for holds, why in reasons if holds), "")
@@ -58,19 +55,19 @@ def list_ready(store: Store, now: float) -> list[Entry]:
     return sorted(ready, key=lambda entry: (-entry.occurrences, -entry.worked, entry.id))
 
 
-def plan_promotion(store: Store, now: float, entry_id: str = "", into: str = "") -> Plan | None:
+def plan_promotion(store: Store, now: float, entry_id: str = "") -> Plan | None:
     """The promotion of this entry, else of the one that is ready first; None when none is. Raises `ReflexionError` for
     an entry that is not ready, and a rules file that cannot be read or has one mark only."""
     chosen = store.load_entry(entry_id) if entry_id else None
     if chosen and (why := explain_unready(store, chosen, now)):
         raise ReflexionError(f"{entry_id} is not promoted: {why}")
     ready = list_ready(store, now)
-    if not chosen and not ready:
+    if not ready:
         return None
     entry = chosen or ready[0]
-    path = os.path.join(store.root, into or find_rules_file(store.root))
-    if not f"{os.path.realpath(path)}/".startswith(os.path.realpath(store.root) + os.sep):
-        raise ReflexionError(f"{path} is a link out of the project, and is not followed: --into AGENTS.md")
+    path = os.path.join(store.root, find_rules_file(store.root))
+    if not os.path.realpath(path).startswith(os.path.realpath(store.root) + os.sep):
+        raise ReflexionError(f"{path} is a link out of the project, and is not followed: put a file there")
     before = read_rules_file(path)
     return Plan(entry, Change(path, before, insert_rule(before, format_rule(entry), path)), len(ready) - 1)
 
@@ -78,13 +75,9 @@ def plan_promotion(store: Store, now: float, entry_id: str = "", into: str = "")
 def find_rules_file(root: str) -> str:
     """The project's rules file: what its settings say, else the one that is there, AGENTS.md first, else the one that
     the host whose hooks are installed reads."""
-    if chosen := read_settings(root)["rules_file"]:
-        return str(chosen)
-    for name in ("AGENTS.md", "CLAUDE.md"):
-        if os.path.exists(os.path.join(root, name)):
-            return name
-    named = {get_host(agent).rules_file for agent in READERS if find_installed(agent, root)}
-    return named.pop() if len(named) == 1 else "AGENTS.md"
+    there = [name for name in ("AGENTS.md", "CLAUDE.md") if os.path.exists(os.path.join(root, name))]
+    named = {get_host(agent).rules_file for agent in load_hosts() if find_installed(agent, root)}
+    return read_settings(root)[1] or (*there, named.pop() if len(named) == 1 else "AGENTS.md")[0]
 
 
 def read_rules_file(path: str) -> str:
@@ -95,7 +88,7 @@ def read_rules_file(path: str) -> str:
     except FileNotFoundError:
         return ""
     except (UnicodeDecodeError, OSError) as error:
-        raise ReflexionError(f"{path} cannot be read ({error}); name another file: --into AGENTS.md") from None
+        raise ReflexionError(f"{path} cannot be read ({error}); name the other in `rules_file`") from None
 
 
 def format_rule(entry: Entry) -> str:
@@ -103,27 +96,26 @@ def format_rule(entry: Entry) -> str:
     resolution, context, trigger = _plain(entry.resolution, 220), _plain(entry.context, 80), _plain(entry.trigger, 100)
     resolution = resolution[:1].upper() + resolution[1:]
     if entry.type == "error" and context:
-        said = f'When `{context.replace("`", "")}` fails with "{trigger}": {resolution}'
+        rule = f'When `{context.replace("`", "")}` fails with "{trigger}": {resolution}'
     elif entry.type == "pattern" and resolution and trigger:
-        said = f"{trigger}: {resolution}"
+        rule = f"{trigger}: {resolution}"
     else:
-        said = resolution or _plain(entry.trigger, 220)
-    return f"- {said.rstrip('.')}. (seen {entry.occurrences}x, {entry.id})"
+        rule = resolution or _plain(entry.trigger, 220)
+    return f"- {rule.rstrip('.')}. (seen {entry.occurrences}x, {entry.id})"
 
 
 def _plain(text: str, most: int) -> str:
     """A text as a line of Markdown: quoted commands stay quoted, comments become nothing of the kind."""
-    kept = escape(text.replace("`", "\ue000"), most).replace("\ue000", "`")
-    return kept.replace("--", "-\u2060-") if "-->" in text or "<!--" in text else kept
+    line = escape(text.replace("`", "\ue000"), most).replace("\ue000", "`")
+    return line.replace("--", "-\u2060-") if "-->" in text or "<!--" in text else line
 
 
 def insert_rule(text: str, rule: str, path: str) -> str:
     """The text with a rule more in its marked block, which is made at the end where there is none."""
     starts, ends = text.count(BEGIN), text.count(END)
     if (starts, ends) not in ((0, 0), (1, 1)) or text.find(END) < text.find(BEGIN):
-        raise ReflexionError(
-            f"{path} has {starts} of the mark {BEGIN!r} and {ends} of {END!r}: make it one of each, in this order"
-        )
+        raise ReflexionError(f"{path} has {starts} of the mark {BEGIN!r} and {ends} of {END!r}: make it one of each, "
+                             "in this order")  # fmt: skip
     newline = "\r\n" if "\r\n" in text else "\n"
     if starts:
         before, after = text[: text.index(END)], text[text.index(END) :]
@@ -139,21 +131,3 @@ def write_promotion(store: Store, plan: Plan) -> None:
         raise ReflexionError(f"{plan.change.path} changed meanwhile: repeat the command")
     write_file(plan.change.path, plan.change.after or "")
     store.save_entry((store.load_entry(plan.entry.id) or plan.entry)._replace(promoted=True))
-
-
-def render_skill(entries: Sequence[Entry], root: str) -> str:
-    """A SKILL.md of all entries that say what to do, for agents without this loop."""
-    plain = re.sub(r"[^a-z0-9]+", "-", os.path.basename(os.path.realpath(root)).lower()).strip("-") or "project"
-    chosen = sorted(filter(is_known, entries), key=lambda entry: (-entry.occurrences, entry.id))
-    lines = [
-        "---",
-        f"name: {plain[:50].strip('-')}-failures",
-        "description: What failed in this project before and what helped. Use it before running a command here.",
-        "---",
-        "",
-        "Each line is something that went wrong here, and what helped. Check that it is the same situation, apply what",
-        "helped, and say so when it did not.",
-        "",
-        *map(format_rule, chosen),
-    ]
-    return "\n".join(lines) + "\n"

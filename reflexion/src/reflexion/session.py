@@ -15,16 +15,15 @@ from zlib import crc32
 from reflexion.store import Store, read_json, write_file
 
 KEPT, MOST_COMMANDS, MOST_OPEN = 2 * 86_400.0, 40, 8
+FIELDS = ("number", "began", "waiting", "silent", "ran", "open", "shown")
 
 
 class Ran(NamedTuple):
-    """A command that a session ran."""
+    """A command that a session ran: as it is compared, and as it was typed, without what stood before and behind."""
 
     number: int
     command: str
-    """As it is compared."""
     typed: str
-    """As it was typed, without what stood before and behind."""
     mark: int
     ok: bool
     began: float
@@ -32,10 +31,9 @@ class Ran(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A command that failed and waits for what will help."""
+    """A command that failed and waits for what will help; `id` is its entry's."""
 
     id: str
-    """Its entry's."""
     number: int
     command: str
     typed: str
@@ -43,18 +41,17 @@ class Failure(NamedTuple):
     at: float
     until: int = 0
     """Number of the next run of the same command, at which its trigger did not come again; 0 while there was none."""
-    edited: tuple[str, ...] | None = None
+    edited: list[str] | None = None
     """Files that were edited up to that run; None where that is not known."""
 
 
 class Shown(NamedTuple):
-    """That an entry was recalled."""
+    """That an entry was recalled: how many commands had been run by then, how often, and whether what followed is
+    counted."""
 
     number: int
-    """How many commands had been run by then."""
     times: int
     settled: bool
-    """Whether what followed is counted."""
 
 
 class Session:
@@ -63,8 +60,7 @@ class Session:
     def __init__(self, store: Store, name: str):
         self.folder = os.path.join(store.state, "sessions")
         self._path = os.path.join(self.folder, f"{crc32(name.encode('utf-8', 'replace')):08x}.json")
-        data = read_json(self._path)
-        data = data if isinstance(data, dict) else {}
+        data = read_json(self._path) or {}
         self.number: int = data.get("number", 0)
         self.began: float = data.get("began", 0.0)
         self.waiting: str = data.get("waiting", "")
@@ -72,8 +68,7 @@ class Session:
         self.silent: dict[str, str] = data.get("silent", {})
         """Calls to their commands, of which the host did not say how they ended."""
         self.ran = [Ran(*row) for row in data.get("ran", [])]
-        waiting = [Failure(*row) for row in data.get("open", [])]
-        self.open = [each._replace(edited=None if each.edited is None else tuple(each.edited)) for each in waiting]
+        self.open = [Failure(*row) for row in data.get("open", [])]
         self.shown = {entry_id: Shown(*row) for entry_id, row in data.get("shown", {}).items()}
 
     def save(self) -> None:
@@ -83,8 +78,7 @@ class Session:
             for file in os.scandir(self.folder):
                 if file.stat().st_mtime < time.time() - KEPT:
                     os.unlink(file.path)
-        names = ("number", "began", "waiting", "silent", "ran", "open", "shown")
-        write_file(self._path, json.dumps({name: getattr(self, name) for name in names}))
+        write_file(self._path, json.dumps({name: getattr(self, name) for name in FIELDS}))
 
     def add_command(self, command: str, typed: str, mark: int, ok: bool, now: float) -> int:
         """A command was run; its number."""
@@ -98,12 +92,8 @@ class Session:
         """Commands that were run after a number and before another."""
         return [ran for ran in self.ran if after < ran.number and (not until or ran.number < until)]
 
-    def wait_for_help(self, failure: Failure) -> None:
-        """A command failed and waits for what will help."""
-        self.open = [*[each for each in self.open if each.id != failure.id][-MOST_OPEN + 1 :], failure]
-
     def stop_waiting(self, entry_id: str) -> None:
-        """It waits no longer."""
+        """A failure waits no longer."""
         self.open = [each for each in self.open if each.id != entry_id]
 
     def note_recall(self, entry_id: str) -> None:
@@ -119,5 +109,7 @@ class Session:
 def count_silent_calls(store: Store) -> int:
     """Commands of the last days of which no host said how they ended."""
     folder = os.path.join(store.state, "sessions")
-    files = [read_json(os.path.join(folder, name)) for name in os.listdir(folder)] if os.path.isdir(folder) else []
-    return sum(len(data.get("silent", {})) for data in files if isinstance(data, dict))
+    files = (
+        [read_json(os.path.join(folder, name)) or {} for name in os.listdir(folder)] if os.path.isdir(folder) else []
+    )
+    return sum(len(data.get("silent", {})) for data in files)

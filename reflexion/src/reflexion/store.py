@@ -5,20 +5,23 @@
 .reflexion/config.json                      settings, all optional
 .reflexion/.gitignore                       `*` while the entries are private
 
-The index follows the files by itself: what came, went or was written since is read again when the project is opened.
-Nothing in it is trusted more than files. An entry that git tracks may be anybody's: it is recalled where this user said
-`init --shared`. Links are not followed. The user's own folder (`REFLEXION_HOME`, else ~/.local/state/reflexion) has the
-lock and the sessions of each project, the folders that are shared, what `install` found, and the log.
+The index follows the files by itself: verbs and the start of a session read again what came, went or was written since;
+other hooks look only whether files came or went, for the dates of 10,000 files take 40 ms. Nothing in it is trusted
+more than files. An entry that git tracks may be anybody's: it is recalled where this user said `init --shared`. Links
+are not followed. The user's own folder (`REFLEXION_HOME`, else ~/.local/state/reflexion) has the lock, the sessions
+and the mark `shared` of each project, what `install` found, and the log.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
@@ -28,35 +31,33 @@ from reflexion.entry import LONGEST_TEXT, Entry, dump_entry, format_time, read_e
 from reflexion.secrets import strike_text
 from reflexion.triggers import list_keywords, normalize_trigger
 
-NAME, HEADER = ".reflexion", "# reflexion index 1: keyword, command ($) or trigger (!), a tab, ids"
+NAME, HEADER = ".reflexion", "# reflexion index 1: keyword, command ($) or trigger (!), a tab, ids; files read at "
 MOST_READ = 1_000
 """Files that one call reads again; the rest waits for the next one."""
-MOST_BYTES, LONGEST_LOG = 1 << 16, 256_000
+CLOCK = 50_000_000
+"""Nanoseconds by which the date of a file may lag behind."""
+MOST_ENTRIES, MOST_BYTES, LONGEST_LOG = 20_000, 1 << 16, 256_000
 
-DEFAULTS: dict[str, Any] = {
-    "tokens": 80,  # of a recall block at most
-    "shown": 2,  # entries in a block at most
-    "threshold": 0.1,  # score from which on an entry is recalled at a prompt
-    "promote_occurrences": 3,
-    "promote_after_hours": 24,
-    "auto_promote": False,  # without a person who looks at the rule
-    "most_entries": 10_000,
-    "rules_file": "",  # CLAUDE.md or AGENTS.md; whichever is there when empty
-}
-"""Settings, and what holds where `config.json` says nothing or something that does not fit."""
+
+def list_upwards(folder: str) -> Iterator[str]:
+    """A folder and those above it, without the uppermost."""
+    here = os.path.abspath(folder) if folder else "/"
+    while here != os.path.dirname(here):
+        yield here
+        here = os.path.dirname(here)
 
 
 def find_root(start: str) -> str | None:
     """The project that a folder is in: the nearest one upwards with `.reflexion/`, else the repository; None for the
     home folder, which is no project."""
-    here, repository, home = os.path.abspath(start) if start else "/", None, os.path.expanduser("~")
-    while here != os.path.dirname(here):
-        if here != home and os.path.isdir(os.path.join(here, NAME)):
-            return here
-        if here != home and repository is None and os.path.exists(os.path.join(here, ".git")):
-            repository = here
-        here = os.path.dirname(here)
-    return repository
+    folders = [each for each in list_upwards(start) if each != os.path.expanduser("~")]
+    begun = next((each for each in folders if has_folder(each)), None)
+    return begun or next((each for each in folders if os.path.exists(os.path.join(each, ".git"))), None)
+
+
+def find_repository(root: str) -> str:
+    """The repository that a folder is in; empty where there is none."""
+    return next((each for each in list_upwards(root) if os.path.exists(os.path.join(each, ".git"))), "")
 
 
 def has_folder(root: str) -> bool:
@@ -66,13 +67,11 @@ def has_folder(root: str) -> bool:
 
 def make_folder(root: str, shared: bool = False) -> str:
     """Begin: `.reflexion/` with its entries' folder, private unless `shared`. What is there stays. The folder."""
-    get_entries_folder(root)
-    folder = os.path.join(root, NAME)
-    os.makedirs(os.path.join(folder, "entries"), exist_ok=True)
-    ignore = os.path.join(folder, ".gitignore")
+    os.makedirs(get_entries_folder(root), exist_ok=True)
+    ignore = os.path.join(root, NAME, ".gitignore")
     if shared or not os.path.exists(ignore):
         write_file(ignore, "index.txt\n" if shared else "*\n")
-    return folder
+    return os.path.join(root, NAME)
 
 
 def get_entries_folder(root: str) -> str:
@@ -83,33 +82,20 @@ def get_entries_folder(root: str) -> str:
     return os.path.join(root, NAME, "entries")
 
 
-def get_path(root: str, entry_id: str) -> str:
-    """The file of an entry."""
-    return os.path.join(get_entries_folder(root), f"{entry_id}.json")
-
-
-def read_settings(root: str) -> dict[str, Any]:
-    """The project's settings over the defaults."""
-    data = read_json(os.path.join(root, NAME, "config.json"))
-    settings = dict(DEFAULTS)
-    for name, default in DEFAULTS.items() if isinstance(data, dict) else ():
-        value = data.get(name)
-        if isinstance(default, bool) or isinstance(value, bool):
-            fits = isinstance(default, bool) and isinstance(value, bool)
-        elif isinstance(default, str):
-            fits = value in ("CLAUDE.md", "AGENTS.md")
-        else:
-            fits = isinstance(value, int if isinstance(default, int) else (int, float)) and 0 < value <= 100_000
-        settings[name] = value if fits else default
-    return settings
+def read_settings(root: str) -> tuple[bool, str]:
+    """`auto_promote`, false unless config.json says true, and `rules_file`, empty unless it names one of the two."""
+    settings = read_json(os.path.join(root, NAME, "config.json"))
+    settings = settings if isinstance(settings, dict) else {}
+    rules_file = settings.get("rules_file")
+    return settings.get("auto_promote") is True, rules_file if rules_file in ("CLAUDE.md", "AGENTS.md") else ""
 
 
 class Store:
-    """The entries of a project, open to this process alone until the block ends. Raises `OSError` where another one
-    holds them for half of a hook's limit."""
+    """The entries of a project, open to this process alone until the block ends. `quick`: files that were edited in
+    place are not looked for. Raises `OSError` where another one holds them for half of a hook's limit."""
 
-    def __init__(self, root: str):
-        self.root = root
+    def __init__(self, root: str, quick: bool = False):
+        self.root, self.quick = root, quick
         self.state = get_project_state(root)
 
     def __enter__(self) -> Store:
@@ -117,9 +103,10 @@ class Store:
         self._lock = os.open(os.path.join(self.state, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _wait_for_lock(self._lock)
-            self._lines = self._read_index()
+            self._index = os.path.join(self.root, NAME, "index.txt")
+            self._read_index()
             self._foreign: frozenset[str] | None = None
-            if has_folder(self.root):
+            if has_folder(self.root) and not (self.quick and self._is_current()):
                 self._follow_files()
         except BaseException:
             os.close(self._lock)
@@ -132,14 +119,14 @@ class Store:
     def load_entry(self, entry_id: str) -> Entry | None:
         """The entry of this id; None when its file is gone, or holds no entry of that id."""
         try:
-            entry = read_entry(read_json(get_path(self.root, entry_id)))
+            entry = read_entry(read_json(os.path.join(get_entries_folder(self.root), f"{entry_id}.json")))
         except OSError:
             return None
         return entry if entry and entry.id == entry_id else None
 
     def load_all(self) -> tuple[list[Entry], list[str]]:
         """All entries, by id, and the names of files that hold none: they are left alone."""
-        loaded = {name: self.load_entry(name.removesuffix(".json")) for name in self._list_files()}
+        loaded = {name: self.load_entry(name.removesuffix(".json")) for name in sorted(self._list_files())}
         return [entry for entry in loaded.values() if entry], [name for name, entry in loaded.items() if not entry]
 
     def save_entry(self, entry: Entry) -> Entry:
@@ -153,21 +140,20 @@ class Store:
             keywords=tuple(w for w in keywords if strike_text(w) == w),
         )
         text = json.dumps(dump_entry(entry), indent=2, ensure_ascii=False) + "\n"
-        write_file(get_path(self.root, entry.id), text)
-        self._put(entry.id, entry)
+        write_file(os.path.join(get_entries_folder(self.root), f"{entry.id}.json"), text)
+        self._drop({entry.id})
+        self._add(entry.id, entry)
         self._write_index()
         return entry
 
     def make_id(self, now: float) -> str:
-        """An id that is free. Raises `ReflexionError` when there are as many entries as the settings allow."""
-        if len(self.list_ids("*")) >= read_settings(self.root)["most_entries"]:
-            raise ReflexionError("there are as many entries as most_entries in config.json allows: delete some files")
-        day = format_time(now)[:10].replace("-", "")
-        for letters in (3, 3, 3, 6, 6, 12):
-            entry_id = f"RFX-{day}-{os.urandom(6).hex()[:letters]}"
-            if not os.path.exists(get_path(self.root, entry_id)):
-                break
-        return entry_id
+        """An id that is free. Raises `ReflexionError` when there are too many entries."""
+        ids = set(self.list_ids("*"))
+        if len(ids) >= MOST_ENTRIES:
+            raise ReflexionError(f"there are {MOST_ENTRIES:,} entries or more: delete some files")
+        begin = f"RFX-{format_time(now)[:10].replace('-', '')}-"
+        names = (f"{begin}{os.urandom(6).hex()[:letters]}" for letters in (3, 3, 6, 12))
+        return next(name for name in names if name not in ids)
 
     def list_ids(self, key: str) -> list[str]:
         """Entries of a key of the index; of `*` all."""
@@ -185,10 +171,8 @@ class Store:
 
     def rebuild(self) -> int:
         """Read every file again; how many entries there are."""
-        self._lines = {}
-        for name in self._list_files():
-            self._put(name[:-5], self.load_entry(name[:-5]), is_new=True)
-        self._write_index()
+        self._lines.clear()
+        self._follow_files(most=MOST_ENTRIES * 10)
         return len(self.list_ids("*"))
 
     def _list_files(self) -> list[str]:
@@ -196,56 +180,63 @@ class Store:
             names = os.listdir(get_entries_folder(self.root))
         except FileNotFoundError:
             return []
-        return sorted(name for name in names if name.endswith(".json") and name[0] != ".")
+        return [name for name in names if name.endswith(".json") and name[0] != "."]
 
-    def _read_index(self) -> dict[str, str]:
-        path = os.path.join(self.root, NAME, "index.txt")
+    def _read_index(self) -> None:
+        self._lines: dict[str, str] = {}
+        self._read_at = 0
         try:
-            head, *lines = read_regular(path, 1 << 28).decode("utf-8", "replace").splitlines()
-            self._read_at = os.stat(path).st_mtime_ns
-            return dict(line.split("\t", 1) for line in lines) if head == HEADER else {}
+            head, *lines = read_regular(self._index, 1 << 28).decode("utf-8", "replace").splitlines()
+            if head.startswith(HEADER):
+                self._lines = dict(line.split("\t", 1) for line in lines)
+                self._read_at = int(head.removeprefix(HEADER))
         except (OSError, ValueError):
-            return {}
+            self._lines = {}
 
-    def _follow_files(self) -> None:
-        """Read what came, changed or went since the index was written."""
-        known = set(self.list_ids("*"))
-        stamps = {}
+    def _is_current(self) -> bool:
+        """Whether no file came or went since the index was written."""
         try:
-            with os.scandir(get_entries_folder(self.root)) as files:
-                for file in files:
-                    if file.name.endswith(".json") and file.name[0] != ".":
-                        stamps[file.name[:-5]] = file.stat(follow_symlinks=False).st_mtime_ns
+            newer = os.stat(get_entries_folder(self.root)).st_mtime_ns > os.stat(self._index).st_mtime_ns
+            return not newer and len(self._list_files()) == len(self.list_ids("*"))
         except FileNotFoundError:
-            pass
-        since = self._read_at if known else 0
-        changed = [name for name, stamp in stamps.items() if name not in known or stamp >= since]
-        for name in changed[:MOST_READ]:
-            self._put(name, self.load_entry(name), is_new=name not in known)
-        for name in known - stamps.keys():
-            self._put(name, None, gone=True)
-        if changed or known - stamps.keys():
+            return False
+
+    def _follow_files(self, most: int = MOST_READ) -> None:
+        """Read what came, changed or went since the dates of all files were looked at."""
+        known, now = set(self.list_ids("*")), time.time_ns()
+        folder = get_entries_folder(self.root)
+        stamps = {name[:-5]: os.lstat(os.path.join(folder, name)).st_mtime_ns for name in self._list_files()}
+        edited = [name for name, stamp in stamps.items() if name in known and stamp >= self._read_at]
+        changed = [*edited, *(stamps.keys() - known)]
+        gone = known - stamps.keys()
+        self._drop(gone | set(edited[:most]))
+        for name in changed[:most]:
+            self._add(name, self.load_entry(name))
+        if changed or gone:
+            self._read_at = now - CLOCK if len(edited) <= most else self._read_at
             self._write_index()
 
-    def _put(self, entry_id: str, entry: Entry | None, is_new: bool = False, gone: bool = False) -> None:
-        """Take an entry into the lines, in place of what they had of it; of a file that holds none the id alone."""
-        keys = set() if gone else {"*"}
+    def _drop(self, dropped: set[str]) -> None:
+        """Take entries out of the lines."""
+        for key, text in list(self._lines.items()) if dropped else ():
+            if len(dropped) > 9 or any(each in text for each in dropped):
+                self._lines[key] = " ".join(each for each in text.split() if each not in dropped)
+                if not self._lines[key]:
+                    del self._lines[key]
+
+    def _add(self, entry_id: str, entry: Entry | None) -> None:
+        """Take an entry into the lines; of a file that holds none the id alone."""
+        keys = {"*"}
         if entry is not None:
             keys |= set(entry.keywords or list_keywords(entry.trigger, entry.context, entry.resolution))
             keys.add(make_trigger_key(entry.context, entry.trigger))
             keys |= {f"$ {entry.context}"} if entry.type == "error" and entry.context else set()
-        keys = {key.replace("\t", " ") for key in keys}
-        for key in [] if is_new else [key for key, ids in self._lines.items() if entry_id in ids]:
-            if left := " ".join(each for each in self.list_ids(key) if each != entry_id):
-                self._lines[key] = left
-            else:
-                del self._lines[key]
-        for key in keys:
+        for key in {key.replace("\t", " ") for key in keys}:
             self._lines[key] = f"{self._lines.get(key, '')} {entry_id}".strip()
 
     def _write_index(self) -> None:
         lines = [f"{key}\t{ids}\n" for key, ids in sorted(self._lines.items())]
-        write_file(os.path.join(self.root, NAME, "index.txt"), "".join([f"{HEADER}\n", *lines]))
+        write_file(self._index, "".join([f"{HEADER}{self._read_at}\n", *lines]))
 
 
 def make_trigger_key(command: str, trigger: str) -> str:
@@ -254,15 +245,10 @@ def make_trigger_key(command: str, trigger: str) -> str:
 
 
 def _wait_for_lock(handle: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # there is none on this system: the last writer wins
-        return
     end = time.monotonic() + get_limit() / 2
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end:
                 raise OSError(errno.EAGAIN, "the project is locked by another hook") from None
@@ -286,16 +272,6 @@ def list_tracked(root: str, ids: list[str]) -> frozenset[str]:
     return frozenset(each.decode() for each in re.findall(rb"\.reflexion/entries/([\w-]+)\.json", data))
 
 
-def find_repository(root: str) -> str:
-    """The repository that a folder is in; empty where there is none."""
-    here = os.path.abspath(root)
-    while not os.path.exists(os.path.join(here, ".git")):
-        if here == os.path.dirname(here):
-            return ""
-        here = os.path.dirname(here)
-    return here
-
-
 def get_home() -> str:
     """The user's folder; it need not exist yet."""
     if chosen := os.environ.get("REFLEXION_HOME"):
@@ -305,11 +281,8 @@ def get_home() -> str:
 
 
 def get_limit() -> float:
-    """Seconds after which a hook gives up: 2, or what `REFLEXION_LIMIT` says, 0.1 to 60."""
-    try:
-        return min(60.0, max(0.1, float(os.environ.get("REFLEXION_LIMIT", "2"))))
-    except ValueError:
-        return 2.0
+    """Seconds after which a hook gives up: 2, or what `REFLEXION_LIMIT` says."""
+    return float(os.environ.get("REFLEXION_LIMIT") or 2)
 
 
 def get_project_state(root: str) -> str:
@@ -321,27 +294,22 @@ def get_project_state(root: str) -> str:
 
 def is_shared(root: str) -> bool:
     """Whether this user wants entries that git tracks recalled in this project: nobody who pushes decides it."""
-    return os.path.realpath(root) in _list_shared()
+    return os.path.exists(os.path.join(get_project_state(root), "shared"))
 
 
 def set_shared(root: str, wanted: bool) -> None:
     """Say whether entries that git tracks are recalled in this project."""
-    whole = os.path.realpath(root)
-    places = [place for place in _list_shared() if place != whole] + ([whole] if wanted else [])
-    os.makedirs(get_home(), mode=0o700, exist_ok=True)
-    write_file(os.path.join(get_home(), "shared"), "".join(f"{place}\n" for place in places))
-
-
-def _list_shared() -> list[str]:
-    try:
-        return read_regular(os.path.join(get_home(), "shared"), 1 << 20).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
+    mark = os.path.join(get_project_state(root), "shared")
+    if wanted:
+        os.makedirs(os.path.dirname(mark), mode=0o700, exist_ok=True)
+        write_file(mark, "")
+    elif os.path.exists(mark):
+        os.unlink(mark)
 
 
 def read_regular(path: str, most: int = MOST_BYTES) -> bytes:
     """The first bytes of a file that is one: no link is followed, no pipe is waited for. Raises `OSError`."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "that is no file", path)
@@ -374,12 +342,12 @@ def write_file(path: str, text: str) -> None:
 
 
 def log_line(text: str) -> None:
-    """One line into the log; nothing where none can be written."""
+    """One line into the log, which begins anew when it is long; nothing where none can be written."""
     path = os.path.join(get_home(), "hook.log")
     try:
         os.makedirs(get_home(), mode=0o700, exist_ok=True)
         if os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG:
-            write_file(path, read_regular(path, 1 << 24)[-LONGEST_LOG // 2 :].decode("utf-8", "replace"))
+            os.unlink(path)
         with open(path, "a", encoding="utf-8", errors="replace") as log:
             log.write(f"{format_time(time.time())} {' '.join(text.split())[:500]}\n")
     except OSError:

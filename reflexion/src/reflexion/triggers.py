@@ -93,13 +93,8 @@ def cut_output(output: str) -> list[str]:
     lines = clean_text(output).split("\n")
     if len(lines) > HEAD + TAIL:
         lines = lines[:HEAD] + lines[-TAIL:]
-    return [_cut_line(line) for line in lines]
-
-
-def _cut_line(line: str) -> str:
-    """The beginning of a long line, without the word that the cut goes through."""
-    short = line[: 4 * LONGEST]
-    return short if len(line) == len(short) else short.rpartition(" ")[0] or short[:LONGEST]
+    long = 4 * LONGEST  # without the word that the cut goes through
+    return [line if len(line) <= long else line[:long].rpartition(" ")[0] or line[:LONGEST] for line in lines]
 
 
 def normalize_trigger(line: str) -> str:

@@ -11,21 +11,8 @@ from __future__ import annotations
 import os
 import re
 
-from reflexion.commands import (
-    are_near,
-    compute_mark,
-    hides_end,
-    is_act,
-    is_dangerous,
-    is_edit,
-    is_same,
-    list_before,
-    normalize_command,
-    shorten_places,
-    show_command,
-    split_before,
-    split_words,
-)
+from reflexion import commands
+from reflexion.commands import compute_mark, is_same, list_before, normalize_command, shorten_places
 from reflexion.entry import (
     CONFIRMED,
     PROPOSED,
@@ -40,7 +27,7 @@ from reflexion.entry import (
 from reflexion.hosts import Event
 from reflexion.recall import EDITED, FLAKY
 from reflexion.secrets import STRUCK, clean_command, strike_text
-from reflexion.session import Failure, Session
+from reflexion.session import MOST_OPEN, Failure, Session
 from reflexion.store import Store, find_repository, make_folder, make_trigger_key
 from reflexion.triggers import LONGEST, pick_trigger
 
@@ -56,8 +43,8 @@ def capture_failure(store: Store, session: Session, event: Event, now: float) ->
     command, mark = normalize_command(typed, store.root), compute_mark(event.command, store.root)
     trigger = strike_text(shorten_places(pick_trigger(event.output, event.code), store.root), event.command)
     trigger = trigger[:LONGEST].rstrip()
-    known = [each for each in store.list_ids(make_trigger_key(command, trigger)) if not store.is_foreign(each)]
-    entry = store.load_entry(known[0]) if known else None
+    ids = [each for each in store.list_ids(make_trigger_key(command, trigger)) if not store.is_foreign(each)]
+    entry = store.load_entry(ids[0]) if ids else None
     number = session.add_command(command, typed, mark, False, now)
     if entry is None:
         entry = create_entry(store, "error", trigger, command, "", now, event.agent, event.cwd)
@@ -66,12 +53,13 @@ def capture_failure(store: Store, session: Session, event: Event, now: float) ->
             session.settle(entry.id)
             entry = count_failed(entry, now, command)
         entry = store.save_entry(count_up(entry, now))
-    for failure in session.open:
+    for at, failure in enumerate(session.open):
         if failure.mark == mark and failure.id != entry.id and not failure.until:
             edited = list_edits(store.root, session, failure.at)
-            session.open[session.open.index(failure)] = failure._replace(until=number, edited=edited)
+            session.open[at] = failure._replace(until=number, edited=edited)
     if not entry.promoted:
-        session.wait_for_help(Failure(entry.id, number, command, typed, mark, now))
+        session.stop_waiting(entry.id)
+        session.open = [*session.open[-MOST_OPEN + 1 :], Failure(entry.id, number, command, typed, mark, now)]
     return entry
 
 
@@ -82,18 +70,10 @@ def create_entry(
     make_folder(store.root)
     place = os.path.relpath(os.path.realpath(cwd), os.path.realpath(store.root)) if cwd else "."
     entry = Entry(
-        id=store.make_id(now),
-        type=kind,
-        trigger=trigger,
-        context=context,
-        resolution=resolution,
-        resolved_by=CONFIRMED if resolution else "",
-        first_seen=format_time(now),
-        last_seen=format_time(now),
-        cwd="." if place.startswith("..") else place,
-        confidence=START[CONFIRMED if resolution or kind != "error" else ""],
-        agent=agent,
-    )
+        store.make_id(now), kind, trigger, context, resolution, CONFIRMED if resolution else "",
+        first_seen=format_time(now), last_seen=format_time(now), cwd="." if place.startswith("..") else place,
+        confidence=START[CONFIRMED if resolution or kind != "error" else ""], agent=agent,
+    )  # fmt: skip
     return store.save_entry(entry)
 
 
@@ -115,7 +95,7 @@ def learn_from_success(store: Store, session: Session, event: Event, now: float)
     typed = clean_typed(store.root, event, _join_known(store, session))
     command, mark = normalize_command(typed, store.root), compute_mark(event.command, store.root)
     number = session.add_command(command, typed, mark, True, now)
-    if hides_end(event.command):
+    if commands.hides_end(event.command):
         return []
     changed = _verify_shown(store, session, normalize_command(event.command, store.root), typed, mark, now)
     for failure in session.open:
@@ -136,28 +116,28 @@ def propose_resolution(store: Store, session: Session, failure: Failure, command
     """What seems to have helped, in words; empty where that cannot be said, or destroys what the failed command did not
     touch. `command`, `typed` and `mark` are of the last command that was run, which succeeded."""
     same = mark == failure.mark
-    if not same and (command == failure.command or not are_near(failure.command, command)):
+    if not same and (command == failure.command or not commands.are_near(failure.command, command)):
         return ""
     edited = failure.edited if failure.until else list_edits(store.root, session, failure.at)
     if edited:
         files = ", ".join(f"`{file}`" for file in edited)
         return f"{EDITED}{files}" if same and len(edited) <= MOST_FILES and "`" not in "".join(edited) else ""
-    until = failure.until or session.number
-    acts = [ran.typed for ran in session.list_between(failure.number, until) if ran.ok and is_act(ran.command)][-2:]
-    before, was_before = set(list_before(typed)), set(list_before(failure.typed))
-    differs = not failure.until and (not same or not before <= was_before)
-    named = ([] if not same else acts) + ([typed] if differs else [])
-    shown = [show_command(each) for each in named]
-    unknown = [split_words(each).count(STRUCK) for each in (failure.typed, *named)]
+    between = session.list_between(failure.number, failure.until or session.number)
+    acts = [ran.typed for ran in between if ran.ok and commands.is_act(ran.command)][-2:] if same else []
+    before, was_before = list_before(typed), list_before(failure.typed)
+    differs = not failure.until and (not same or not set(before) <= set(was_before))
+    named = [*acts, *([typed] if differs else [])]
+    shown = [commands.show_command(each) for each in named]
+    unknown = [commands.split_words(each).count(STRUCK) for each in (failure.typed, *named)]
     if "" in shown or any(unknown[1:-1]) or (named and unknown[-1] > (unknown[0] if differs else 0)):
         return ""
-    if any(is_dangerous(each) for each in named) and not is_dangerous(failure.typed):
+    if any(commands.is_dangerous(each) for each in named) and not commands.is_dangerous(failure.typed):
         return ""
     if differs and len(named) == 1:
         return f"use `{shown[0]}`"
     if shown:
         return "first run " + ", then ".join(f"`{each}`" for each in shown)
-    unchanged = same and not failure.until and split_before(typed) == split_before(failure.typed)
+    unchanged = same and not failure.until and before == was_before
     return FLAKY if unchanged and edited is not None else ""
 
 
@@ -188,19 +168,17 @@ def _was_applied(
 ) -> bool:
     """Whether what an entry says helps was done after that number of commands. What names no command needs the failure
     itself to have come before it."""
+    edited = list_edits(store.root, session, failure.at) if failure else None
     if entry.resolution.startswith((EDITED, FLAKY)):
-        edited = list_edits(store.root, session, failure.at) if failure else None
         if edited is None or failure is None:
             return False
         named = set(re.findall(r"`([^`]+)`", entry.resolution))
-        acts = [ran for ran in session.list_between(failure.number, session.number) if is_act(ran.command)]
+        acts = [ran for ran in session.list_between(failure.number, session.number) if commands.is_act(ran.command)]
         return bool(named & set(edited)) if named else not edited and not acts
-    if not re.search("`[^`]+`", entry.resolution):
+    if "`" not in entry.resolution:
         return failure is not None
-    if failure is not None and list_edits(store.root, session, failure.at):
-        return False  # it may have been the edit
     done = [(normal, typed), *((ran.command, ran.typed) for ran in session.list_between(number))]
-    return any(is_named(entry, store.root, *each) for each in done)
+    return not edited and any(is_named(entry, store.root, *each) for each in done)
 
 
 def _did_not_help(store: Store, session: Session, entry: Entry, command: str, typed: str) -> bool:
@@ -219,33 +197,24 @@ def is_named(entry: Entry, root: str, command: str, typed: str) -> bool:
     return any(is_same(normalize_command(n, root), command) and before >= set(list_before(n)) for n in named)
 
 
-def list_edits(root: str, session: Session, since: float) -> tuple[str, ...] | None:
+def list_edits(root: str, session: Session, since: float) -> list[str] | None:
     """Files of the repository that were written since then by anything but the commands of the session, in their
     order; None where git does not say. Commands that write files as an editor does count as editing."""
-    repository = find_repository(root)
-    if not repository:
-        return None
     import subprocess
 
-    names: set[str] = set()
-    committed = ["log", f"--since=@{int(since)}", "--name-only", "--format=", "-z"]
-    for words in (["status", "--porcelain", "-z", "-uall"], committed):
-        try:
-            command = ["git", "--no-optional-locks", *words]
-            done = subprocess.run(command, cwd=repository, capture_output=True, timeout=0.5)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        if done.returncode and words[0] == "status":
-            return None
-        fields = done.stdout.decode("utf-8", "replace").split("\0")
-        names |= {field[3:] if words[0] == "status" else field.strip() for field in fields}
-    times = [(ran.began, ran.ended) for ran in session.ran if not is_edit(ran.command)]
+    repository = find_repository(root)
+    command = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, cwd=repository or root, capture_output=True, timeout=0.5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    times = [(ran.began, ran.ended) for ran in session.ran if not commands.is_edit(ran.command)]
     edited = []
-    for name in names - {""}:
+    for name in done.stdout.decode("utf-8", "replace").split("\0")[:-1]:
         try:
             written = os.lstat(os.path.join(repository, name)).st_mtime
         except OSError:
             continue
         if written > since and not any(began <= written <= ended for began, ended in times):
             edited.append((written, name))
-    return tuple(name for _, name in sorted(edited) if not name.startswith(".reflexion/"))
+    return [name for _, name in sorted(edited) if not name.startswith(".reflexion/")]
