@@ -56,34 +56,19 @@ def list_jobs() -> dict[str, Job]:
     remote = {"backends__guard__base_url": None}  # the provider's own address: it takes no top_k
     one, two = "find-plant::229", "find-living-thing::228"
     jobs = {
-        f"{name}-{preset.partition('/')[0]}": make_run(
-            FACTORIAL,
-            [variant],
-            preset,
-            steps,
-            trials,
-            protocol__stop_on_success=name == "lifespan",
-            protocol__learn_after_last=name == "thermometer",
-        )
-        for name, variant, steps, trials in (
-            ("plant", one, 12, 3),
-            ("animal", two, 14, 3),
-            ("thermometer", "use-thermometer::412", 12, 2),
-            ("lifespan", "lifespan-longest-lived::98", 6, 2),
-        )
-        for preset in (adapt, released)
-    }
-    jobs |= {
-        "boil": make_run(["rsso", "reflexion"], ["boil::22"], adapt, 14),
+        "thermometer-adapt": make_run(
+            FACTORIAL, ["use-thermometer::412"], adapt, 12, protocol__learn_after_last=True
+        ),
+        "lifespan-sso-adapt": make_run(
+            FACTORIAL, ["lifespan-longest-lived::98"], released, 6,
+            protocol__stop_on_success=True, protocol__learn_after_last=False,
+        ),
         "grow": make_run(["rsso"], ["grow-plant::98"], adapt, 24, 3),
-        "mix": make_run(["rsso", "reflexion-sso"], ["chemistry-mix::30"], adapt, 14),
         "release": make_run(["sso", "rsso"], [one], "release", 14, 3),
         "reflexion": make_run(["react", "reflexion"], [one], "reflexion/1", 10, 3),
-        "agentboard": make_run(["react"], [one], "agentboard/1", 8, 1),
         "seeds": make_run(
             ["rsso"], [two], adapt, 14, 3, backends__guard__seed=True, protocol__retry_temperature=0.9, seed=3
         ),
-        "mangled": make_run(["react", "rsso"], [one, two], adapt, 12, mangled=True),
         "mangled-again": make_run(
             ["reflexion", "rsso"], [two], released, 14, 3, mangled=True, backends__guard__ask_again=True
         ),
@@ -118,24 +103,18 @@ def list_jobs() -> dict[str, Job]:
             ["react", "rsso"], [two], released, 12, 1, protocol__setting="transfer", protocol__train_trials=2,
             protocol__train_per_task=2,
         ),
-        "minilm": make_run(["rsso"], [two], adapt, 12, 3, embedder__model="numpy/all-MiniLM-L6-v2"),
         "book": {
             "kind": "constitution", "calib": "1-per-task", "tasks": ["find-plant", "find-living-thing"],
             "writer": "neuro-symbolic", "explore": 1,
             "settings": {**FAST, "protocol.preset": adapt, "protocol.steps": 12},
         },
         "gepa": make_compile("gepa", 26),
-        "bootstrap": make_compile("bootstrap", 18),
         "bootstrap-gold": make_compile("bootstrap", 18, teacher="gold"),
     }  # fmt: skip
     for name, tasks in (("pddl", "gripper blockworld barman tyreworld"), ("babyai", "GoToDoor Pickup Open Unlock")):
         named = {"benchmark": name, "tasks": tasks.split()}
         jobs[name] = make_run(FACTORIAL, [], adapt, 12, per_task=1, **named)
         jobs[f"{name}-listed"] = make_run(["rsso"], [], adapt, 8, per_task=1, protocol__action_choice="listed", **named)
-    for method in STREAMING:
-        jobs[method] = make_run(
-            [method], [], adapt, 12, 1, per_task=2, benchmark="pddl", tasks=["gripper", "blockworld"]
-        )
     jobs["streams"] = make_run(STREAMING, [one, two], adapt, 8, 1)
     jobs["alfworld"] = make_run(
         FACTORIAL, [], adapt, 12, per_task=1, benchmark="alfworld", tasks=["pick_and_place_simple"]
