@@ -89,32 +89,30 @@ def test_a_model_of_dspy_retries_by_the_same_rule(live, tmp_path, by, first, lat
 
 GREEDY = {"model": "hosted_vllm/m"}
 COLD = ["retry_temperature=0"]
-CONTROL = "further trials of react, react-sso repeat the first one"
-MEMORIES = "further trials of sso, rsso differ from the first only by their memories"
 USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_temperature=0.0")
 
 
 @pytest.mark.parametrize(
-    ("backend", "protocol", "at", "said"),
+    ("backend", "protocol", "at", "warned"),
     [
-        (GREEDY, [], USUAL, []),
-        ({**GREEDY, "temperature": 0.7, "roles": {"actor": {"temperature": 0}}}, [], USUAL, []),
-        (GREEDY, ["retry_temperature=0.2"], (0.2, " retry_temperature=0.2"), []),
-        ({**GREEDY, "temperature": 0.2}, [], OWN, []),
-        ({"model": "embedded/explorer"}, [], OWN, []),
-        ({**GREEDY, "roles": {"actor": {"model": "embedded/explorer"}}}, [], OWN, []),
-        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN, [CONTROL, MEMORIES]),
-        ({**GREEDY, "top_k": 1}, [], OWN, [CONTROL, MEMORIES]),
-        (GREEDY, COLD, OFF, [CONTROL, MEMORIES]),
-        ({**GREEDY, "seed": True}, COLD, OFF, ["a seed changes nothing", MEMORIES]),
-        (GREEDY, [*COLD, "frozen=true"], OFF, ["further trials of react, react-sso, sso, rsso repeat the first one"]),
-        (GREEDY, ["trials=1"], (0.7, ""), []),
-        (GREEDY, ["preset=agentboard/1", "stream_trials=2"], USUAL, []),
-        (GREEDY, ["setting=transfer"], OWN, []),
+        (GREEDY, [], USUAL, False),
+        ({**GREEDY, "temperature": 0.7, "roles": {"actor": {"temperature": 0}}}, [], USUAL, False),
+        (GREEDY, ["retry_temperature=0.2"], (0.2, " retry_temperature=0.2"), False),
+        ({**GREEDY, "temperature": 0.2}, [], OWN, False),
+        ({"model": "embedded/explorer"}, [], OWN, False),
+        ({**GREEDY, "roles": {"actor": {"model": "embedded/explorer"}}}, [], OWN, False),
+        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN, True),
+        ({**GREEDY, "top_k": 1}, [], OWN, True),
+        (GREEDY, COLD, OFF, True),
+        ({**GREEDY, "seed": True}, COLD, OFF, True),
+        (GREEDY, [*COLD, "frozen=true"], OFF, True),
+        (GREEDY, ["trials=1"], (0.7, ""), False),
+        (GREEDY, ["preset=agentboard/1", "stream_trials=2"], USUAL, False),
+        (GREEDY, ["setting=transfer"], OWN, False),
     ],
 )
 def test_retries_vary_by_default_where_the_first_trial_does_not_and_a_plan_that_cannot_says_so(
-    backend, protocol, at, said, monkeypatch
+    backend, protocol, at, warned, monkeypatch
 ):
     """The temperature of retries in force, what the protocol's id says of it, and the warnings of the plan."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -128,9 +126,8 @@ def test_retries_vary_by_default_where_the_first_trial_does_not_and_a_plan_that_
     made.check(resolved.rules.retry_temperature)
     plan = plan_held_out(config, ["react", "react-sso", "sso", "rsso"], variants=[SHORT])
     warnings = list_retry_warnings(plan, made)
-    assert len(warnings) == len(said)
-    assert all(words in warning for words, warning in zip(said, warnings, strict=True))
-    assert not said or "protocol.retry_temperature=0.7" in warnings[0]
+    assert bool(warnings) is warned
+    assert not warned or "protocol.retry_temperature=0.7" in warnings[0]
 
 
 def test_trials_that_were_equal_are_said_below_the_table(tmp_path):

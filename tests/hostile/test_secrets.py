@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rsso_dspy.redact import redact, redact_json
+from rsso_dspy.redact import redact, redact_json, register_secret
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_runs import SHORT
@@ -245,3 +245,8 @@ def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
     assert "ValueError: refused: <***>" in str(error)
     assert error.__context__ is None
     assert leaks(Path("/nowhere"), str(error)) == []
+
+
+def test_what_is_registered_is_struck_out_without_any_variable():
+    register_secret("Zx9-registered-Qp4")
+    assert redact("no Zx9-registered-Qp4!") == "no ***!"
