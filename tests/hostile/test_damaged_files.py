@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.environments.scienceworld.tasks import _get_cache_file, find_known_length
-from rsso_dspy.errors import DamagedFile
-from rsso_dspy.files import MOST_LEVELS, read_json, read_lines, read_toml
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.records import Variant
 from rsso_dspy.store.run_folder import Store
@@ -139,19 +137,3 @@ def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
     with logs.open_for_request({"identity": {}}):
         put(tmp_path / "logs/p/boil-22.jsonl", damage)
         assert logs.find_rollout("p", variant) is None
-
-
-@pytest.mark.parametrize("damage", [name for name in DAMAGES if name not in ("empty", "a list")])
-@pytest.mark.parametrize("read", [read_json, read_toml])
-def test_the_reader_has_one_word_for_it(tmp_path, damage, read):
-    put(tmp_path / "file", damage)
-    with pytest.raises(DamagedFile):
-        read(tmp_path / "file")
-
-
-def test_the_reader_reads_what_is_none_of_that(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("[" * (MOST_LEVELS - 1) + "]" * (MOST_LEVELS - 1))
-    assert read_json(file)
-    assert read_toml(Path(os.devnull)) == {}
-    assert read_lines(tmp_path / "absent") == []
