@@ -30,8 +30,6 @@ LONGEST_FIRST = (
     "runs/test_faults.py",
     "cli/test_replay.py",
     "cli/test_compile_interrupted.py",
-    "hostile/test_vanished_folder.py",
-    "hostile/test_processes.py",
     "report/test_page_viewer.py",
     "report/test_page_browser.py",
     "runs/test_stream.py",

@@ -145,57 +145,20 @@ def test_the_executor_is_handed_its_engine():
     assert not [name for name in known if name.startswith(("rsso_dspy.ray", "rsso_dspy.optimize"))]
 
 
-@pytest.mark.parametrize(
-    "imported",
-    [
-        "from house.b import thing",
-        "from house import b",
-        "import house.b",
-        "def late():\n    from house.b import thing",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from house.b import thing",
-    ],
-)
-def test_a_circle_is_seen_wherever_it_is_closed(tmp_path, imported):
-    house = tmp_path / "house"
-    house.mkdir()
-    for name, text in {"__init__": "", "a": imported, "b": "from house.c import x", "c": "import house.a"}.items():
-        (house / f"{name}.py").write_text(text)
-    assert circles(import_graph(house)) == [["house.a", "house.b", "house.c", "house.a"]]
-    (house / "c.py").write_text("from house import x")
-    assert circles(import_graph(house)) == []
-
-
-NAMES_THE_BENCHMARK = {
-    "environments/benchmark.py": "the registry: the name of the default benchmark",
-    "environments/pool.py": "the example in its docstring",
-    "report/frame.py": "key of the version in records and exports, as older versions wrote it",
-    "report/analysis.py": "the same key, and what it is called in a table",
+NAMES = {
+    "scienceworld": {"environments/benchmark.py", "environments/pool.py", "report/frame.py", "report/analysis.py"},
+    **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld")},
 }
-"""Modules outside the benchmark's folder that may name it, with the reason."""
+"""Benchmark to the modules outside of its folder that may name it: the registry, an example in a docstring, and the key
+of the version in records and exports."""
 
 
-def test_nothing_names_the_benchmark_but_its_folder_and_the_registry():
-    """The offline player is a player of that benchmark, and may know it."""
-    found = set()
-    for file in PACKAGE.rglob("*.py"):
-        name = file.relative_to(PACKAGE).as_posix()
-        if name.startswith(("environments/scienceworld/", "offline/")):
-            continue
-        if "scienceworld" in file.read_text(encoding="utf-8").lower():
-            found.add(name)
-    assert found == NAMES_THE_BENCHMARK.keys()
-
-
-@pytest.mark.parametrize("name", ["pddl", "babyai", "alfworld"])
-def test_nothing_names_the_other_benchmarks_but_their_folders_and_the_registry(name):
-    own = (f"environments/{name}/", *(["environments/alfworld/"] if name == "pddl" else []))  # its games are PDDL too
-    found = {
-        path
-        for file in PACKAGE.rglob("*.py")
-        if not (path := file.relative_to(PACKAGE).as_posix()).startswith(own)
-        and name in file.read_text(encoding="utf-8").lower()
-    }
-    assert found == {"environments/benchmark.py"}
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_names_a_benchmark_but_its_folder_and_the_registry(name):
+    """The offline player is a player of ScienceWorld, and ALFWorld's games are PDDL too."""
+    own = (f"environments/{name}/", *{"scienceworld": ["offline/"], "pddl": ["environments/alfworld/"]}.get(name, []))
+    texts = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
+    assert {path for path, text in texts.items() if name in text.lower() and not path.startswith(own)} == NAMES[name]
 
 
 WORDS = {
@@ -244,33 +207,6 @@ def find_words(package: Path) -> dict[str, str]:
 
 def test_nothing_speaks_as_a_benchmark_does_but_its_folder():
     assert find_words(PACKAGE) == SPEAKS_OF
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("loops.py", "PLACE = r'room is called (.+)'", "room is called"),
-        ("optimize/deep/names.py", "def f():\n    return f'the {x} Substance'", "substance"),
-        ("environments/babyai/view.py", "A = 'the microwave'", "microwave"),
-        ("report/page.js", "say('Hatchling')", "hatchling"),
-        ("environments/alfworld/view.py", "A = 'the microwave'", ""),
-        ("offline/actor.py", "A = 'the microwave'", ""),
-        ("loops.py", '"""As in a microwave."""\nX = 1\n"""Or on a stove."""', ""),
-        ("loops.py", "A = 'meltdown, boilerplate'", ""),
-    ],
-)
-def test_a_word_of_a_benchmark_is_found_wherever_it_stands(tmp_path, name, text, said):
-    file = tmp_path / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    assert find_words(tmp_path) == ({name: said} if said else {})
-
-
-def test_nothing_but_the_models_know_the_offline_player():
-    for file in files():
-        if file.relative_to(PACKAGE).parts[0] not in {"lm.py", "offline"}:
-            player = {name for name in imports(file) if name.startswith("rsso_dspy.offline")}
-            assert not player, f"{file} imports {player}"
 
 
 def test_programs_know_only_the_protocol_of_environments():

@@ -5,7 +5,6 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 import rsso_dspy
@@ -43,15 +42,6 @@ def test_the_citation_is_whole_and_of_this_version():
     assert citation["cff-version"] == "1.2.0"
     assert (str(citation["version"]), citation["license"]) == (rsso_dspy.__version__, PROJECT["license"])
     assert all({"type", "title", "authors"} <= reference.keys() for reference in citation["references"])
-
-
-@pytest.mark.parametrize("name", ["bug", "question"])
-def test_issue_templates_ask_for_something(name):
-    template = read_yaml(f".github/ISSUE_TEMPLATE/{name}.yml")
-    assert {"name", "description", "body"} <= template.keys()
-    asked = [field for field in template["body"] if field["type"] != "markdown"]
-    assert any(field.get("validations", {}).get("required") for field in asked)
-    assert len({field["id"] for field in asked}) == len(asked)
 
 
 def test_the_address_of_the_project_stands_in_one_place():

@@ -1,6 +1,5 @@
 """A run that is disturbed at random from all sides, and what must hold of its folder afterwards.
 
-clock.py      a wall clock that jumps, for one process
 process.py    the command line in a process of its own, its simulators, and a disk that can be full
 setup.py      what is played, the scripted model that answers, and what became of it
 tormentor.py  who inflicts the faults

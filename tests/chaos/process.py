@@ -1,4 +1,4 @@
-"""The command line in a process of its own, the simulators below it, and a disk that can be full."""
+"""The command line in a process of its own, the simulators below it, and a disk on which nothing can be written."""
 
 import os
 import resource
@@ -7,15 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FULL = ("No space left on device", "File too large")
+FULL = "File too large"
 """What the system says when nothing can be written."""
-MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -112,42 +111,16 @@ def kill(simulator: Simulator) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Disk:
-    """A place for files. Between `fill` and `free` nothing can be written to it by the process."""
-
-    folder: Path
-    how: str
-    fill: Callable[[Process], None]
-    free: Callable[[Process], None]
+def fill_disk(process: Process) -> None:
+    """From now on the process can write to no file."""
+    limit_files(process, 0)
 
 
-@contextmanager
-def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Disk]:
-    """A file system of its own, in memory, that is filled up with one large file. Where mounting is not allowed, the
-    process is forbidden to write to any file, which it meets as another error of the system."""
-    folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        yield Disk(folder, "a limit on the size of files (RLIMIT_FSIZE)", lambda each: _limit(each, 0), _limit)
-        return
-    ballast = folder / "ballast"
-    try:
-        yield Disk(folder, f"a tmpfs of {megabytes} MB", lambda _: _stuff(ballast), lambda _: ballast.unlink())
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+def free_disk(process: Process) -> None:
+    limit_files(process, resource.RLIM_INFINITY)
 
 
-def _stuff(ballast: Path) -> None:
-    """Write until nothing more fits, not even a byte."""
-    with ballast.open("wb", buffering=0) as file:
-        for size in (MEGABYTE, 1024, 1):
-            with suppress(OSError):
-                while file.write(bytes(size)):
-                    pass
-
-
-def _limit(process: Process, size: int = resource.RLIM_INFINITY) -> None:
+def limit_files(process: Process, size: int) -> None:
     with suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 

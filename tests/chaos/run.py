@@ -7,16 +7,13 @@ What happens is drawn from the seed; when it happens depends on the machine, as 
 """
 
 import random
-import shutil
 import time
 from collections.abc import Callable, Collection, Mapping
 from math import ceil
 from typing import Any
 
-from tests.chaos.clock import Clock
-from tests.chaos.process import small_disk
 from tests.chaos.setup import Played, Setup, running, scripted
-from tests.chaos.tormentor import BY_HAND, PLANTED, SPOILT, Tormentor
+from tests.chaos.tormentor import BY_HAND, Tormentor
 from tests.provider_formats import Said
 from tests.provider_server import provider
 
@@ -37,18 +34,13 @@ BY_SERVER = {
 
 OUTAGE = "nothing but 503, eight times in a row"
 OUTAGE_LENGTH = 8
-SHARES = {**BY_HAND, **BY_SERVER, OUTAGE: 6, SPOILT: 6}
+SHARES = {**BY_HAND, **BY_SERVER, OUTAGE: 6}
 """Everything, and how much of it is among 200 faults."""
-
-THINKING = 0.1
-"""Seconds that an answer takes while the run is further than the faults are, so that those which come by the clock are
-spread on a fast machine too."""
 
 
 def play_calm(setup: Setup) -> Played:
     """The run with nothing in its way, then the same command again."""
     setup.folder.mkdir(parents=True, exist_ok=True)
-    Clock(setup.clock).jump(0.0)
     begun = time.perf_counter()
     with provider(scripted) as served:
         played = Played(setup.folder / "calm", served)
@@ -75,22 +67,15 @@ def play_disturbed(
     requests, names = _drawn_for_server(dice, shares, answers)
     stock = [kind for kind in BY_HAND for _ in range(shares.get(kind, 0))]
     dice.shuffle(stock)
-    stock.sort(key=lambda kind: kind != PLANTED)  # first: later every unit has a log of its own
-    there = len(stock)
 
     def behind(body: dict[str, Any]) -> Said:
-        if served.given / answers > 1 - len(stock) / there:
-            time.sleep(THINKING)
         tormentor.called()
         return scripted(body)
 
-    with small_disk(setup.folder / "disk") as disk, provider(behind, requests) as served:
-        played = Played(disk.folder / "run", served, disk=disk.how, drawn=len(stock) + len(names))
-        played.drawn += shares.get(SPOILT, 0)
-        tormentor = Tormentor(setup, played, dice, stock, disk, answers, say, shares.get(SPOILT, 0))
+    with provider(behind, requests) as served:
+        played = Played(setup.folder / "disturbed", served, drawn=len(stock) + len(names))
+        tormentor = Tormentor(setup, played, dice, stock, answers, say)
         tormentor.until_complete()
-        shutil.copytree(played.out, setup.folder / "disturbed")
-    played.out = setup.folder / "disturbed"
     played.inflicted.update(names[number] for number in served.inflicted if number in names)
     played.seconds = time.perf_counter() - begun
     return played

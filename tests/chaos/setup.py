@@ -18,22 +18,16 @@ KEY = "sk-planted-secret"
 VARIABLE = "CHAOS_KEY"
 RETRIES = 2
 TIMEOUT = 3.0
-STEP_SECONDS = 10.0
-"""Seconds that a step of the simulator may take."""
-
 PATIENCE = 60.0
 """Seconds in which a run must end when it has to, and in which it must ask for something when it has not ended."""
 
 MAIN = """
-import signal, sys
+import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from pathlib import Path
-from tests.chaos.clock import wind
-wind(Path(sys.argv.pop(1)))
 from rsso_dspy.cli import main
 main()
 """
-"""The command, under a clock that jumps. Ctrl-C reaches it even where it is ignored, as it is behind a shell's `&`."""
+"""The command. Ctrl-C reaches it even where it is ignored, as it is behind a shell's `&`."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +41,12 @@ class Setup:
     jobs: int = 2
     timeout: float = TIMEOUT
     """Seconds after which a request is given up."""
-    wait: float = 6.0
-    """Seconds at most until a fault that comes by the clock."""
 
     @property
     def units(self) -> int:
         return 2 * len(self.tasks.split(",")) * self.per_task
 
-    def start(self, out: Path, served: Provider, key: str = KEY) -> Process:
+    def start(self, out: Path, served: Provider) -> Process:
         """The command: always the same, whatever happened before."""
         about = {
             "model": "openai/gpt-4.1-mini",
@@ -66,7 +58,6 @@ class Setup:
         }
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
         settings += [
-            f"environment.step_seconds={STEP_SECONDS:g}",
             "embedder.model=hash",
             "protocol.preset=sso-adapt/1-cap60",
             "protocol.stop_on_success=false",
@@ -74,11 +65,7 @@ class Setup:
         arguments = ["run", "--methods", "reflexion,rsso", "--tasks", self.tasks, "--per-task", str(self.per_task)]
         arguments += ["--trials", str(self.trials), "--jobs", str(self.jobs), "--backend", "scripted"]
         arguments += ["--out", str(out), *(word for setting in settings for word in ("--set", setting))]
-        return Process(python(MAIN, str(self.clock), *arguments), {VARIABLE: key})
-
-    @property
-    def clock(self) -> Path:
-        return self.folder / "clock"
+        return Process(python(MAIN, *arguments), {VARIABLE: KEY})
 
 
 def scripted(body: dict[str, Any]) -> Said:
@@ -106,9 +93,6 @@ class Played:
     drawn: int = 0
     simulators: set[Simulator] = field(default_factory=set)
     """All that were seen."""
-    disk: str = ""
-    planted: set[str] = field(default_factory=set)
-    """Places in the folder where logs of another run were put."""
     made_anew: int = 0
     """How often a folder that was taken away was made anew."""
 
@@ -123,8 +107,8 @@ class Played:
 
 
 @contextmanager
-def running(setup: Setup, played: Played, key: str = KEY) -> Iterator[Process]:
-    process = setup.start(played.out, played.served, key)
+def running(setup: Setup, played: Played) -> Iterator[Process]:
+    process = setup.start(played.out, played.served)
     try:
         yield process
     finally:

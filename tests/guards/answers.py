@@ -1,5 +1,5 @@
-"""The table `answers.jsonl.xz`: what is read of every answer that was recorded, of the corpora of malformed answers,
-and of actions in the forms and wordings of `benchmarks/manners.py`.
+"""The table `answers.jsonl.xz`: what is read of every answer that was recorded, and of actions in the forms and
+wordings of `benchmarks/manners.py`. `tests/test_adapter.py` has the corpora of malformed ones.
 
     {"form": "chat", "fields": {"thought": "str", "action": "str"}, "answer": "...", "verbs": [...],
      "read": {"fields": {...}, "repaired": true} or {"malformed": true}}
@@ -10,7 +10,6 @@ and of actions in the forms and wordings of `benchmarks/manners.py`.
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -22,7 +21,6 @@ from tests.guards import house
 
 Data = dict[str, Any]
 
-CORPORA = [Path(__file__).parents[1] / "lm" / "data" / f"malformed_{name}.json" for name in ("answers", "rules")]
 ACTIONS = ("pick up thermometer in inventory", "move metal pot containing water to stove", "look around")
 WHY = "The door to the kitchen is closed, so I open it first."
 
@@ -62,20 +60,12 @@ def make_table(heard: Iterable[Data]) -> list[Data]:
     """Return a row for every distinct answer, with what is read of it now."""
     heard = list(heard)
     verbs = max((each["verbs"] for each in heard), key=len)
-    rows = {json.dumps(each): each for each in [*heard, *list_corpora(verbs), *list_manners(verbs)]}
+    rows = {json.dumps(each): each for each in [*heard, *list_manners(verbs)]}
     return [row | {"read": read(row)} for row in rows.values()]
 
 
 def read(row: Data) -> Data:
     return house.read_answer(row["form"], row["fields"], row["answer"], row["verbs"])
-
-
-def list_corpora(verbs: list[str]) -> Iterator[Data]:
-    for file in CORPORA:
-        for entry in json.loads(file.read_text(encoding="utf-8")):
-            fields = house.find_signature_fields(entry["signature"])
-            for form, known in (("chat", []), ("chat", verbs), ("json", []), ("xml", [])):
-                yield {"form": form, "fields": fields, "answer": entry["answer"], "verbs": known}
 
 
 def list_manners(verbs: list[str]) -> Iterator[Data]:

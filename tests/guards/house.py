@@ -22,7 +22,6 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
-from rsso_dspy import signatures
 from rsso_dspy.bounds import USUAL_DEMO_TOKENS
 from rsso_dspy.config import Config, load_config
 from rsso_dspy.environments.benchmark import get_benchmark
@@ -273,11 +272,6 @@ def write_type(annotation: Any) -> str:
     if type(None) in get_args(annotation):
         return f"{write_type(get_args(annotation)[0])} | None"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
-
-
-def find_signature_fields(name: str) -> dict[str, str]:
-    """The output fields of a signature that a corpus names, by its class or as DSPy's text."""
-    return list_fields(getattr(signatures, name, None) or dspy.Signature(name))
 
 
 def read_answer(form: str, fields: Mapping[str, str], answer: str, verbs: Sequence[str]) -> Data:

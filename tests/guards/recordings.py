@@ -17,7 +17,9 @@ Values that are empty or 0 are left out. A memory is texts, ids and counters.
 
 import json
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,8 @@ Data = dict[str, Any]
 
 FOLDER = Path(__file__).parent / "recordings"
 ENDING = ".jsonl.xz"
-SHOWN = 300
-"""Maximum characters shown of a line that differs."""
-CONTEXT = 60
-"""Characters shown before the place where two lines part."""
+SHOWN, MOST = 900, 12
+"""Maximum characters of a line that differs, and maximum lines shown of a difference."""
 
 
 def list_recordings(folder: Path = FOLDER) -> list[str]:
@@ -70,21 +70,14 @@ class Differs(BaseException):
 
 
 class Replayer:
-    """Answers from a recording, in its order, and compares every request and every result with it.
+    """Answers from a recording, in its order, and compares every request and every result with it."""
 
-    With `cut`, the last call that a killed process made, what was played is the rest: its first request may be any of
-    the trial that was cut off, since a house may answer that trial's calls itself.
-    """
-
-    def __init__(self, lines: list[Data], cut: int | None = None):
+    def __init__(self, lines: list[Data]):
         self.lines = lines
         self.place = 1
-        self.cut = cut
         self.difference = ""
 
     def answer(self, call: Data) -> Data:
-        if self.cut is not None:
-            self.place, self.cut = self._find(call, self.cut), None
         there = self._next(f"call of the {call['role']}")
         known = {name: there.get(name) for name in call}
         if known != call:
@@ -104,15 +97,6 @@ class Replayer:
             self._fail("the end", self.lines[self.place], {})
         if self.difference:
             raise Differs(self.difference)
-
-    def _find(self, call: Data, cut: int) -> int:
-        """The place of the call that a resumed job begins with: in the trial that was cut off, or just behind it."""
-        end = next(n for n, line in enumerate(self.lines) if line.get("call") == cut)
-        begin = 1 + max(n for n in range(end) if "call" not in self.lines[n])
-        for place in range(begin, end + 2):
-            if {name: self.lines[place].get(name) for name in call} == call:
-                return place
-        return begin
 
     def _next(self, what: str) -> Data:
         if self.difference:
@@ -138,37 +122,7 @@ class Replayer:
 
 
 def list_difference(recorded: Any, now: Any) -> list[str]:
-    """The first line that differs: where it stands, what was recorded and what is there now."""
-    for (path, before), (other, after) in zip_longest(flatten(recorded), flatten(now)):
-        if (path, before) != (other, after):
-            start = max(0, common_start(before, after) - CONTEXT)
-            return [f"  at {path or other}", f"  - {before[start:][:SHOWN]}", f"  + {after[start:][:SHOWN]}"]
-    return []
-
-
-def zip_longest(one: Iterator[tuple[str, str]], other: Iterator[tuple[str, str]]) -> Iterator[Any]:
-    nothing = ("", "(nothing)")
-    while True:
-        pair = next(one, nothing), next(other, nothing)
-        if pair == (nothing, nothing):
-            return
-        yield pair
-
-
-def flatten(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every value of JSON data by its path, texts line by line."""
-    if isinstance(data, dict) and data:
-        for name in sorted(data):
-            yield from flatten(data[name], f"{path}.{name}" if path else name)
-    elif isinstance(data, list) and data:
-        for number, value in enumerate(data):
-            yield from flatten(value, f"{path}[{number}]")
-    elif isinstance(data, str) and "\n" in data:
-        for number, line in enumerate(data.split("\n"), start=1):
-            yield f"{path}, line {number}", line
-    else:
-        yield path, json.dumps(data, ensure_ascii=False) if not isinstance(data, str) else data
-
-
-def common_start(one: str, other: str) -> int:
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    """The first lines that differ, of texts line by line."""
+    texts = (json.dumps(each, indent=1, sort_keys=True, ensure_ascii=False) for each in (recorded, now))
+    lines = [text.replace("\\n", "\n").splitlines() for text in texts]
+    return [line[:SHOWN] for line in islice(unified_diff(*lines, lineterm="", n=1), 2, MOST)]

@@ -8,9 +8,9 @@ from tests.guards.recordings import list_difference, read_lines
 
 def test_every_answer_is_read_as_it_was():
     rows = read_lines("answers", Path(__file__).parent)
-    assert len(rows) > 3000
-    assert sum("malformed" in row["read"] for row in rows) > 100
-    assert sum("repaired" in row["read"] for row in rows) > 1000
+    assert len(rows) > 2000
+    assert sum("malformed" in row["read"] for row in rows) > 30
+    assert sum("repaired" in row["read"] for row in rows) > 800
     wrong = []
     for row in rows:
         now = answers.read(row)

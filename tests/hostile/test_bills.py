@@ -1,8 +1,10 @@
 """What a kill cut short is on every bill, once: that of the next start's limits, of `report`, of merged parts."""
 
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,77 @@ from typing import Any
 import pytest
 
 from rsso_dspy.api import collect_played
-from rsso_dspy.records import Variant
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.cost import describe_unreported_costs, serialize_cost_report
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
-from tests.cli.conftest import rsso
-from tests.hostile.played import INPUT, PATIENCE, TASK, VARIANT, Model, counting
+from tests.chaos.process import Process, python
+from tests.chaos.setup import scripted
+from tests.provider_formats import Said
+from tests.provider_server import Provider, provider
 
-__all__ = ["rsso"]
+VARIABLE = "HOSTILE_KEY"
+INPUT, OUTPUT = 100, 10
+"""Tokens of every request and answer, so that a bill is a number of answers."""
+TASK = "gripper"
+VARIANT = f"{TASK}::50"
+"""Of a benchmark that starts no simulator."""
+PATIENCE = 120.0
+
+
+@dataclass
+class Model:
+    """The embedded model behind HTTP. It counts what a command in a process of its own pays for, and kills that."""
+
+    served: Provider = field(init=False)
+    given: int = 0
+    """Answers given to a process that was alive."""
+    before: Callable[[], object] = lambda: None
+    """Called when a request has come and is not answered yet."""
+    process: Process | None = None
+
+    def answer(self, body: dict[str, Any]) -> Said:
+        process = self.process
+        self.before()
+        if process is not None and process.alive:
+            self.given += 1
+        return Said(scripted(body).text, INPUT, OUTPUT)
+
+    @property
+    def settings(self) -> list[str]:
+        """Options that have a command ask it."""
+        about = {"model": "openai/m", "base_url": self.served.url, "key_variable": VARIABLE, "temperature": 0.5}
+        settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
+        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.stop_on_success=false"]
+        settings += ["memory.constitution.r_freq=5", "benchmark=pddl"]
+        settings += ['prices."openai/m".input=10000', 'prices."openai/m".output=0']  # a dollar an answer
+        return ["--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]
+
+    def start(self, *words: str | Path) -> Process:
+        """Start a command."""
+        code = "from rsso_dspy.cli import main; main()"
+        self.process = Process(python(code, *map(str, words), *self.settings), {VARIABLE: "k", "COLUMNS": "400"})
+        return self.process
+
+    def kill(self) -> None:
+        """Kill what plays, at once."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+
+@contextmanager
+def counting() -> Iterator[Model]:
+    """Serve the model for the time of the block; no process outlives it."""
+    model = Model()
+    os.environ.setdefault(VARIABLE, "k")
+    with provider(model.answer) as model.served:
+        try:
+            yield model
+        finally:
+            if model.process is not None:
+                model.kill()
+
 
 RUN = ("run", "--methods", "reflexion", "--variants", VARIANT, "--trials", "2")
 LATER = 3
@@ -99,34 +163,21 @@ def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
     assert not [*store.read_abandoned(), *store.read_under_way()], "what the kill cut short was not asked again"
 
 
-def variant(key: str) -> Variant:
-    task, _, index = key.partition("::")
-    return Variant(task, int(index))
+CUT, MOST = 20, 35
+"""Answers after which a compile that would take 44 is killed, and what it may cost in dollars."""
 
 
-# What is built before a run
-
-
-BUILDS = {
-    "constitution": (("constitution", "build", "--explore", "1"), 12),
-    "program": (("compile", "--method", "react", "--optimizer", "none", "--max-cost", "35"), 20),
-}
-"""The command, and after how many answers it is killed. The build takes 23, the compile 44."""
-
-
-@pytest.mark.parametrize("what", BUILDS)
-def test_what_is_built_and_was_killed_costs_what_both_attempts_cost(what, tmp_path):
-    words, answers = BUILDS[what]
+def test_a_compile_that_was_killed_costs_what_both_attempts_cost(tmp_path):
+    words = ("compile", "--method", "react", "--optimizer", "none", "--max-cost", str(MOST), "--tasks", TASK)
     out = tmp_path / "file.json"
     with counting() as model:
-        model.before = lambda: model.kill() if model.given == answers else None
-        assert model.start(*words, "--tasks", TASK, "-o", out).wait(PATIENCE) == -9
+        model.before = lambda: model.kill() if model.given == CUT else None
+        assert model.start(*words, "-o", out).wait(PATIENCE) == -9
         model.before = lambda: None
-        process = model.start(*words, "--tasks", TASK, "-o", out)
+        process = model.start(*words, "-o", out)
         assert process.wait(PATIENCE) == 0, process.said
     told = json.loads(out.read_text())
-    usage = [told["usage"], told["abandoned"]] if what == "program" else [told["provenance"]["usage"]]
-    assert sum(spent["calls"] for each in usage for spent in each.values()) == model.given > answers
-    if what == "program":
-        assert told["ended_by"] == "cost"
-        assert model.given <= 35 + 1, "what the first attempt cost counts against --max-cost"
+    usage = [*told["usage"].values(), *told["abandoned"].values()]
+    assert sum(spent["calls"] for spent in usage) == model.given > CUT
+    assert told["ended_by"] == "cost"
+    assert model.given <= MOST + 1, "what the first attempt cost counts against --max-cost"

@@ -8,11 +8,9 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, MOST_SHARDS
 from rsso_dspy.cli.app import app
 from rsso_dspy.config import Config, load_config
 from rsso_dspy.errors import ConfigError
-from tests.cli.conftest import rsso as rsso
 
 HUGE = 10**30
 FREE = {"--max-rollouts", "--case"}
@@ -62,34 +60,3 @@ def test_every_numeric_key_has_bounds(key, value):
     with pytest.raises(ConfigError, match=key.rpartition(".")[2]) as raised:
         load_config(overrides=[*rest, f"{key}={value}"])
     assert len(str(raised.value)) < 500
-
-
-def test_the_walks_find_the_numbers():
-    assert {"backends.anthropic.timeout", "memory.skills.max_window", 'prices."p/m".input', "seed"} <= dict(
-        numbers()
-    ).keys()
-    assert {"--max-cost", "--jobs", "--explore"} <= {option for _, option, _ in options()}
-
-
-FILES = {"per_task.toml": f"[run]\nper_task = {HUGE}", "digits.toml": f"[run]\nper_task = {'9' * 5000}"}
-TEXTS: list[tuple[tuple[Any, ...], str]] = [
-    (("run", "--shard", "1/300000000"), f"at most {MOST_SHARDS:,}"),
-    (("run", "--shard", f"1/{'9' * 5000}"), f"at most {MOST_SHARDS:,}"),
-    (("run", "--variants", f"boil::{'9' * (MOST_DIGITS + 1)}"), "task::index"),
-    (("compile", "--calib", "1000000-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
-    (("compile", "--calib", f"{'9' * 5000}-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
-    (("constitution", "build", "--calib", "1000000-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
-    (("run", "--config", "per_task.toml"), f"less than or equal to {MOST_PER_TASK}"),
-    (("run", "--config", "digits.toml"), "not valid TOML"),
-]
-
-
-@pytest.mark.parametrize(("words", "bound"), TEXTS, ids=lambda each: " ".join(each)[:30] if each else "")
-def test_a_count_in_a_text_has_a_bound(words, bound, rsso, tmp_path):
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    code, out, err = rsso(*words)
-    assert code == 2, err
-    assert not out
-    assert bound in err
-    assert len(err) < 600

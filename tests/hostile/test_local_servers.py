@@ -1,5 +1,4 @@
-"""A model named in one line; wrong names, no server, no key, answers
-that are no list of models, and redirects."""
+"""A model named in one line; names that are wrong, answers that are no list of models, and redirects."""
 
 import gc
 import json
@@ -16,12 +15,10 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.cli.options import name_model
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
 from rsso_dspy.embed import LiteLLMRoute
-from rsso_dspy.errors import BackendFailure, UsageError
+from rsso_dspy.errors import BackendFailure
 from rsso_dspy.lm import Backend
-from rsso_dspy.logged_lm import LONGEST_LIST, LONGEST_NAME, describe_models, import_litellm, list_models
-from tests.hostile.dripping import BEFORE, dripping
-from tests.live import says
-from tests.provider_formats import WIRES, Said
+from rsso_dspy.logged_lm import LONGEST_NAME, import_litellm, list_models
+from tests.provider_formats import WIRES
 from tests.provider_runs import KEY, VARIABLE
 from tests.provider_server import provider
 
@@ -32,49 +29,17 @@ ONE = ("--methods", "react", "--variants", "inclined-plane-determine-angle::163"
 FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/1-cap60")
 
 
-def plain(body: dict) -> Said:
-    """Answers a step and a question."""
-    if "[[ ## answer ## ]]" in body["messages"][-1]["content"]:
-        return Said(says(answer="yes"))
-    return Said(says(thought="hm", action="look around"), input=1000, output=50, cached=900)
-
-
 @pytest.mark.parametrize(
     ("words", "table"),
     [
         ((NAME, "http://127.0.0.1:9/v1"), {"model": NAME, "base_url": "http://127.0.0.1:9/v1", "key_variable": None}),
         ((NAME, None), {"model": NAME, "base_url": "http://127.0.0.1:8000/v1"}),
-        (("ollama_chat/x", None), {"base_url": "http://127.0.0.1:11434"}),
         (("anthropic/x", None), {"base_url": None, "key_variable": "ANTHROPIC_API_KEY"}),
-        (("openai/x", "http://127.0.0.1:9/v1"), {"base_url": "http://127.0.0.1:9/v1", "key_variable": None}),
-        (("lm_studio/x", None), {"base_url": None, "key_variable": None}),
     ],
 )
 def test_a_line_names_a_model_as_a_file_would(words, table):
     config = load_config(overrides=["backend=model", *name_model(*words, None)])
     assert {name: getattr(config.active_backend, name) for name in table} == table
-
-
-def test_a_named_backend_keeps_what_the_line_does_not_say():
-    config = load_config(overrides=["backend=vllm", "backends.vllm.max_tokens=7", *name_model(NAME, None, "vllm")])
-    assert (config.active_backend.model, config.active_backend.max_tokens) == (NAME, 7)
-    assert config.active_backend.base_url == "http://127.0.0.1:8000/v1"
-    assert name_model(None, None, None) == []
-    with pytest.raises(UsageError, match="needs --model"):
-        name_model(None, "http://127.0.0.1:9/v1", None)
-
-
-def test_every_key_is_shown_and_no_secret(rsso):
-    url = "http://user:hush-hush-1@127.0.0.1:9/v1?token=hush-hush-2"
-    code, out, _ = rsso("config", "show", "--model", NAME, "--base-url", url)
-    shown = json.loads(out)
-    assert code == 0
-    assert "hush" not in out
-    assert shown["backends"]["model"].keys() == load_config().active_backend.model_dump().keys()
-    assert shown["backends"]["model"]["base_url"] == "http://127.0.0.1:9/v1"
-    config = load_config(overrides=["backend=model", *name_model(NAME, url, None)])
-    assert shown.keys() - {"hash", "resolved_protocol"} == config.model_dump().keys()
-    assert shown["hash"] == config.hash()
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -89,14 +54,6 @@ def test_a_model_that_is_not_there_is_answered_with_those_that_are(rsso, models)
     assert "The model `tiny` does not exist." in err
     assert ("the server has small, large" in err) is bool(models)
     assert len(served.requests) == 1, "the run stops at once"
-
-
-def test_no_server_is_said_with_what_to_do(rsso):
-    code, _, err = rsso("run", "--model", NAME, "--base-url", "http://127.0.0.1:9/v1", *ONE, *FAST, "--out", "run")
-    assert code == 1
-    assert "nothing answers at http://127.0.0.1:9/v1" in err
-    assert "start the server" in err
-    assert list_models("http://127.0.0.1:9/v1") == list_models(None) == []
 
 
 @contextmanager
@@ -137,16 +94,9 @@ LISTED = {"data": [{"id": "m"}]}
     [
         (json.dumps(LISTED).encode(), ["m"]),
         (b'{"data": ' + b"[" * 100_000, []),
-        (b"[" * 100_000 + b"]" * 100_000, []),
         (b"<html>hello</html>", []),
-        (b"\xff\xfe", []),
-        (b"", []),
-        (b"null", []),
-        (b'{"data": {"id": "m"}}', []),
         (b'{"data": ["m", null, {"id": 7}, {"id": ["m"]}, {"id": ""}, {"id": "n"}]}', ["n"]),
-        (b'{"data": [{"id": ' + b"9" * 9999 + b"}]}", []),
         (json.dumps({"data": [{"id": "m" * 9999}]}).encode(), ["m" * LONGEST_NAME]),
-        (json.dumps(LISTED | {"more": " " * LONGEST_LIST}).encode(), []),
     ],
 )
 def test_what_is_no_list_of_models_names_none(body, models):
@@ -154,13 +104,6 @@ def test_what_is_no_list_of_models_names_none(body, models):
         assert list_models(url, KEY) == models
     assert len(arrived) == 1
     assert f"Bearer {KEY}" in arrived[0]
-
-
-@pytest.mark.parametrize("where", BEFORE)
-def test_a_list_of_models_that_drips_is_given_up(where, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.logged_lm.LIST_SECONDS", 0.4)
-    with dripping(where) as url:
-        assert list_models(url) == []
 
 
 def ask_actor(model: str, url: str | None) -> None:
@@ -179,19 +122,14 @@ def encode_text(model: str, url: str | None) -> None:
     ("request_something", "model", "status"),
     [
         (lambda _, url: list_models(url, KEY), "list of models", 302),
-        (lambda _, url: list_models(url, KEY), "list of models", 307),
-        *((ask_actor, wire.model, status) for wire in WIRES.values() for status in (302, 307)),
-        *((ask_actor, model, 307) for model in ("azure/m", "cohere/m", "gemini/m", "mistral/m")),
-        (lambda model, _: ask_actor(model, None), "anthropic/of-a-variable", 307),
-        *((encode_text, f"litellm/{name}/m", 307) for name in ("azure", "cohere", "gemini", "openai", "voyage")),
+        *((ask_actor, wire.model, 307) for wire in WIRES.values()),
+        (encode_text, "litellm/openai/m", 307),
     ],
 )
 def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status):
     monkeypatch.setenv(VARIABLE, KEY)
-    monkeypatch.setenv("AZURE_API_VERSION", "2024-10-21")
     with answering(json.dumps(LISTED).encode()) as (other, arrived):  # noqa: SIM117, the first server names the second
         with answering(b"", status, {"Location": f"{other}/v1/models"}) as (url, first):
-            monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
             request_something(model, url)
     import_litellm().in_memory_llm_clients_cache.flush_cache()
     with warnings.catch_warnings():
@@ -199,8 +137,3 @@ def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status
         gc.collect()
     assert KEY in str(first)
     assert arrived == []
-
-
-def test_many_models_are_not_all_named():
-    assert describe_models([]) == ""
-    assert describe_models([f"m{n}" for n in range(20)]).endswith("m11 and 8 more")

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.files import find_owning_run
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills.library import create_offline_memory
-from rsso_dspy.protocol import get_protocol
-from rsso_dspy.store import run_folder as store_module
 from rsso_dspy.store.run_folder import Store
-from tests.cli.conftest import rsso  # noqa: F401
+from tests.memory.memory_cases import skill_memory
 from tests.optimize.test_compiled import a_program
 from tests.records import record, save
 
@@ -44,16 +40,16 @@ WRITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """What writes a place that its user names, and files that it would write there."""
 
-ONCE = ("constitution build", "compile", "config init", "run")
-"""Those that write over nothing, not even their own; or that play, which other tests have."""
+ONCE = ("constitution build", "compile", "config init", "run", "report --figures")
+"""Those that write over nothing, not even their own; that play, which other tests have; or that draw."""
 
 
 @pytest.fixture
-def place(rsso, tmp_path):  # noqa: F811
+def place(rsso, tmp_path):
     """An empty folder with a run, a compiled program and a constitution; gives what types commands in it."""
     store = Store(tmp_path / "run")
     store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
-    skills = create_offline_memory(lambda _: [], get_protocol("sso-adapt/1").skills).snapshot()
+    skills = skill_memory().snapshot()
     for arm in ("sso", "rsso"):
         save(store, replace(record(arm, "boil", 22, [[10], [60]]), memories={"skills": skills}))
     a_program().save(tmp_path / "program.json")
@@ -118,22 +114,6 @@ def test_what_a_command_wrote_it_writes_again(place, tmp_path, verb):
     code, _, err = place(*words)
     assert code == 0, err
     assert tree(tmp_path / "new").keys() == {*written, "beside.txt"}
-
-
-def test_beside_the_files_of_a_run_there_is_room(place, tmp_path):
-    for words in (("report", "run", "--html", "run/report.html"), ("report", "run", "--tables", "run/tables")):
-        assert place(*words)[0] == 0
-    assert (tmp_path / "run" / "tables" / "methods.csv").exists()
-
-
-def test_every_file_of_a_run_is_known_as_its_own(tmp_path):
-    (tmp_path / "run.json").touch()
-    names = re.findall(r"^    DIR/(\S+)", store_module.__doc__ or "", re.M)
-    assert len(names) == 3
-    for name in names:
-        assert find_owning_run(tmp_path / name.replace("*", "x").replace("...", "x")) == tmp_path, name
-    assert find_owning_run(tmp_path / "report.html") is None
-    assert find_owning_run(tmp_path) is None
 
 
 @pytest.mark.parametrize(("verb", "folder"), [("compile", "x.json.rollouts"), ("constitution build", "x.json.run")])

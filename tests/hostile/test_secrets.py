@@ -11,12 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rsso_dspy.config import BackendConfig, load_config
-from rsso_dspy.errors import ConfigError, MissingKey
-from rsso_dspy.files import atomic_write_text
-from rsso_dspy.lm import Backend
-from rsso_dspy.redact import redact, redact_json, register_address, register_secret, watch_variable
-from tests.embedding_server import embedding_server, fault
+from rsso_dspy.redact import redact, redact_json, register_secret
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_runs import SHORT
@@ -95,7 +90,7 @@ def play(rsso, url: str, **more: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("form", forms(KEY))
-@pytest.mark.parametrize("around", ["{}", "x={}.", '"{}"', "Bearer {}\r\n", "…{}…", "https://host/{}?a", "a{}a"])
+@pytest.mark.parametrize("around", ["{}", "Bearer {}\r\n", "a{}a"])
 def test_every_form_of_a_key_is_struck_out(monkeypatch, form, around):
     text = around.format(forms(KEY)[form])
     assert redact(text) == text, "a test that could not fail"
@@ -118,17 +113,9 @@ def test_a_password_that_notations_write_otherwise_is_struck_out_of_all(monkeypa
     assert json.loads(redact_json(json.dumps({"error": f"no: {ODD}!", "n": 1.5}))) == {"error": "no: ***!", "n": 1.5}
 
 
-@pytest.mark.parametrize("name", ["MY_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "github_pat", "KEY"])
-def test_a_variable_whose_name_says_so_holds_a_secret(monkeypatch, name):
-    monkeypatch.setenv(name, KEY)
-    assert redact(f"no {KEY}") == "no ***"
-    monkeypatch.delenv(name)
-    assert redact(f"no {KEY}") == f"no {KEY}"
-
-
 @pytest.mark.parametrize(
     "value",
-    ["EMPTY", "dummy", "", "  ", "sk-1234", "password", "thermometer", "PASSWORD", "xxxxxxxxxxxxxxxx", "-" * 40],
+    ["EMPTY", "", "sk-1234", "thermometer", "xxxxxxxxxxxxxxxx", "-" * 40],
 )
 def test_placeholders_and_words_stay_in_ordinary_text(monkeypatch, value):
     monkeypatch.setenv("OPENAI_API_KEY", value)
@@ -136,18 +123,7 @@ def test_placeholders_and_words_stay_in_ordinary_text(monkeypatch, value):
     assert redact(text) == text
 
 
-@pytest.mark.parametrize(
-    "value", ["/usr/lib", "/usr/lib/nowhere/key.pem", "https://vault.example/v1/keys", "~/.ssh/id"]
-)
-def test_where_a_key_is_kept_is_no_secret(monkeypatch, value):
-    monkeypatch.setenv("SERVICE_KEY", value)
-    text = f"{value} is not there, /usr/lib/nowhere/key is, https://vault.example/v1"
-    assert redact(text) == text
-
-
-@pytest.mark.parametrize(
-    "key", ["1234567890123", "environment_score", "2026-01-31", '": [1, 2], "', "12345.678", "null,null"]
-)
+@pytest.mark.parametrize("key", ["1234567890123", "environment_score", '": [1, 2], "'])
 def test_json_stays_what_it_is_whatever_the_key(monkeypatch, key):
     monkeypatch.setenv("STRANGE_API_KEY", key)
     data = {"environment_score": 12345.678, "n": 1234567890123, "list": [[1, 2], None], key: key, "said": f"<{key}>"}
@@ -161,19 +137,9 @@ def test_json_stays_what_it_is_whatever_the_key(monkeypatch, key):
     assert len([json.loads(line) for line in redact_json(lines).splitlines()]) == 3
 
 
-def test_what_is_written_whole_holds_no_key_and_reads_as_it_did(monkeypatch, tmp_path):
-    watch_variable(VARIABLE)
-    monkeypatch.setenv(VARIABLE, KEY)
-    for name in ("a.json", "a.toml", "a.md"):
-        atomic_write_text(tmp_path / name, json.dumps({"n": 10**12, "said": f"Bearer {KEY}\r\n"}))
-    assert leaks(tmp_path) == []
-    assert json.loads((tmp_path / "a.json").read_text()) == {"n": 10**12, "said": "Bearer ***\r\n"}
-
-
-@pytest.mark.parametrize("around", ["{}\r\n", "\t {}\r"])
 @pytest.mark.usefixtures("at_hand")
-def test_a_key_with_white_space_around_it_is_sent_without_and_read_nowhere(rsso, monkeypatch, tmp_path, around):
-    monkeypatch.setenv(VARIABLE, around.format(KEY))
+def test_a_key_with_white_space_around_it_is_sent_without_and_read_nowhere(rsso, monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, f"\t {KEY}\r\n")
 
     def answer(_: dict) -> Said:
         return Said(says(thought=f"I was sent {LOUD}", action="look around", reflection=LOUD))
@@ -214,64 +180,23 @@ def test_a_key_that_a_server_quotes_in_any_form_is_read_nowhere(rsso, monkeypatc
     assert leaks(tmp_path, *said, *more) == []
 
 
-@pytest.mark.parametrize("variable", [VARIABLE, "OPENAI_API_KEY"])
-@pytest.mark.parametrize("odd", ["\r\n", "\n", "\x00", "\x1b[2J", "\u200b", "”"])
-def test_a_key_with_a_character_that_no_header_holds_names_its_variable(rsso, monkeypatch, tmp_path, odd, variable):
-    if odd == "\x00":
-        odd = "\x01"  # the system keeps none in a variable
-    monkeypatch.setenv(variable, f"{KEY}{odd}{KEY}")
+@pytest.mark.parametrize("odd", ["\r\n", "\x1b[2J", "”"])
+def test_a_key_with_a_character_that_no_header_holds_names_its_variable(rsso, monkeypatch, tmp_path, odd):
+    monkeypatch.setenv(VARIABLE, f"{KEY}{odd}{KEY}")
     with provider(lambda _: Said("hello")) as served:
-        words = options(served.url)
-        if variable != VARIABLE:
-            words = [word for word in words if "key_variable" not in word]
-            words = [word for at, word in enumerate(words) if word != "--set" or words[at + 1 : at + 2] != ["--set"]]
-        code, *said = rsso("run", "--variants", SHORT, "--methods", "react", "--out", "out/run", *words)
+        code, *said = play(rsso, served.url)
         assert served.requests == []
     assert code == 2
-    assert f"the key in {variable} contains" in said[1]
-    assert f"export {variable}=..." in said[1]
+    assert f"the key in {VARIABLE} contains" in said[1]
+    assert f"export {VARIABLE}=..." in said[1]
     assert leaks(tmp_path, *said) == []
-
-
-def test_a_key_that_is_white_space_is_not_set(monkeypatch):
-    monkeypatch.setenv(VARIABLE, " \r\n")
-    with pytest.raises(MissingKey, match=f"{VARIABLE} is not set"):
-        Backend(BackendConfig(model="openai/m", key_variable=VARIABLE)).check()
-
-
-def test_a_key_that_is_found_without_being_named_is_sent_without_white_space(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\r\n")
-    assert Backend(BackendConfig(model="openai/m")).lm("actor", 0).kwargs["api_key"] == KEY
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert "api_key" not in Backend(BackendConfig(model="openai/m")).lm("actor", 0).kwargs
-
-
-def test_a_key_in_place_of_its_variable_is_not_quoted(rsso, tmp_path):
-    said = rsso("run", "--dry-run", *options("http://127.0.0.1:9/v1", key_variable=KEY))[1:]
-    said += rsso("doctor", *options("http://127.0.0.1:9/v1", key_variable=KEY))[1:]
-    assert "the environment variable *** is not set" in "".join(said)
-    assert leaks(tmp_path, *said) == []
-
-
-@pytest.mark.parametrize("ending", ["", "\r\n"])
-def test_the_embedders_key_is_sent_without_white_space_and_read_nowhere(rsso, monkeypatch, tmp_path, ending):
-    monkeypatch.setenv(VARIABLE, f"{KEY}{ending}")
-    settings = ["embedder.model=litellm/openai/m", f"embedder.key_variable={VARIABLE}"]
-    for faults in ([], [fault(401, f"Incorrect API key provided: {LOUD}")]):
-        with embedding_server(faults=faults) as served:
-            settings[2:] = [f"embedder.base_url={served.url}"]
-            said = rsso("doctor", *(word for each in settings for word in ("--set", each)))[1:]
-            assert served.headers[0]["Authorization"] == f"Bearer {KEY}"
-        assert leaks(tmp_path, *said) == []
-        assert ("***" in said[0]) == bool(faults)
 
 
 ADDRESS = "http://joe:s3cret-Pw9@127.0.0.1:9/v1?api_key=q7w8e9r0t1&version=2"
 SHORT_ADDRESS = "http://joe:pw@127.0.0.1:9/v1"
 
 
-@pytest.mark.parametrize("address", [ADDRESS, SHORT_ADDRESS])
-@pytest.mark.parametrize("model", ["hosted_vllm/m", "lm_studio/m"])
+@pytest.mark.parametrize(("model", "address"), [("hosted_vllm/m", ADDRESS), ("lm_studio/m", SHORT_ADDRESS)])
 def test_the_password_in_an_address_is_shown_nowhere(rsso, tmp_path, model, address):
     words = options(address, model=model)
     words += ["--set", "embedder.model=litellm/openai/m", "--set", f"embedder.base_url={address}"]
@@ -287,23 +212,6 @@ def test_the_password_in_an_address_is_shown_nowhere(rsso, tmp_path, model, addr
     for secret in ("s3cret", "joe:", "q7w8e9r0t1", base64.b64encode(b"joe:s3cret-Pw9").decode(), ":pw@"):
         assert secret not in "".join(said)
         assert not [file for file in tmp_path.rglob("*") if file.is_file() and secret in file.read_text()]
-
-
-@pytest.mark.parametrize(
-    "address", ["joe:s3cret-Pw9@127.0.0.1:9/v1", "ftp://joe:s3cret-Pw9@h/v1", "http://joe:s3cret-Pw9@[/"]
-)
-def test_an_address_of_no_use_is_quoted_without_its_password(address):
-    with pytest.raises(ConfigError) as raised:
-        load_config(overrides=[f'backends.vllm.base_url="{address}"'])
-    assert "s3cret" not in str(raised.value)
-    assert "not an address like" in str(raised.value)
-
-
-def test_a_short_password_is_struck_out_with_its_user_and_not_from_words():
-    register_address("http://joe:pass@127.0.0.1:9")
-    assert redact("joe:pass@there, pass the salt, joe") == "***@there, pass the salt, joe"
-    basic = base64.b64encode(b"joe:pass").decode().rstrip("=")
-    assert basic not in redact(f"Authorization: Basic {basic}=")
 
 
 def test_a_crash_prints_its_traceback_without_keys(rsso, monkeypatch):

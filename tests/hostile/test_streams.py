@@ -8,15 +8,9 @@ import pytest
 NOT_A_TASK = "run --tasks nope"
 CASES = [
     # words, streams, exit code, what stdout and stderr hold
-    ("tasks", "2>&-", 0, "Held-out", ""),
-    ("tasks", ">&-", 0, "", ""),
     ("tasks", "<&- >&- 2>&-", 0, "", ""),
-    (NOT_A_TASK, "2>&-", 2, "", ""),
     (NOT_A_TASK, ">&- 2>&-", 2, "", ""),
-    (NOT_A_TASK, ">&-", 2, "", "unknown task"),
     ("tasks", "> >(exec true)", 1, "", ""),
-    ("tasks", "2>&1 > >(exec true)", 1, "", ""),
-    (NOT_A_TASK, "2> >(exec true)", 1, "", ""),
     ("tasks", "> /dev/full", 1, "", "No space left"),
 ]
 
@@ -25,7 +19,7 @@ CASES = [
 @pytest.mark.parametrize(("words", "streams", "code", "out", "err"), CASES)
 def test_a_stream_that_is_gone_is_no_failure_of_another(words, streams, code, out, err):
     # A reader that is to be gone is gone before the command writes.
-    command = f"{sys.executable} -c 'import time; time.sleep(0.3); from rsso_dspy.cli import main; main()' {words}"
+    command = f"{sys.executable} -c 'import time; time.sleep(0.1); from rsso_dspy.cli import main; main()' {words}"
     done = subprocess.run(
         ["bash", "-c", f"{command} {streams}"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )

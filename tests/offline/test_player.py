@@ -3,17 +3,13 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
-from math import ceil
 
 import dspy
 import pytest
 from dspy.lm15 import Config, Message, Request
 
-from rsso_dspy import signatures
 from rsso_dspy.offline import Explorer
-from rsso_dspy.offline.advice import read_advice, read_plan_cautions, select_plan_steps
+from rsso_dspy.offline.advice import read_advice
 from rsso_dspy.offline.offered import answer_offered
 from rsso_dspy.offline.prompt import ParsedPrompt, PromptLayout, SeededNoise
 from rsso_dspy.signatures import (
@@ -50,14 +46,6 @@ def test_a_plan_is_followed_step_by_step(ask):
     assert (first.action, second.action) == ("teleport to bedroom", "open closet")
 
 
-def test_the_plan_that_earned_most_is_the_one_followed(ask):
-    plans = (
-        "Attempt 1: Wrong box.\nRepeat what earned 40 points: teleport to workshop.\n\n"
-        "Attempt 2: Worse.\nRepeat what earned 8 points: teleport to bedroom."
-    )
-    assert ask(FlatActor, constitution=None, plans_from_past_attempts=plans).action == "teleport to workshop"
-
-
 def test_one_line_of_a_skill_changes_the_action_and_the_subgoal(ask):
     skill = "Subgoal 1: The closet is open.\n  1. teleport to bedroom\n  2. open closet"
     before = ask(SkillActor, **BARE, skills=skill)
@@ -70,13 +58,6 @@ def test_one_line_of_the_instruction_changes_the_action(ask):
     bare = ask(FlatActor, **BARE).action
     told = FlatActor.with_instructions(f"{FlatActor.instructions}\nDo not {bare}.")
     assert ask(told, **BARE).action != bare
-
-
-def test_an_instruction_can_call_for_an_action(ask):
-    told = FlatActor.with_instructions(f"{FlatActor.instructions}\nFirst, open the freezer.")
-    history = {"history": KITCHEN, "task": "Your task is to find a(n) animal. First, focus on the thing."}
-    assert ask(FlatActor, **BARE, **history).action != "open freezer"
-    assert ask(told, **BARE, **history).action == "open freezer"
 
 
 def test_a_demonstration_changes_the_action(ask):
@@ -115,24 +96,6 @@ def test_names_of_tasks_and_variants_are_never_seen(ask):
     for hidden in ("boil", "find-plant::228", "variant 7"):
         history = REGIONS["history"].replace("Step #1:", f"Step #1:\n[{hidden}]")
         assert ask(SkillActor, history=history).next_action == ask(SkillActor).next_action
-
-
-def test_memory_beyond_the_window_is_carried_by_the_reasoning(ask):
-    noted = "I will wait. Notes: searched: hallway, kitchen, bedroom."
-    history = f"{HALLWAY}\n\nThought: {noted}\nAction: wait\n\nYou decide to wait for 10 iterations."
-    assert ask(FlatActor, **BARE, history=history).action == "teleport to workshop"
-
-
-def test_a_mistake_in_the_constitution_is_not_made_again(ask):
-    bare = ask(FlatActor, **BARE).action
-    told = ask(FlatActor, **BARE | {"constitution": f"- Mistake: {bare}, without effect. Instead: do something else"})
-    assert told.action != bare
-
-
-def test_a_conditional_step_of_a_plan_is_no_step():
-    plan = "Attempt 1: Too slow.\nTeleport to bedroom; open closet. If the stove is broken, open the freezer."
-    assert [step.text for step in select_plan_steps(plan)] == ["teleport to bedroom", "open closet"]
-    assert not any(line.command for line in read_plan_cautions(plan))
 
 
 @pytest.mark.parametrize(
@@ -210,10 +173,6 @@ EXPECTED = {
 }
 
 
-def test_every_signature_of_the_program_is_covered():
-    assert {getattr(signatures, name) for name in signatures.__all__} - {ErrorRule} == set(EXPECTED)
-
-
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize("signature", EXPECTED, ids=lambda signature: signature.__name__)
 def test_answer_is_parsed_and_means_something(ask, signature, adapter):
@@ -223,11 +182,6 @@ def test_answer_is_parsed_and_means_something(ask, signature, adapter):
 @pytest.mark.parametrize("absent", ["constitution", "plans_from_past_attempts", "skills"])
 def test_absent_regions_are_no_obstacle(ask, absent):
     assert ask(SkillActor, **{absent: None}).next_action
-
-
-def test_role_is_known_by_its_fields_not_by_its_instruction(ask):
-    reworded = Reflect.with_instructions("Say what to do better.")
-    assert ask(reworded).plan == ask(Reflect).plan
 
 
 def test_unknown_fields_get_a_value_of_their_type(ask):
@@ -281,36 +235,7 @@ def test_no_hash_seed_changes_the_answer_and_nothing_heavy_is_loaded():
     assert outputs[0] == f"{said(5)}\nheavy: []\n"
 
 
-def test_threads_share_one_engine():
-    engine, asked = Explorer(3), request()
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda _: engine.complete(asked).message.text, range(64)))
-    assert set(answers) == {said(3)}
-
-
 def test_seeds_differ_when_warm_and_agree_when_cold():
     quiet = {"skills": "", "plans_from_past_attempts": ""}
     assert len({said(seed, 2.0, **quiet) for seed in range(12)}) > 1
     assert len({said(seed, 0.0, **quiet) for seed in range(12)}) == 1
-
-
-def test_copies_and_saved_state_are_the_same_engine():
-    engine = Explorer(9)
-    assert deepcopy(engine) is engine
-    assert Explorer.load_state(engine.dump_state()).complete(request()).message == engine.complete(request()).message
-
-
-def test_usage_is_characters_by_four_rounded_up():
-    asked = request()
-    response = Explorer(0).complete(asked)
-    heard = f"{asked.system}\n\n{asked.messages[0].text}"
-    usage = response.usage
-    assert (usage.input_tokens, usage.output_tokens) == (ceil(len(heard) / 4), ceil(len(response.message.text) / 4))
-    assert usage.total_tokens == usage.input_tokens + usage.output_tokens
-
-
-def test_a_stream_ends_in_the_same_answer():
-    from dspy.lm15 import response_to_events
-
-    engine = Explorer(1)
-    assert list(engine.stream(request())) == list(response_to_events(engine.complete(request())))

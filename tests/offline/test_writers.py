@@ -2,13 +2,12 @@
 
 import dspy
 import pytest
-from dspy.propose.grounded_proposer import generate_instruction_class
 from dspy.teleprompt.gepa import InstructionProposer
 from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
 from rsso_dspy.memory.improvements import IMPROVEMENTS
 from rsso_dspy.offline import Explorer
-from rsso_dspy.offline.proposer import HEADING, RULES_OF_THUMB
+from rsso_dspy.offline.proposer import HEADING
 from rsso_dspy.offline.reflector import parse_transcript, select_actions_to_repeat
 from rsso_dspy.signatures import DistillReflections, FlatActor, Reflect
 from rsso_dspy.signatures.reflection import add_reflection_fields
@@ -25,34 +24,11 @@ def test_kept_actions_are_those_that_earned_and_those_they_rest_on():
     assert [act.text for act in kept] == ["teleport to kitchen", "focus on thermometer"]
 
 
-def test_an_action_that_handled_a_needed_thing_is_kept():
-    text = (
-        "Step 1. > open fridge\nThe fridge is now open.\nStep 2. > pick up soap\nYou move the soap to the inventory.\n"
-        "Step 3. > pick up fork\nYou move the fork to the inventory.\n"
-        "Step 4. > move soap to red box\nYou move the soap to the red box."
-    )
-    kept = select_actions_to_repeat(parse_transcript(text, "The score changed at: step 4 (+50)."))
-    assert [act.number for act in kept] == [1, 2, 4]
-
-
 def test_a_wrong_choice_is_named_and_the_other_one_planned(ask):
     answer = ask(Reflect, task=CHOICE)
     assert "focus on red box" in answer.what_went_wrong
     assert "make the choice: focus on blue box" in answer.plan
     assert "Do not focus on red box" in answer.plan
-
-
-def test_a_choice_that_was_never_made_is_planned(ask):
-    unfinished = TRANSCRIPT.partition("Step 5.")[0]
-    outcome = "Failed: the attempt ended with the task undone. The score changed at: step 2 (+8), step 4 (+25)."
-    answer = ask(Reflect, task=CHOICE, transcript=unfinished, outcome=outcome)
-    assert "never made" in answer.what_went_wrong
-    assert "make the choice: focus on" in answer.plan
-
-
-def test_a_choice_that_an_earlier_plan_ruled_out_is_not_planned_again(ask):
-    answer = ask(Reflect, task=CHOICE, earlier_plans="Do not focus on blue box.")
-    assert "make the choice" not in answer.plan
 
 
 def test_actions_that_were_not_understood_are_avoided(ask):
@@ -68,11 +44,6 @@ LOOPS = (
     "Steps 3 to 4: the same action, wait, 2 times."
 )
 PLANS = "Attempt 1: Slow. Do not open stove.\n\nAttempt 2: Repeat what earned 10 points: open door. Do not eat soap."
-
-
-def test_without_improvements_the_signature_is_the_same_object():
-    assert add_reflection_fields(Reflect, frozenset()) is Reflect
-    assert add_reflection_fields(Reflect, frozenset({"adaptive", "novelty"})) is Reflect
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
@@ -150,28 +121,6 @@ def test_lines_of_the_feedback_are_added_below_the_hand_written_text(propose):
     assert {line for lines in taken for line in lines} == set(FEEDBACK), "neither inputs nor outputs are advice"
     assert len({*map(tuple, taken)}) > 2, "other seeds propose other lines"
     assert propose(4) == propose(4)
-
-
-@pytest.mark.parametrize("propose", [gepa, instructed])
-def test_nothing_is_said_twice_the_length_is_bounded_and_without_news_a_line_goes(propose):
-    current = BASE
-    for _ in range(4):
-        before, current = current, propose(1, current=current)
-    assert len(added(current)) == len(set(added(current)))
-    assert before != current
-    assert len(added(propose(1, FEEDBACK, f"{BASE}\n\n{HEADING}\n" + "\n".join(FEEDBACK)))) == len(FEEDBACK) - 1
-    for number in range(40):
-        current = propose(number, [f"Do not open the box number {number}, it is of no use."], current)
-    assert len(added(current)) == 12
-
-
-def test_a_proposal_without_feedback_holds_rules_of_thumb():
-    asked = generate_instruction_class()
-    given = {**dict.fromkeys(asked.signature.input_fields, "-"), "basic_instruction": BASE}
-    with dspy.context(lm=lm()):
-        said = asked(**given).proposed_instruction
-    assert set(added(said)) < set(RULES_OF_THUMB)
-    assert set(added(gepa(0, lines=["It ended at 8 points."]))) < set(RULES_OF_THUMB)
 
 
 @pytest.mark.parametrize("seed", range(3))
