@@ -181,7 +181,7 @@ def check_writers(methods: Iterable[Method], config: Config) -> None:
     """Raise `UsageError` if a method's writer of rules needs examples and there are none, and what `format_examples`
     raises."""
     book = config.memory.constitution
-    examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.examples())
+    examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.hints.examples())
     for method in methods:
         require_examples(method.name, method.writing, examples, book.categories)
 
@@ -217,10 +217,10 @@ def compute_step_budgets(
     Computes unknown gold lengths, which may take minutes each, and announces that through `say`.
     """
     of = of or get_benchmark()
-    unknown = [] if protocol.steps else [variant for variant in variants if not of.is_length_known(variant)]
+    unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
-        of.gold_length(variant)
+        of.budget.gold_length(variant)
     return {variant: protocol.find_budget(variant, of) for variant in variants}
 
 

@@ -1,7 +1,7 @@
 """A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator."""
 
 from rsso_dspy.environments import Goal, TextEnvironment, Transition
-from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import State
@@ -44,7 +44,7 @@ class Counting(TextEnvironment):
         return (Goal("Arrive", self.score == 100, True),)
 
 
-def walk_gold_path(variant):
+def walk_gold_path(variant, *_):
     """To the number, by steps of 3 at most."""
     far = measure_way(variant)
     sizes = [min(3, far - done) for done in range(0, far, 3)]
@@ -56,9 +56,8 @@ BENCHMARK = Benchmark(
     version="1.0",
     table=TaskTable({"up": ROW, "down": ROW}),
     environment=lambda settings, stopped: Counting(),  # noqa: ARG005
-    action_templates=TEMPLATES,
-    gold_length=lambda variant: 2 + variant.index % 2,
-    own_gold_path=walk_gold_path,
-    goal_advice={"Arrive": ("Always stop at the number.",)},
-    goal_phrases={"Arrive": "a number reached"},
+    budget=Budget(lambda variant: 2 + variant.index % 2),
+    action_templates={"sso": TEMPLATES},
+    gold_path=walk_gold_path,
+    hints=Hints({"Arrive": ("a number reached", ("Always stop at the number.",))}),
 )

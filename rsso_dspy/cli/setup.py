@@ -178,7 +178,7 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
         table.add_column(column, no_wrap=not column.startswith("held"), justify="left" if text else "right")
     for task in of.table.tasks():
         variants = of.table.held_out(task, selection)
-        budgets = [of.limit_steps(int(1.5 * of.gold_length(variant))) for variant in variants]
+        budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
         table.add_row(
             task,
             *(str(len(of.table.indices(task, split))) for split in get_args(Split)),
@@ -208,4 +208,4 @@ def _describe_benchmarks() -> Iterator[str]:
 
 def _describe_limits(of: "Benchmark") -> str:
     """Say whether environments end an episode by themselves; empty if not."""
-    return f" {of.name} ends a trial after {of.most_steps}." if of.most_steps else ""
+    return f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""

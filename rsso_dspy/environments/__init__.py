@@ -3,6 +3,7 @@
 The Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ Interface = Literal["sso", "complete"]
 """How an environment displays states and reads actions. ``sso``: as in the published SSO code, for fidelity.
 ``complete``: with all possible actions and all visible things. An environment with a single interface uses it under
 both names."""
+
+
+_HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,6 @@ def get_place_reader(environment: Environment) -> Callable[[State], str]:
 
 def list_verbs(environment: Environment) -> frozenset[str]:
     """Return the first words of actions in lower case: those of the templates and of ``verbs``."""
-    from rsso_dspy.environments.grammar import list_templates
-
     named: Sequence[str] = getattr(environment, "verbs", ())
-    listed = (line.split()[0].lower() for line in list_templates(environment.action_templates))
-    return frozenset({*listed, *named})
+    *_, listed = _HEADING.split(environment.action_templates)
+    return frozenset({*(line.split()[0].lower() for line in listed.splitlines() if line.strip()), *named})

@@ -76,7 +76,7 @@ class DemonstratingEnvironment:
         return self._environment.reset(variant)
 
     def _play_all(self, variant: Variant) -> str:
-        if self._benchmark.own_gold_path is None:
+        if self._benchmark.gold_path is None:
             return ""
         shown: list[str] = []
         for example, path in self._find_solutions(variant):
@@ -88,13 +88,13 @@ class DemonstratingEnvironment:
         return "\n\n".join([heading, *shown]) if shown else ""
 
     def _find_solutions(self, variant: Variant) -> Iterator[tuple[Variant, tuple[str, ...]]]:
-        table = self._benchmark.table
+        table, budget = self._benchmark.table, self._benchmark.budget
         held = table.count_held(variant.task, "train")
         for index in table.indices(variant.task, "train")[: min(held, CANDIDATES)]:
             if index == variant.index:  # a calibration variant would see its own solution
                 continue
             example = table.variant(variant.task, index, "train", variant.simplification)
-            if not self._benchmark.is_length_known(example) or self._benchmark.gold_length(example) > LONGEST:
+            if not budget.is_known(example) or budget.gold_length(example) > LONGEST:
                 continue
             try:
                 path = self._benchmark.find_gold_path(example, self._data, self._interface)

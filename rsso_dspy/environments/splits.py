@@ -32,7 +32,8 @@ class TaskTable:
 
     ``rows`` is the table, or a function that reads it on first use. ``samples`` names fixed selections of held-out
     variants that every row has besides its splits; runs take the first one by default. ``example`` is the key of a
-    variant, for messages. ``simplification`` is that of the created variants. ``held``: see `limit`.
+    variant, for messages. ``simplifications``: names allowed in `environment.simplification`, that of created variants
+    first; empty if variants have none. ``held``: see `limit`.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class TaskTable:
         rows: Mapping[str, TaskRow] | Callable[[], Mapping[str, TaskRow]],
         samples: Sequence[str] = (),
         example: str = "",
-        simplification: str = "",
+        simplifications: Sequence[str] = (),
         held: Mapping[tuple[str, Split], int] | None = None,
     ):
         self._given = rows
@@ -48,7 +49,7 @@ class TaskTable:
         self.selections = (*samples, FIRST)
         """Names of the selections of held-out variants, the default first."""
         self._example = example
-        self._simplification = simplification
+        self.simplifications = tuple(simplifications)
 
     @cached_property
     def _rows(self) -> Mapping[str, TaskRow]:
@@ -65,7 +66,7 @@ class TaskTable:
 
         Variants are then selected and drawn from those alone. Keys and splits stay what they are.
         """
-        return TaskTable(self._given, self.selections[:-1], self._example, self._simplification, held)
+        return TaskTable(self._given, self.selections[:-1], self._example, self.simplifications, held)
 
     @property
     def played_split(self) -> Split:
@@ -113,7 +114,9 @@ class TaskTable:
             raise SplitError(
                 f"{task}::{index} is a {found} variant, not {split}; of {task}, {self._describe_ranges(task)}."
             )
-        return Variant(task, index, found, self._simplification if simplification is None else simplification)
+        return Variant(
+            task, index, found, "".join(self.simplifications[:1]) if simplification is None else simplification
+        )
 
     def parse(self, key: str, split: Split | None = None) -> Variant:
         """Parse ``task::index``. Raises ``UsageError`` for any other form."""

@@ -251,7 +251,7 @@ def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[st
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        drawn = of.lessons(trajectory.task, states[: number + 1], steps[:number])
+        drawn = of.hints.lessons(trajectory.task, states[: number + 1], steps[:number])
         found = [each for each in found if each.category != "progress"] + list(drawn)
     unique = list(dict.fromkeys(found))
     parts = [

@@ -79,7 +79,7 @@ def test_examples_that_come_with_a_benchmark_are_play_of_training_variants(name,
     for variant in draw_calibration(calib, None, 0, None, benchmark, 0).train:
         environment.reset(variant)
         tasks.add(f"Task: {environment.task}".strip())
-    examples = benchmark.examples()
+    examples = benchmark.hints.examples()
     assert len({example.partition("\n")[0].strip() for example in examples} & tasks) == len(examples) == 3
     assert any("Error rules:\n- Mistake: " in example for example in examples)
     for example in examples:

@@ -47,7 +47,7 @@ def test_tasks_are_listed_and_a_little_is_played(rsso, name):
     code, out, _ = rsso("tasks", "--benchmark", name)
     assert code == 0
     assert len(out.splitlines()) == 3 + len(get_benchmark(name).table.tasks()) + len(list_benchmarks())
-    most = get_benchmark(name).most_steps
+    most = get_benchmark(name).budget.most_steps
     assert (f"{name} ends a trial after 50" in " ".join(out.split()), f" {most}-{most}" in out) == (most == 50,) * 2
     assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--set", f"benchmark={name}", *FAST)[1]
     assert f"\n{name} {get_benchmark(name).version}\n" in out, "it is listed"

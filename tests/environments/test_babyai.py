@@ -265,5 +265,5 @@ def test_lessons_are_drawn_from_what_is_seen(played, says):
     env = BabyAi()
     states, steps = play(env, BENCHMARK.table.variant("GoToRedBall", WON["GoToRedBall"]["seed"]), played)
     drawn = [each.text for each in env.lessons(states, steps)]
-    assert drawn == [each.text for each in BENCHMARK.lessons(env.task, states, steps)]
+    assert drawn == [each.text for each in BENCHMARK.hints.lessons(env.task, states, steps)]
     assert says is None or any(says in text for text in drawn), drawn

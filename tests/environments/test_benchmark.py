@@ -5,7 +5,6 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, list_benchmarks
-from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.feedback import build_feedback
@@ -52,23 +51,6 @@ def test_held_out_variants_of_any_benchmark_calibrate_nothing(monkeypatch, tmp_p
     assert Calibration((one,), (other,), benchmark="toy").keys == ("up::0", "up::1")
     with pytest.raises(SplitError, match="up::9"):
         Calibration((one,), (held_out,), benchmark="toy")
-
-
-@pytest.mark.parametrize(
-    ("text", "means"),
-    [
-        ("add", "add"),
-        ("First, move the red ball to the box.", "move red ball to box"),
-        ("stack x on y with z", "stack x on y with z"),
-        ("turn the lamp off", "turn lamp off"),
-        ("teleport to the hall", None),
-        ("move the ball", None),
-    ],
-)
-def test_templates_make_a_grammar(text, means):
-    grammar = Grammar.from_templates("One:\nTemplates:\nadd\nmove OBJ to CONTAINER\nstack A on B with C\nturn OBJ off")
-    (line,) = grammar.parse_advice(text)
-    assert (line.command and line.command.text) == means
 
 
 def test_feedback_speaks_of_goals_as_the_benchmark_does():

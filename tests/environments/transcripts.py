@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.pddl.environment import Game
-from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Literal, Problem
+from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Problem
 from rsso_dspy.environments.pddl.tasks import list_files, load_domain, read_file
 from rsso_dspy.environments.pddl.wording import GOAL, PHRASES, Phrases
 from rsso_dspy.errors import UsageError
@@ -137,9 +137,9 @@ def rebuild_setup(domain: Domain, first: str, goal: str) -> Problem:
     """The problem. Raises ``ValueError`` for a sentence that the domain does not have."""
     phrases = PHRASES[domain.name]
     start = frozenset(_read_sentences(domain, phrases, first, " "))
-    wanted = tuple(Literal(fact) for fact in _read_sentences(domain, phrases, goal.removeprefix(GOAL), ", "))
+    wanted = tuple(_read_sentences(domain, phrases, goal.removeprefix(GOAL), ", "))
     objects = dict(domain.constants)
-    for fact in (*sorted(start), *(literal.fact for literal in wanted)):
+    for fact in (*sorted(start), *wanted):
         for name, kind in zip(fact[1:], domain.argument_types[fact[0]], strict=True):
             known = objects.get(name, OBJECT)
             objects[name] = kind if domain.is_of_type(kind, known) else known

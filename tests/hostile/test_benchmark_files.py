@@ -1,7 +1,6 @@
-"""Files of the user's that benchmarks play: what is wrong with them is told with its line, and nothing is played."""
+"""Files of the user's that benchmarks play: what is wrong with them is told, and nothing is played."""
 
 import json
-import shutil
 import sys
 from importlib import metadata
 from importlib.util import find_spec
@@ -25,40 +24,29 @@ EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "line 1: it is empty"),
-        ("; nothing but a remark\n", "line 1: it is empty"),
-        ("define", r"line 1: expected \( in place of define"),
-        ("(define (domain x))", r"line 1: expected \(define \(problem NAME\) ...\)"),
-        ("(define (problem x) (:objects a)\n(:init)", r"line 2: a \( without its \), here or below"),
-        (BLOCKS.replace("(:init", "((\n(:init"), r"line 2: a \( without its \) before :init in line 3"),
-        (BLOCKS.replace("(:init", "(:init\n(("), r"line 3: a \( without its \) before :goal in line 4"),
-        (BLOCKS.replace("(on b3 b2)", "((\non b3 b2)"), r"line 3: a \( without its \)"),
-        (BLOCKS + "\n)", r"line 4: something stands after the last \)"),
-        ("(" * 60, r"line 1: more than 50 \( in one another"),
-        (BLOCKS.replace("(:goal", "(:goals"), "line 3: unknown section :goals"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), "line 3: unknown object b9"),
-        (BLOCKS.replace("(on b3 b2)", "(above b3 b2)"), "line 3: unknown predicate above"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "line 3: on takes 2 arguments, not 1"),
-        (BLOCKS.replace("(on b3 b2)", "(not (on b3 b2))"), "line 3: start and goal say what holds"),
-        (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "line 3: the goal is empty"),
-        (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "line 1: unknown type brick"),
-        (BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b1 b2) (on b2 b1)"), "line 3: nothing solves it"),
-        (BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b3 b2) (on b1 b1)"), "line 3: nothing solves it"),
-        ("(define (problem x)\n(:objects a)\n(:goal (clear a)))", "line 1: it has no :init"),
+        ("; nothing but a remark\n", r"expected \(define \(problem NAME\)"),
+        ("define", r"expected \(define \(problem NAME\)"),
+        ("(define (domain x))", r"expected \(define \(problem NAME\)"),
+        ("(define (problem x) (:objects a)\n(:init)", r"a \( without its \)"),
+        (BLOCKS + "\n)", r"a \) without its \("),
+        ("(" * 60_000, r"a \( without its \)"),
+        ("(" * 60_000 + ")" * 60_000, r"expected \(define \(problem NAME\)"),
+        (BLOCKS.replace("(:goal", "(:goals"), "it has no :goal"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), "unknown object b9"),
+        (BLOCKS.replace("(on b3 b2)", "((on b3 b2))"), "expected a fact in place of"),
+        (BLOCKS.replace("(on b3 b2)", "b3"), "expected a fact in place of b3"),
+        (BLOCKS.replace("(on b3 b2)", "(above b3 b2)"), "unknown predicate above"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "on takes 2 arguments, not 1"),
+        (BLOCKS.replace("(on b3 b2)", "(not (on b3 b2))"), "expected a fact in place of"),
+        (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "the goal is empty"),
+        (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "unknown type brick"),
     ],
 )
-def test_a_file_that_cannot_be_played_is_told_with_line_and_reason(tmp_path, text, why):
+def test_a_file_that_cannot_be_played_is_told_with_its_reason(tmp_path, text, why):
     path = tmp_path / "mine.pddl"
     path.write_text(text)
     with pytest.raises(DamagedFile, match=f"mine.pddl cannot be read: {why}"):
         read_file("blockworld", path)
-
-
-def test_what_no_action_can_ever_bring_about_is_named(tmp_path):
-    path = tmp_path / "mine.pddl"
-    path.write_text(GRIPPER.replace("(at ball2 roomb))))", "(ball rooma))))"))
-    with pytest.raises(DamagedFile, match=r"line 5: no action can ever make \(ball rooma\) true"):
-        read_file("gripper", path)
 
 
 def test_bytes_that_are_no_text_are_no_file(tmp_path):
@@ -90,7 +78,10 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
     code, _, err = rsso(*theirs)
     assert (code, "name your folder of them, --set environment.data=DIR" in " ".join(err.split())) == (2, True)
     (own / "gripper" / "p02.pddl").write_text("(define")
-    for more, says in (("gripper::71", "p02.pddl cannot be read: line 1"), ("gripper::72", "is problem 3 of gripper")):
+    for more, says in (
+        ("gripper::71", "cannot be read: a ( without"),
+        ("gripper::72", "is problem 3 of gripper"),
+    ):
         code, _, err = rsso(*theirs, "--variants", f"gripper::70,{more}", "--set", f"environment.data={own}")
         assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
     (own / "gripper" / "p02.pddl").unlink()
@@ -107,21 +98,6 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
     assert (code, "environment.data" in err) == (2, True), "other files are another run"
 
 
-def test_doctor_reads_the_users_problems_and_names_those_that_cannot_be_played(rsso, own):
-    words = ("doctor", "--set", "benchmark=pddl", "--set", f"environment.data={own}", *FAST)
-    said = " ".join(rsso(*words)[1].split())
-    assert f"ok simulator: pddl 1 plays: problems in {own}: gripper 1 of 20, blockworld 1 of 10" in said
-    (own / "gripper" / "p02.pddl").write_text("(define")
-    (own / "blockworld" / "p02.pddl").write_text(BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b1 b2) (on b2 b1)"))
-    shutil.rmtree(own / "barman")
-    code, out, _ = rsso(*words)
-    said = " ".join(out.split())
-    assert (code, "failed simulator" in said, "gripper 2 of 20" in said) == (1, True, True)
-    for why in ("3 cannot be played", "gripper/p02.pddl cannot be read: line 1", "blockworld/p02.pddl cannot be read: "
-                "line 3: nothing solves it", "no problems of barman"):  # fmt: skip
-        assert why in said
-
-
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
@@ -131,8 +107,7 @@ def test_doctor_reads_the_users_problems_and_names_those_that_cannot_be_played(r
         ("babyai", "nowhere", "no labels: looked for nowhere/test.jsonl and nowhere/babyai/test.jsonl"),
         ("babyai", "short", "it has 1 lines, and there are 112 test worlds"),
         ("babyai", "broken", "line 2: Expecting property name"),
-        ("alfworld", "nowhere", "no ALFWorld games: nowhere is no folder"),
-        ("alfworld", "older", "It holds json_2.0.0, which is another version"),
+        ("alfworld", "nowhere", "no ALFWorld games in nowhere"),
         ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
 )
@@ -142,7 +117,6 @@ def test_data_that_is_not_there_or_not_whole_is_refused_before_anything_is_playe
     for folder, text in {"short": "{}\n", "broken": "{}\n{\n"}.items():
         Path(folder).mkdir()
         Path(folder, "test.jsonl").write_text(text)
-    Path("older/json_2.0.0").mkdir(parents=True)
     code, _, err = rsso("run", "--benchmark", name, "--methods", "react", "--per-task", "1", *FAST,
                         "--set", f"environment.data={data}", "--out", "r")  # fmt: skip
     assert (code, says in " ".join(err.split()), Path("r").exists()) == (2, True, False), err

@@ -248,7 +248,8 @@ ABLATIONS = [("abstract", "error"), ("abstract", "progress"), ("error", "progres
 def test_a_category_that_is_not_kept_is_neither_asked_for_nor_shown(kept):
     advisor = Advisor(None, "omnireflect-neuro-symbolic")
     memory = advisor.memory(
-        ConstitutionSettings(r_freq=2, s_freq=1, categories=kept), shipped_examples(None, get_benchmark().examples())
+        ConstitutionSettings(r_freq=2, s_freq=1, categories=kept),
+        shipped_examples(None, get_benchmark().hints.examples()),
     )
     counts = play(memory, 4)
     assert counts["calls"] == 2

@@ -5,28 +5,27 @@ from collections.abc import Callable
 from rsso_dspy.environments.babyai import lessons, tasks
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
-from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
-from rsso_dspy.environments.grammar import Grammar
-from rsso_dspy.environments.naming import Naming
-
-_PHRASES = {
-    "see": "a thing found",
-    "face": "a thing walked up to",
-    "carry": "a thing picked up",
-    "key": "a key picked up",
-    "open": "a door opened",
-    "mission": "the mission as a whole",
-}
-_ADVICE = {
-    "see": ("When the thing is not in sight, turn left until the room is seen, then open a door.",),
-    "face": ("When the thing is in sight, go to it.",),
-    "carry": ("When the thing is in sight, pickup it.",),
-    "key": ("When a locked door is in the way, pickup the key of its colour first.",),
-    "open": ("Before anything else, toggle and go through the door that the mission names.",),
-}
-_NAMING = Naming(
-    names=r"\b(?:there is|you are carrying) an? ([a-z ]+?)(?= \d|\.)", roles=frozenset({"ball", "box", "door", "key"})
+from rsso_dspy.environments.benchmark import (
+    Benchmark,
+    Budget,
+    Hints,
+    Settings,
+    UserData,
+    read_examples,
+    read_package_version,
 )
+
+_GOALS = {
+    "see": (
+        "a thing found",
+        ("When the thing is not in sight, turn left until the room is seen, then open a door.",),
+    ),
+    "face": ("a thing walked up to", ("When the thing is in sight, go to it.",)),
+    "carry": ("a thing picked up", ("When the thing is in sight, pickup it.",)),
+    "key": ("a key picked up", ("When a locked door is in the way, pickup the key of its colour first.",)),
+    "open": ("a door opened", ("Before anything else, toggle and go through the door that the mission names.",)),
+    "mission": ("the mission as a whole", ()),
+}
 
 
 def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> BabyAi:  # noqa: ARG001
@@ -38,15 +37,10 @@ BENCHMARK = Benchmark(
     version=read_package_version("babyai", "minigrid"),
     table=tasks.TABLE,
     environment=_make_environment,
-    action_templates=ACTION_TEMPLATES,
-    gold_length=lambda _: tasks.GOLD_LENGTH,
-    own_grammar=Grammar.from_templates(ACTION_TEMPLATES, _NAMING),
-    goal_advice=_ADVICE,
-    goal_phrases=_PHRASES,
-    lessons=lessons.draw_lessons,
-    examples=lambda: read_examples(__package__),
-    own_gold_path=tasks.find_solution,
+    budget=Budget(lambda _: tasks.GOLD_LENGTH),
+    action_templates={"sso": ACTION_TEMPLATES},
+    gold_path=lambda variant, *_: tasks.find_solution(variant),
     admissible="short",
-    digest_data=tasks.digest_labels,
-    check_variants=check_labels,
+    hints=Hints(_GOALS, lessons.draw_lessons, lambda: read_examples(__package__)),
+    data=UserData(tasks.digest_labels, check_labels),
 )

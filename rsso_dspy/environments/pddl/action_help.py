@@ -1,8 +1,5 @@
 """What prompts say of actions, domain by domain: what each does and needs, then its form."""
 
-from rsso_dspy.environments.grammar import Grammar
-from rsso_dspy.environments.naming import Naming
-
 COMMON = (
     "Each action is one line in the form of a template, with objects under the names that the observations give them. "
     "An action whose conditions are not met takes no effect and costs a step, and so does a question."
@@ -67,13 +64,3 @@ ACTION_TEMPLATES = {
     domain: f"{COMMON}\n{told}\nTemplates:\n{forms}\n{_QUESTIONS}" for domain, (told, forms) in _HELP.items()
 }
 """By domain."""
-
-_NAMING = Naming(
-    names=r"(?:^|\.\s+)(?:the |(?:the )?(?:nut|hub|wheel|level) )?([a-z][\w-]*) (?:is|contains|dispenses)\b",
-    no_names=r"robby|your|left|right|l\d+",
-)
-
-GRAMMAR = Grammar.from_templates(
-    "\n".join(["Templates:", *(forms for _, forms in _HELP.values()), _QUESTIONS]), _NAMING
-)
-"""How actions and observations of all domains name things."""

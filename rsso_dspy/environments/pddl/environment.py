@@ -35,7 +35,7 @@ class Game:
     def __init__(self, domain: Domain, problem: Problem):
         self.world = World(domain, problem)
         self.phrases = PHRASES[domain.name]
-        self.goal = self.phrases.say_goal(literal.fact for literal in problem.goal)
+        self.goal = self.phrases.say_goal(problem.goal)
         self.state = self.world.start
         self.first = self._describe_all()
         self.progress = 0.0
@@ -124,9 +124,7 @@ class PddlEnvironment(TextEnvironment):
         game = self._require_game()
         TABLE.refuse_test(self._variant)
         bits = zip(game.world.problem.goal, game.world.goal_bits, strict=True)
-        return tuple(
-            Goal(literal.fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for literal, bit in bits
-        )
+        return tuple(Goal(fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for fact, bit in bits)
 
     def close(self) -> None:
         self._game = None
