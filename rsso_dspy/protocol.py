@@ -125,13 +125,11 @@ def get_protocol(name: str) -> NamedProtocol:
 
 
 def check_action_choice(config: Config) -> None:
-    """Raise `ConfigError` if the actions that can be taken are to be listed and the benchmark has no short lists."""
-    lists = config.active_benchmark.admissible
-    if config.protocol.action_choice == "listed" and lists != "short":
-        what = "lists hundreds of actions a step" if lists == "long" else "does not list them"
+    """Raise `ConfigError` if the actions that can be taken are to be listed and the benchmark lists none."""
+    if config.protocol.action_choice == "listed" and not config.active_benchmark.lists_actions:
         raise ConfigError(
-            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} {what}: "
-            "leave it out"
+            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} does not "
+            "list them: leave it out"
         )
 
 

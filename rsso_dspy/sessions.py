@@ -20,8 +20,8 @@ import dspy
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
-from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment, StartQueue
+from rsso_dspy.environments.wrappers import DemonstratingEnvironment, DemonstrationKey
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import Listening
@@ -128,7 +128,7 @@ def make_session(config: Config, jobs: int) -> Session:
     embedder = Embedder(config.embedder)
     played, book = config.active_benchmark, config.memory.constitution
 
-    demonstrations = PlayedDemonstrations()
+    demonstrations: dict[DemonstrationKey, str] = {}
 
     def make_environment() -> PooledEnvironment:
         environment = played.environment(config.environment, Runtime.is_stopping)

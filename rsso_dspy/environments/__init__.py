@@ -80,7 +80,7 @@ class Environment(Protocol):
     ``name_place(state)`` returns the place that a state's texts name, in lower case, or an empty text; without it they
     are read as plain English. ``admissible_actions()`` lists what ``step`` will understand in the current state, in the
     forms of ``action_templates``, or the numbers of an open question, by what is in sight alone; see
-    `Benchmark.admissible`. ``goal_progress()`` returns the goals of the current variant with their status after the
+    `Benchmark.lists_actions`. ``goal_progress()`` returns the goals of the current variant with their status after the
     last action, in a fixed order, empty if unknown; it is read for the feedback of a compile alone, and raises
     ``SplitError`` for a variant of the test split.
     """

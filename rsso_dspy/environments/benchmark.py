@@ -20,7 +20,7 @@ from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from importlib.resources import files
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
@@ -209,9 +209,8 @@ class Benchmark:
     """The actions of the variant's solution, given the user's data folder, if any, and the interface that words them.
     None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
     `find_gold_path` sees to that."""
-    admissible: Literal["none", "short", "long"] = "none"
-    """Whether environments list possible actions (``admissible_actions``), and whether the list is short enough for a
-    prompt: some dozen actions."""
+    lists_actions: bool = False
+    """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
     hints: Hints = field(default_factory=Hints)
     """What symbolic writers of rules and the feedback of a compile say."""
     data: UserData | None = None

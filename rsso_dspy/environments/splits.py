@@ -149,18 +149,11 @@ class TaskTable:
 
     def train_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
         """Draw up to ``n`` training variants with ``seed``; up to ten, smaller samples are part of larger ones."""
-        return self._draw_sample(task, "train", n, seed)
-
-    def dev_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
-        """Draw like ``train_sample``, from the development split."""
-        return self._draw_sample(task, "dev", n, seed)
-
-    def _draw_sample(self, task: str, split: Split, n: int, seed: int) -> tuple[Variant, ...]:
         if n < 1:
             raise SplitError(f"cannot draw {n} variants of {task}: choose at least 1.")
-        population = self.indices(task, split)[: self.count_held(task, split)]
+        population = self.indices(task, "train")[: self.count_held(task, "train")]
         drawn = random.Random(seed).sample(population, min(max(n, SAMPLE_SIZE), len(population)))
-        return tuple(self.variant(task, index, split) for index in drawn[:n])
+        return tuple(self.variant(task, index, "train") for index in drawn[:n])
 
     def _describe_ranges(self, task: str) -> str:
         return ", ".join(

@@ -16,7 +16,7 @@ from typing import Any
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.environments.exploration import ExplorationPool
+from rsso_dspy.environments.wrappers import ExplorationPool
 from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
 from rsso_dspy.executor import (
     Event,

@@ -19,7 +19,7 @@ from rsso_dspy.environments.alfworld.engine import Engine
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
 from rsso_dspy.environments.alfworld.tasks import load_made_game
 from rsso_dspy.environments.alfworld.wording import parse_goal, split_first, to_engine, to_published, to_recent
-from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
+from rsso_dspy.environments.wrappers import DemonstratingEnvironment
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.teacher import Teacher, open_lead
@@ -317,7 +317,7 @@ def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data
     assert [to_engine(each, True) for each in BENCHMARK.find_gold_path(variant)] == load_made_game(PUT, 0)[
         "walkthrough"
     ]
-    calibration = Calibration((variant,), TABLE.dev_sample(PUT, 1), benchmark="alfworld")
+    calibration = Calibration((variant,), (TABLE.variant(PUT, 790),), benchmark="alfworld")
     config = load_config(overrides=["benchmark=alfworld", f"environment.data={data}", "embedder.model=hash"])
     with session(config) as live:
         lead = open_lead(Teacher("gold"), calibration, live, "flat")
@@ -337,7 +337,7 @@ def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
     path.write_text(path.read_text().replace('"solvable": true', '"solvable": true, "broken'))
     tasks._read_games.cache_clear()
     known = BENCHMARK.limit_to_data(str(data))
-    played = DemonstratingEnvironment(AlfWorld(str(data)), known, 2, PlayedDemonstrations(), str(data))
+    played = DemonstratingEnvironment(AlfWorld(str(data)), known, 2, {}, str(data))
     played.reset(known.table.held_out(PUT)[0])
     assert played.action_templates.count("Example ") == 1, "of the three games one is damaged, one cannot be loaded"
     played.close()

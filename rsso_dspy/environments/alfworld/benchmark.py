@@ -53,7 +53,7 @@ BENCHMARK = Benchmark(
     budget=Budget(lambda _: tasks.GOLD_LENGTH, most_steps=MOST_STEPS),
     action_templates={"sso": PUBLISHED, "complete": RECENT},
     gold_path=_find_gold_path,
-    admissible="short",
+    lists_actions=True,
     hints=Hints(_GOALS, lessons.draw_lessons, lambda: read_examples(__package__)),
     data=UserData(
         lambda folder: tasks.read_games(folder).digest, tasks.check_games, tasks.find_data, tasks.count_games

@@ -40,7 +40,7 @@ BENCHMARK = Benchmark(
     budget=Budget(lambda _: tasks.GOLD_LENGTH),
     action_templates={"sso": ACTION_TEMPLATES},
     gold_path=lambda variant, *_: tasks.find_solution(variant),
-    admissible="short",
+    lists_actions=True,
     hints=Hints(_GOALS, lessons.draw_lessons, lambda: read_examples(__package__)),
     data=UserData(tasks.digest_labels, check_labels),
 )

@@ -31,7 +31,7 @@ BENCHMARK = Benchmark(
     budget=Budget(tasks.get_gold_length),
     action_templates={"sso": action_help.COMMON},
     gold_path=lambda variant, *_: tasks.find_solution(variant),
-    admissible="short",
+    lists_actions=True,
     hints=Hints(_GOALS, lessons.draw_lessons, lambda: read_examples(__package__)),
     data=UserData(tasks.digest_files, tasks.check_files),
 )

@@ -21,6 +21,5 @@ BENCHMARK = Benchmark(
     budget=Budget(tasks.get_gold_length, lambda variant: tasks.find_known_length(variant) is not None),
     action_templates={"sso": ACTION_TEMPLATES, "complete": action_help.USUAL},
     gold_path=lambda variant, *_: tasks.compute_gold_paths([variant])[0],
-    admissible="long",
     hints=Hints(goal_advice.GOALS, lessons.draw_lessons, lambda: read_examples(__package__)),
 )
