@@ -1,6 +1,5 @@
 """The PDDL games: what they say, what counts, and that their problems can be solved."""
 
-import copy
 import subprocess
 import sys
 
@@ -15,7 +14,6 @@ from rsso_dspy.environments.pddl.wording import NOT_AN_ACTION, NOT_POSSIBLE, spl
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
 from scripts.make_pddl import find_worded_plan, make_text
-from tests.environments.transcripts import rebuild_setup, replay_pddl
 
 DOMAINS = BENCHMARK.table.tasks()
 GRIPPER = """(define (problem two) (:domain gripper)
@@ -157,13 +155,6 @@ def test_goal_progress_of_a_test_variant_is_shown_to_nobody():
         env.goal_progress()
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_a_problem_is_read_off_what_its_game_says_first(domain):
-    game = start_game(domain)
-    found = rebuild_setup(load_domain(domain), game.first, game.goal)
-    assert (found.key, dict(found.objects)) == (game.world.problem.key, dict(game.world.problem.objects))
-
-
 @pytest.mark.parametrize(
     ("domain", "played", "category", "says"),
     [
@@ -225,35 +216,3 @@ def test_the_same_is_said_whatever_the_order_of_sets():
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(said) == 1
-
-
-TEXT = [
-    "Ball1 is a ball.  Ball1 is at rooma.  Left is a gripper.  Left is free.  Robby is at rooma.  Room rooma "
-    "Room roomb",
-    "pick ball1 rooma left",
-    "Ball1 is a ball.  Ball1 is carrying left.  Left is a gripper.  Robby is at rooma.  Room rooma Room roomb",
-]
-EPISODE = {
-    "id": 7, "domain": "gripper", "file": "mine.pddl", "problem_index": 0, "init_obs": 0,
-    "goal": "The goal is to satisfy the following conditions: ball1 is at roomb. ",
-    "init_actions": ["Move from rooma to roomb. ", "Pick up ball1 at rooma with arm left. ", "check valid actions"],
-    "runs": [{"kind": "scripted", "steps": [[1, 2, 0.0, 0, 1, "ce22c200", 0]]}],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "fields"),
-    [
-        (lambda _: None, []),
-        (lambda episode: episode["runs"][0]["steps"][0].__setitem__(2, 0.5), ["progress"]),
-        (lambda episode: episode["runs"][0]["steps"][0].__setitem__(1, 0), ["observation"]),
-        (lambda episode: episode["init_actions"].pop(), ["first actions"]),
-    ],
-)
-def test_every_difference_from_a_recorded_transcript_is_told(change, fields):
-    episode = copy.deepcopy(EPISODE)
-    change(episode)
-    start, run = replay_pddl(episode, TEXT, None)
-    assert ([each.field for each in (*start.differences, *run.differences)], run.steps) == (fields, 1)
-    with pytest.raises(ValueError, match="no sentence of gripper"):
-        next(replay_pddl(episode | {"init_obs": 1}, TEXT, None))
