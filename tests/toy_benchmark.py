@@ -10,20 +10,16 @@ TEMPLATES = "An action adds or takes away NUMBER, which is 1 to 3.\nTemplates:\n
 ROW = {"train": (0, 5), "dev": (6, 8), "test": (9, 14)}
 
 
-def measure_way(variant):
-    return 2 + variant.index % 3
-
-
 class Counting(TextEnvironment):
     """Every step towards the number earns a third of the points, the number itself the rest."""
 
     action_templates = TEMPLATES
 
     def reset(self, variant):
-        self.variant, self.score, far = variant, 0, measure_way(variant)
+        self.variant, self.score, far = variant, 0, 2 + variant.index % 3
         self.at, self.end = (0, far) if variant.task == "up" else (far, 0)
         self.task = f"Count from {self.at} to {self.end}."
-        return self._state("You begin.")
+        return State("You begin.", f"The number is {self.at}.", "")
 
     def step(self, action):
         words, before = action.lower().split(), self.score
@@ -32,11 +28,9 @@ class Counting(TextEnvironment):
         if understood:
             self.at += move * int(words[1])
             self.score = 100 if self.at == self.end else max(self.score, 100 * min(abs(self.at), 1) // 3)
-        state = self._state(f"You are at {self.at}." if understood else "That is no action.")
+        said = f"You are at {self.at}." if understood else "That is no action."
+        state = State(said, f"The number is {self.at}.", "")
         return Transition(state, " ".join(words), self.score - before, self.score, understood, done=self.score == 100)
-
-    def _state(self, observation):
-        return State(observation, f"The number is {self.at}.", "")
 
     def goal_progress(self):
         if self.variant.split == "test":
@@ -46,7 +40,7 @@ class Counting(TextEnvironment):
 
 def walk_gold_path(variant, *_):
     """To the number, by steps of 3 at most."""
-    far = measure_way(variant)
+    far = 2 + variant.index % 3
     sizes = [min(3, far - done) for done in range(0, far, 3)]
     return [f"add {size}" if variant.task == "up" else f"take {size} away" for size in sizes]
 

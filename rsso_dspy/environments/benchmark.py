@@ -286,12 +286,12 @@ class Benchmark:
         return tuple(self.gold_path(variant, data, interface))
 
     def smoke_test(self, settings: Settings) -> str:
-        """Reset a training variant, read the user's data, and return one line on what works; raises the first
-        failure."""
-        (variant,) = self.table.train_sample(self.table.tasks()[0], 1)
+        """Reset a training variant if there is one, read the user's data, and return one line on what works. Raises
+        the first failure."""
         environment = self.environment(settings, lambda: False)
         try:
-            environment.reset(variant)
+            for variant in self.limit_to_data(settings.data).table.train_sample(self.table.tasks()[0], 1):
+                environment.reset(variant)
         finally:
             environment.close()
         folder = self.locate_data(settings.data)

@@ -24,7 +24,7 @@ from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, Usag
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.teacher import Teacher, open_lead
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.records import State, Step
+from rsso_dspy.records import Step
 from rsso_dspy.sessions import session
 from scripts.make_alfworld_games import make_game
 
@@ -293,17 +293,3 @@ def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
     played.reset(known.table.held_out(PUT)[0])
     assert played.action_templates.count("Example ") == 1, "of the three games one is damaged, one cannot be loaded"
     played.close()
-
-
-def test_lessons_name_the_mistake_and_what_was_seen(env):
-    env.choose_interface("sso")
-    first = env.reset(TABLE.variant(PUT, 0))
-    goal = parse_goal(env.task)
-    states, steps = [first], []
-    for action in ("take", f"take {goal.thing} 1 from desk 1", "use desklamp 9"):
-        moved = env.step(action)
-        states.append(State(moved.state.observation, "", ""))
-        steps.append(Step(action, moved.action, moved.state, 0, 0, understood=False))
-        lessons = env.lessons(states, steps)
-        assert lessons[0].category == "error"
-        assert any(f"No {goal.thing} seen yet" in lesson.text for lesson in lessons)

@@ -51,11 +51,6 @@ def test_the_process_ends_with_its_parent_even_when_that_is_killed():
     assert until(lambda: not is_running(pid), 60), "the simulator outlived its parent"
 
 
-def test_ctrl_c_reaches_python_and_not_the_simulator():
-    with Jvm() as simulator:
-        assert os.getpgid(simulator.pid) != os.getpgid(0)
-
-
 def interrupt_once_it_reads() -> None:
     """As Ctrl-C does, when the main thread waits for an answer: before that it would interrupt the test."""
     main = threading.main_thread().ident
@@ -125,8 +120,3 @@ def test_one_that_is_killed_while_it_starts_died_and_is_not_missing(does, monkey
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     with pytest.raises(SimulatorDied, match="Take a new one"):
         Jvm()
-
-
-def test_what_java_complains_about_is_in_the_message():
-    with pytest.raises(JavaMissing, match="heap"):
-        Jvm(heap="1k")

@@ -9,24 +9,14 @@ from rsso_dspy.environments import Goal
 from rsso_dspy.environments.scienceworld import ScienceWorld, actions, environment, tasks
 from rsso_dspy.environments.scienceworld.environment import STALLED, parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
+from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import State, Variant
 from tests.environments.frozen import freeze
 
 SCRIPT = (
-    "look around",
-    "pick up lighter",
-    "teleport to kitchen",
-    "open cupboard",
-    "activate stove",
-    "pick up thermometer",
-    "wait1",
-    "teleport to greenhouse",
-    "move soil to flower pot",
-    "1",
-    "teleport to outside",
-    "use thermometer on axe",
-)
+    "look around", "pick up lighter", "teleport to kitchen", "open cupboard", "activate stove", "pick up thermometer",
+    "wait1", "teleport to greenhouse", "move soil to flower pot", "1", "teleport to outside", "use thermometer on axe",
+)  # fmt: skip
 
 
 def play(env: ScienceWorld, key: str, script: tuple[str, ...]) -> list[object]:
@@ -69,10 +59,7 @@ def test_gold_paths_solve_their_variants(env: ScienceWorld, gold_paths: dict[str
         assert all(t.understood and t.action == action.lower() for t, action in zip(transitions, path, strict=True))
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    ["RESET TASK", "reset the task.", "resettask", "reset\x01task"],
-)
+@pytest.mark.parametrize("spelling", ["RESET TASK", "reset the task.", "resettask", "reset\x01task"])
 def test_reset_task_is_never_forwarded(env: ScienceWorld, spelling: str):
     env.reset(tasks.parse("find-plant::229"))
     accumulator = 0
@@ -190,17 +177,6 @@ def test_a_hanging_step_ends_the_trial_and_not_the_environment():
         assert env.alive
         env._step_limit = 60
         assert env.reset(variant) == start
-
-
-def test_a_variant_that_does_not_exist_is_refused(env: ScienceWorld):
-    with pytest.raises(UsageError, match="cannot load boil::9999"):
-        env.reset(Variant("boil", 9999))
-
-
-def test_reset_task_is_recognized_and_its_neighbours_are_not():
-    assert actions.is_task_reset("to reset the task")
-    for harmless in ("task", "reset", "reset tasks", "read task", "reset task list"):
-        assert not actions.is_task_reset(harmless)
 
 
 @pytest.mark.parametrize(
@@ -328,21 +304,6 @@ def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():
         Goal("GoalObjectInContainer", done=False, required=True),
         Goal("GoalInRoomWithObject", done=False, required=False),
     )
-
-
-@pytest.mark.parametrize("task", tasks.tasks()[::4])
-def test_goals_of_every_task_are_read(env: ScienceWorld, simulator: Jvm, task: str):
-    variant = tasks.train_sample(task)[0]
-    env.reset(variant)
-    goals = env.goal_progress()
-    simulator.call("load", variant.task, variant.index, variant.simplification, False)
-    simulator.call("step", "look around")
-    text = simulator.call("getGoalProgressStr")
-    required, optional = (part.count(" Goal") for part in text.split("Unordered and Optional"))
-    assert [goal.required for goal in goals] == [True] * required + [False] * optional
-    assert all(goal.kind.startswith("Goal") and goal.kind in text for goal in goals)
-    assert any(goal.required for goal in goals)
-    assert not any(goal.done for goal in goals if goal.required)
 
 
 def test_a_goal_is_done_once_an_action_reached_it(env: ScienceWorld):

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from rsso_dspy.environments import Goal, TextEnvironment, Transition
 from rsso_dspy.environments.pddl import lessons
-from rsso_dspy.environments.pddl.action_help import ACTION_TEMPLATES, COMMON
 from rsso_dspy.environments.pddl.strips import Domain, Problem, World
 from rsso_dspy.environments.pddl.tasks import TABLE, load_domain, load_setup
 from rsso_dspy.environments.pddl.wording import (
+    ACTION_TEMPLATES,
     CHECK,
+    COMMON,
     LOOK,
     NOT_AN_ACTION,
     NOT_POSSIBLE,
