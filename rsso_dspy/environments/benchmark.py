@@ -100,6 +100,7 @@ class Episode:
 
 
 Kind = TypeVar("Kind", bound=Episode, contravariant=True)
+Read = TypeVar("Read", bound=Episode)
 Words = Mapping[str, str]
 """What fills the texts of a lesson."""
 
@@ -128,15 +129,22 @@ NO_ACTION: LessonPattern[Episode] = LessonPattern(
 )
 
 
-def draw_lessons(
-    episode: Kind, mistakes: Sequence[LessonPattern[Kind]], tell_progress: Callable[[Kind], Iterable[Lesson]]
-) -> list[Lesson]:
-    """What the newest step teaches, one mistake at most (of several that fit, the first, as further ones would have the
+@dataclass(frozen=True, slots=True)
+class LessonTable(Generic[Read]):
+    """What an episode teaches. Called with a task, states and steps (``states[i + 1]`` follows ``steps[i]``), it gives
+    what the newest step teaches, one mistake at most (of several that fit, the first, as further ones would have the
     same cause), and how far the episode has come; nothing before the first step."""
-    if not episode.steps:
-        return []
-    mistake = next((lesson for each in mistakes if (lesson := each.make_lesson(episode))), None)
-    return [*([mistake] if mistake else []), *tell_progress(episode)]
+
+    read_episode: Callable[[str, Sequence[State], Sequence[Step]], Read]
+    mistakes: Sequence[LessonPattern[Read]]
+    tell_progress: Callable[[Read], Iterable[Lesson]]
+
+    def __call__(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+        if not steps:
+            return []
+        episode = self.read_episode(task, states, steps)
+        mistake = next((lesson for each in self.mistakes if (lesson := each.make_lesson(episode))), None)
+        return [*([mistake] if mistake else []), *self.tell_progress(episode)]
 
 
 @dataclass(frozen=True, slots=True)

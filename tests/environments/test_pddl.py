@@ -11,6 +11,7 @@ from rsso_dspy.environments.pddl.environment import Game, PddlEnvironment
 from rsso_dspy.environments.pddl.strips import read_setup
 from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_domain, load_setup
 from rsso_dspy.environments.pddl.wording import NOT_AN_ACTION, NOT_POSSIBLE
+from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
 from scripts.make_pddl import find_worded_plan, make_text
 
@@ -132,6 +133,9 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
         assert transition.understood
     assert (transition.done, transition.score, total) == (True, 100, 100)
     assert all(goal.done and isinstance(goal, Goal) for goal in env.goal_progress())
+    env.reset(BENCHMARK.table.variant(domain, 50))
+    with pytest.raises(SplitError, match=f"{domain}::50 is a test variant"):
+        env.goal_progress()
 
 
 @pytest.mark.parametrize(
