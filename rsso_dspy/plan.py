@@ -199,7 +199,7 @@ def _draw_episodes(
     wanted = config.protocol.train_per_task
     drawn = [
         config.active_benchmark.simplify(v, config.simplification)
-        for v in config.benchmark_in_data.table.train_sample(task, wanted)
+        for v in config.benchmark_in_data.tasks.train_sample(task, wanted)
     ]
     if len(drawn) < wanted:
         say(f"{task} has {len(drawn)} training variants, fewer than the requested {wanted}: all of them are played")
@@ -239,11 +239,11 @@ def choose_variants(
     held out.
     """
     of = of or get_benchmark()
-    table = of.table
+    table = of.tasks
     variants = variants or table.selections[:1]
     if len(variants) == 1 and variants[0] in table.selections:
         limit = SAMPLE_SIZE if per_task is None else per_task
-        chosen = [v for task in names or table.tasks() for v in table.held_out(task, variants[0], limit)]
+        chosen = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
     else:
         listed = [_parse_variant(text, names, table) for text in variants]
         if stray := [v.key for v in listed if names is not None and v.task not in names]:
@@ -266,13 +266,13 @@ def describe_missing_data(
 
     Raises `UsageError` if it left out everything.
     """
-    whole, table = config.active_benchmark.table, config.benchmark_in_data.table
+    whole, table = config.active_benchmark.tasks, config.benchmark_in_data.tasks
     variants = variants or whole.selections[:1]
     if table is whole or len(variants) != 1 or variants[0] not in whole.selections:
         return ""
     wanted = len(choose_variants(names, variants, per_task, of=config.active_benchmark))
     folder = config.active_benchmark.locate_data(config.environment.data)
-    counts = {split: sum(table.count_held(task, split) for task in table.tasks()) for split in get_args(Split)}
+    counts = {split: sum(table.count_held(task, split) for task in table.names()) for split in get_args(Split)}
     train, dev, test = (f"{count:,} {split}" for split, count in counts.items())
     held = f"{folder} holds {train}, {dev} and {test} variants"
     if not chosen:

@@ -131,7 +131,7 @@ def make_session(config: Config, jobs: int) -> Session:
     demonstrations: dict[DemonstrationKey, str] = {}
 
     def make_environment() -> PooledEnvironment:
-        environment = played.environment(config.environment, Runtime.is_stopping)
+        environment = played.make_environment(config.environment, Runtime.is_stopping)
         if not protocol.rules.demonstrations:
             return environment
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
@@ -143,7 +143,7 @@ def make_session(config: Config, jobs: int) -> Session:
 
     runtime = Runtime(
         environments=pool,
-        variant=lambda key: played.simplify(played.table.parse(key), config.simplification),
+        variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
         budget=lambda chosen: protocol.find_budget(chosen, played),
         lm=backend.lm,
         embed=embedder,

@@ -48,8 +48,8 @@ def walk_gold_path(variant, *_):
 BENCHMARK = Benchmark(
     name="toy",
     version="1.0",
-    table=TaskTable({"up": ROW, "down": ROW}),
-    environment=lambda settings, stopped: Counting(),  # noqa: ARG005
+    tasks=TaskTable({"up": ROW, "down": ROW}),
+    make_environment=lambda settings, stopped: Counting(),  # noqa: ARG005
     budget=Budget(lambda variant: 2 + variant.index % 2),
     action_templates={"sso": TEMPLATES},
     gold_path=walk_gold_path,

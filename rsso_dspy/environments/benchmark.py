@@ -1,8 +1,8 @@
 """`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks.
 
     known = get_benchmark("toy")                      # UnknownName with the nearest names if no package provides it
-    known.table.held_out("count", n=2)
-    known.environment(settings, stopped=lambda: False)
+    known.tasks.held_out("count", n=2)
+    known.make_environment(settings, stopped=lambda: False)
 
 A package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark:
 
@@ -203,9 +203,9 @@ class Benchmark:
     """Name in the configuration, in `--benchmark` and in records: letters, digits, ``-``, ``_`` and ``.``."""
     version: str
     """Version of the simulator, or of whatever determines texts and points."""
-    table: TaskTable
+    tasks: TaskTable
     """Task types, splits, selections and simplifications."""
-    environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
+    make_environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
     """Creates an environment. Called by any thread; nothing should start before the first reset. A slow start must
     poll the second argument, and raise ``Stopped`` once it returns true."""
     budget: Budget
@@ -226,14 +226,14 @@ class Benchmark:
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         """Return the variant with a simplification, unless the benchmark has none."""
-        return replace(variant, simplification=setting if self.table.simplifications else "")
+        return replace(variant, simplification=setting if self.tasks.simplifications else "")
 
     def check_simplification(self, setting: str) -> str:
         """Return the simplification of variants for this setting of `environment.simplification`.
 
         Raises `UsageError` for unknown names, which a simulator might silently ignore.
         """
-        allowed = self.table.simplifications
+        allowed = self.tasks.simplifications
         if not allowed:
             return ""
         if unknown := [name for name in setting.split(",") if name and name not in allowed]:
@@ -245,12 +245,12 @@ class Benchmark:
         return named if named is not None or self.data is None else self.data.find()
 
     def limit_to_data(self, named: str | None) -> "Benchmark":
-        """Return this benchmark with a table of what the user's data folder holds, for selecting and drawing variants.
+        """Return this benchmark with the tasks that the user's data folder holds, for selecting and drawing variants.
         Raises `UsageError` for a folder that does not hold what it should."""
         folder = self.locate_data(named)
         if folder is None or self.data is None or self.data.count is None:
             return self
-        return replace(self, table=self.table.limit(self.data.count(folder)))
+        return replace(self, tasks=self.tasks.limit(self.data.count(folder)))
 
     def check_data(self, variants: Sequence[Variant], named: str | None) -> None:
         """Raise `UsageError` if the user's data, in the folder that the configuration names or in none, leave one of
@@ -271,7 +271,7 @@ class Benchmark:
 
     def select_held_out(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of test variants. Raises what `TaskTable.parse` raises."""
-        return [key for key in keys if self.table.parse(key).split == "test"]
+        return [key for key in keys if self.tasks.parse(key).split == "test"]
 
     def check_gold_paths(self, variants: Iterable[Variant]) -> None:
         """Raise `UsageError` if this benchmark has no gold paths, and `SplitError` for any variant that is not of the
@@ -279,7 +279,7 @@ class Benchmark:
         if self.gold_path is None:
             why = f"{self.name} has no gold paths to teach from"
             raise UsageError(f"{why}: name a backend as the teacher, e.g. --teacher embedded")
-        splits = {variant.key: self.table.parse(variant.key).split for variant in variants}
+        splits = {variant.key: self.tasks.parse(variant.key).split for variant in variants}
         if wrong := [f"{key} ({split})" for key, split in splits.items() if split != "train"]:
             raise SplitError(
                 f"gold paths are shown of training variants alone, and these are not: {', '.join(wrong)}. Take train "
@@ -296,9 +296,9 @@ class Benchmark:
     def smoke_test(self, settings: Settings) -> str:
         """Reset a training variant if there is one, read the user's data, and return one line on what works. Raises
         the first failure."""
-        environment = self.environment(settings, lambda: False)
+        environment = self.make_environment(settings, lambda: False)
         try:
-            for variant in self.limit_to_data(settings.data).table.train_sample(self.table.tasks()[0], 1):
+            for variant in self.limit_to_data(settings.data).tasks.train_sample(self.tasks.names()[0], 1):
                 environment.reset(variant)
         finally:
             environment.close()

@@ -80,7 +80,7 @@ class TaskTable:
         whole = len(self.indices(task, split))
         return whole if self._held is None else min(whole, self._held.get((task, split), 0))
 
-    def tasks(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """Names of the task types, in the order of the table."""
         return tuple(self._rows)
 

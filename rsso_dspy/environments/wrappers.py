@@ -96,7 +96,7 @@ class DemonstratingEnvironment:
         return "\n\n".join([heading, *shown]) if shown else ""
 
     def _find_solutions(self, variant: Variant) -> Iterator[tuple[Variant, tuple[str, ...]]]:
-        table, budget = self._benchmark.table, self._benchmark.budget
+        table, budget = self._benchmark.tasks, self._benchmark.budget
         held = table.count_held(variant.task, "train")
         for index in table.indices(variant.task, "train")[: min(held, CANDIDATES)]:
             if index == variant.index:  # a calibration variant would see its own solution

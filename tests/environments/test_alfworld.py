@@ -28,7 +28,7 @@ from rsso_dspy.records import Step
 from rsso_dspy.sessions import session
 from scripts.make_alfworld_games import make_game
 
-TABLE = BENCHMARK.table
+TABLE = BENCHMARK.tasks
 PUT = "pick_and_place_simple"
 REFUSED = (
     {"pddl_problem": load_made_game(PUT, 2)["pddl_problem"][:300]},
@@ -71,7 +71,7 @@ def data(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("task", TABLE.tasks())
+@pytest.mark.parametrize("task", TABLE.names())
 def test_a_made_game_of_every_type_is_won_by_its_walkthrough_in_either_wording(env, task):
     train, (test, *_) = TABLE.variant(task, 0), TABLE.held_out(task, n=1)
     for variant, interface, verb in ((train, "complete", "move"), (test, "sso", "put")):
@@ -110,7 +110,7 @@ def test_the_same_game_says_the_same_whatever_was_played_before(env):
 
 
 def test_made_games_differ_from_each_other_and_no_test_game_is_a_training_game():
-    for task in TABLE.tasks():
+    for task in TABLE.names():
         made = {
             split: {load_made_game(task, i)["pddl_problem"] for i in list(TABLE.indices(task, split))[:60]}
             for split in ("train", "dev", "test")
@@ -290,6 +290,6 @@ def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
     tasks._read_games.cache_clear()
     known = BENCHMARK.limit_to_data(str(data))
     played = DemonstratingEnvironment(AlfWorld(str(data)), known, 2, {}, str(data))
-    played.reset(known.table.held_out(PUT)[0])
+    played.reset(known.tasks.held_out(PUT)[0])
     assert played.action_templates.count("Example ") == 1, "of the three games one is damaged, one cannot be loaded"
     played.close()

@@ -37,17 +37,17 @@ def test_one_that_is_not_installed_is_no_configuration():
 
 
 def test_the_selection_of_a_table_without_samples_is_the_first_of_the_test_split():
-    assert [variant.key for variant in BENCHMARK.table.held_out("up", n=2)] == ["up::9", "up::10"]
+    assert [variant.key for variant in BENCHMARK.tasks.held_out("up", n=2)] == ["up::9", "up::10"]
     with pytest.raises(UnknownName, match="selection 'sso'"):
-        BENCHMARK.table.held_out("up", "sso")
+        BENCHMARK.tasks.held_out("up", "sso")
     with pytest.raises(SplitError, match="up has no variant 15"):
-        BENCHMARK.table.parse("up::15")
+        BENCHMARK.tasks.parse("up::15")
 
 
 def test_held_out_variants_of_any_benchmark_calibrate_nothing(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed(tmp_path))
     get_benchmark.cache_clear()
-    one, other, held_out = map(BENCHMARK.table.parse, ("up::0", "up::1", "up::9"))
+    one, other, held_out = map(BENCHMARK.tasks.parse, ("up::0", "up::1", "up::9"))
     assert Calibration((one,), (other,), benchmark="toy").keys == ("up::0", "up::1")
     with pytest.raises(SplitError, match="up::9"):
         Calibration((one,), (held_out,), benchmark="toy")

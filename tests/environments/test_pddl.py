@@ -15,7 +15,7 @@ from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
 from scripts.make_pddl import find_worded_plan, make_text
 
-DOMAINS = BENCHMARK.table.tasks()
+DOMAINS = BENCHMARK.tasks.names()
 GRIPPER = """(define (problem two) (:domain gripper)
  (:objects rooma roomb ball1 ball2 left right)
  (:init (room rooma) (room roomb) (ball ball1) (ball ball2) (gripper left) (gripper right)
@@ -98,7 +98,7 @@ def test_what_holds_at_the_start_counts_from_the_first_change_on():
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_problems_are_solved_by_the_plans_that_grade_them(domain):
-    variants = [BENCHMARK.table.variant(domain, index) for index in range(70)]
+    variants = [BENCHMARK.tasks.variant(domain, index) for index in range(70)]
     problems = [load_setup(variant) for variant in variants]
     assert len({problem.key for problem in problems}) == len(problems), "no two are the same, in whatever split"
     lengths = [BENCHMARK.budget.gold_length(variant) for variant in variants]
@@ -121,7 +121,7 @@ def test_shipped_problems_and_plans_are_what_their_script_makes(domain):
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
     env = PddlEnvironment()
-    variant = BENCHMARK.table.train_sample(domain, 3)[2]
+    variant = BENCHMARK.tasks.train_sample(domain, 3)[2]
     env.reset(variant)
     assert env.action_templates not in BENCHMARK.action_templates.values()
     assert not all(goal.done for goal in env.goal_progress())
@@ -133,7 +133,7 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
         assert transition.understood
     assert (transition.done, transition.score, total) == (True, 100, 100)
     assert all(goal.done and isinstance(goal, Goal) for goal in env.goal_progress())
-    env.reset(BENCHMARK.table.variant(domain, 50))
+    env.reset(BENCHMARK.tasks.variant(domain, 50))
     with pytest.raises(SplitError, match=f"{domain}::50 is a test variant"):
         env.goal_progress()
 
@@ -158,7 +158,7 @@ def test_lessons_are_drawn_from_what_is_seen(monkeypatch, domain, played, catego
     problem = read_setup(TEXTS[domain], rules, "here")
     monkeypatch.setattr("rsso_dspy.environments.pddl.environment.load_setup", lambda *_: problem)
     env = PddlEnvironment()
-    states, steps = play(env, BENCHMARK.table.parse(f"{domain}::0"), played)
+    states, steps = play(env, BENCHMARK.tasks.parse(f"{domain}::0"), played)
     drawn = env.lessons(states, steps)
     assert drawn == BENCHMARK.hints.lessons(env.task, states, steps)
     assert any(each.category == category and says in each.text for each in drawn), drawn
@@ -181,8 +181,8 @@ import hashlib
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
 said, env = [], PddlEnvironment()
-for task in BENCHMARK.table.tasks():
-    said.append(env.reset(BENCHMARK.table.variant(task, 55)).observation)
+for task in BENCHMARK.tasks.names():
+    said.append(env.reset(BENCHMARK.tasks.variant(task, 55)).observation)
     for _ in range(6):
         said += [env.step("check").state.observation, env.step("look around").state.observation]
         said.append(env.step(env.admissible_actions()[-1]).state.observation)

@@ -64,7 +64,7 @@ def test_a_question_mark_begins_a_word_and_remarks_are_left_out():
 def own(tmp_path) -> Path:
     """A folder as AgentBoard's, with one problem of each domain."""
     folder = tmp_path / "mine"
-    made = {task: BENCHMARK.table.variant(task, 0) for task in BENCHMARK.table.tasks()}
+    made = {task: BENCHMARK.tasks.variant(task, 0) for task in BENCHMARK.tasks.names()}
     for task in made:
         (folder / task).mkdir(parents=True)
         text = GRIPPER if task == "gripper" else _list_rows(task)[0][0]
@@ -127,7 +127,7 @@ def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path
     from rsso_dspy.environments.babyai import BENCHMARK as BABYAI
     from rsso_dspy.environments.babyai.environment import BabyAi
 
-    variant = BABYAI.table.parse("GoToRedBall::1234")
+    variant = BABYAI.tasks.parse("GoToRedBall::1234")
     plain = BabyAi()
     plain.reset(variant)
     rows = [{"goal": plain.task, "subgoals": ["The room has walls around you."]}] * 112

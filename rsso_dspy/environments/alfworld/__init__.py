@@ -56,8 +56,8 @@ def _find_gold_path(variant: Variant, folder: str | None, interface: str) -> lis
 BENCHMARK = Benchmark(
     name="alfworld",
     version=read_package_version("alfworld", "alfworld"),
-    table=tasks.TABLE,
-    environment=_make_environment,
+    tasks=tasks.TABLE,
+    make_environment=_make_environment,
     budget=Budget(lambda _: tasks.GOLD_LENGTH, most_steps=MOST_STEPS),
     action_templates={"sso": PUBLISHED, "complete": RECENT},
     gold_path=_find_gold_path,

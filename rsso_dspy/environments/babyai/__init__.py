@@ -43,8 +43,8 @@ def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> BabyAi
 BENCHMARK = Benchmark(
     name="babyai",
     version=read_package_version("babyai", "minigrid"),
-    table=tasks.TABLE,
-    environment=_make_environment,
+    tasks=tasks.TABLE,
+    make_environment=_make_environment,
     budget=Budget(lambda _: tasks.GOLD_LENGTH),
     action_templates={"sso": ACTION_TEMPLATES},
     gold_path=lambda variant, *_: tasks.find_solution(variant),

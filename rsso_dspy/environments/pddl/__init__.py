@@ -36,8 +36,8 @@ def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> PddlEn
 BENCHMARK = Benchmark(
     name="pddl",
     version="1",  # of texts, points and problems
-    table=tasks.TABLE,
-    environment=_make_environment,
+    tasks=tasks.TABLE,
+    make_environment=_make_environment,
     budget=Budget(tasks.get_gold_length),
     action_templates={"sso": COMMON},
     gold_path=lambda variant, *_: tasks.find_solution(variant),

@@ -16,8 +16,8 @@ def _start_environment(settings: Settings, stopped: Callable[[], bool]) -> Scien
 BENCHMARK = Benchmark(
     name="scienceworld",
     version=metadata.version("scienceworld"),
-    table=tasks.TABLE,
-    environment=_start_environment,
+    tasks=tasks.TABLE,
+    make_environment=_start_environment,
     budget=Budget(tasks.get_gold_length, lambda variant: tasks.find_known_length(variant) is not None),
     action_templates={"sso": ACTION_TEMPLATES, "complete": action_help.USUAL},
     gold_path=lambda variant, *_: tasks.compute_gold_paths([variant])[0],

@@ -56,7 +56,7 @@ SIMPLIFICATIONS = (
 
 TABLE = TaskTable(lambda: _read_data("splits")["tasks"], ("sso",), "find-plant::228", SIMPLIFICATIONS)
 
-tasks, indices, split_of, variant, parse = TABLE.tasks, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
+tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
 
 
