@@ -72,7 +72,7 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
 
 def load_setup(variant: Variant, folder: str | None = None) -> Problem:
     """The problem of a variant. ``folder``: where AgentBoard's are. Raises ``UsageError`` when one of those is asked
-    for and not there, ``DamagedFile`` with line and reason when it cannot be read, or not be solved."""
+    for and not there, ``DamagedFile`` with the reason when it cannot be read."""
     if variant.index >= _FIRST_FILE:
         if not folder:
             raise UsageError(
