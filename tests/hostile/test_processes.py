@@ -31,8 +31,8 @@ from tests.provider_server import provider
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-SAYS_NOTHING = "echo $$ >> PIDS\nexec /bin/cat > /dev/null"
-DEAF_WITH_A_CHILD = "trap '' TERM INT HUP\nexec 3<&0\n/bin/cat <&3 > /dev/null &\necho $$ $! >> PIDS\nwait\nwait"
+SAYS_NOTHING = "echo $$ >> PIDS\nexec /bin/cat"
+DEAF_WITH_A_CHILD = "trap '' TERM INT HUP\nexec 3<&0\n/bin/cat <&3 &\necho $$ $! >> PIDS\nwait\nwait"
 """A wrapper that waits for its own child, which reads stdin as Java does, and hears no polite signal."""
 
 

@@ -84,7 +84,7 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
-    return _read_problem(variant.task, _list_rows(variant.task)[variant.index][0], variant.key)
+    return _read_cached(variant.task, _list_rows(variant.task)[variant.index][0], variant.key)
 
 
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
@@ -114,11 +114,11 @@ def digest_files(folder: str) -> str:
 
 def read_file(domain: str, path: Path) -> Problem:
     """A problem file of the user's. Raises ``DamagedFile`` for one that cannot be read."""
-    return _read_problem(domain, read_text(path), str(path))
+    return _read_cached(domain, read_text(path), str(path))
 
 
 @lru_cache(maxsize=1024)
-def _read_problem(domain: str, text: str, name: str) -> Problem:
+def _read_cached(domain: str, text: str, name: str) -> Problem:
     return read_setup(text, load_domain(domain), name)
 
 
