@@ -31,9 +31,6 @@ Interface = Literal["sso", "complete"]
 both names."""
 
 
-_HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
-
-
 @dataclass(frozen=True, slots=True)
 class Transition:
     """The effect of one action. Rewards and scores are in points of 100."""
@@ -165,6 +162,6 @@ def get_place_reader(environment: Environment) -> Callable[[State], str]:
 
 def list_verbs(environment: Environment) -> frozenset[str]:
     """Return the first words of actions in lower case: those of the templates and of ``verbs``."""
-    named: Sequence[str] = getattr(environment, "verbs", ())
-    *_, listed = _HEADING.split(environment.action_templates)
-    return frozenset({*(line.split()[0].lower() for line in listed.splitlines() if line.strip()), *named})
+    *_, listed = re.split(r"(?mi)^templates:\s*$", environment.action_templates)
+    first = (line.split()[0].lower() for line in listed.splitlines() if line.strip())
+    return frozenset({*first, *getattr(environment, "verbs", ())})

@@ -60,7 +60,16 @@ class StartQueue:
     @contextmanager
     def take_turn(self) -> Iterator[None]:
         """Wait for a turn and hold it during the block, which starts a simulator."""
-        ticket, ready = object(), False
+        self._wait_for_turn()
+        ready = False
+        try:
+            yield
+            ready = True
+        finally:
+            self._end_turn(ready)
+
+    def _wait_for_turn(self) -> None:
+        ticket = object()
         with self._turn:
             self._waiting.append(ticket)
             self._crowded |= self._under_way + len(self._waiting) > self.at_once
@@ -73,20 +82,18 @@ class StartQueue:
             finally:
                 self._waiting.remove(ticket)
                 self._turn.notify_all()  # the next may take a turn too
-        try:
-            yield
-            ready = True
-        finally:
-            with self._turn:
-                self._under_way -= 1
-                self._ready += ready
-                pending = self._under_way + len(self._waiting)
-                starting, crowded = StartProgress(self._ready, self._ready + pending), self._crowded
-                if not pending:
-                    self._ready, self._crowded = 0, False
-                self._turn.notify_all()
-                if crowded:
-                    self.told(starting)
+
+    def _end_turn(self, ready: bool) -> None:
+        with self._turn:
+            self._under_way -= 1
+            self._ready += ready
+            pending = self._under_way + len(self._waiting)
+            starting, crowded = StartProgress(self._ready, self._ready + pending), self._crowded
+            if not pending:
+                self._ready, self._crowded = 0, False
+            self._turn.notify_all()
+            if crowded:
+                self.told(starting)
 
 
 class PooledEnvironment(Environment, Protocol):
