@@ -47,9 +47,9 @@ def make_slips(path: Sequence[str], draw: random.Random) -> Iterator[str]:
 
 def play_examples() -> tuple[str, ...]:
     """Return the examples of the games played."""
-    table, trajectories = BENCHMARK.table, []
+    table, trajectories = BENCHMARK.tasks, []
     with session(load_config(overrides=SETTINGS)) as live:
-        for variant in (each for task in table.tasks() for each in table.train_sample(task, GAMES)):
+        for variant in (each for task in table.names() for each in table.train_sample(task, GAMES)):
             path = make_slips(BENCHMARK.find_gold_path(variant), random.Random(variant.key))
             model = dspy.LM("walkthrough/slips", engine=GoldPlayer(list(path), "flat"), cache=False)
             with live.activate_for_run(), replace(live.runtime, lm=lambda *_, model=model: model).activate():

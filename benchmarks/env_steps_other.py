@@ -43,7 +43,7 @@ def main() -> None:
     for name in ("pddl", "babyai"):
         if options.only not in (None, name):
             continue
-        steps = [_time_task(name, task, rounds) for task in get_benchmark(name).table.tasks()]
+        steps = [_time_task(name, task, rounds) for task in get_benchmark(name).tasks.names()]
         each = [1000 * spent for spent, _ in steps]
         result[f"{name}_ms_per_step"] = round(sum(each) / len(each), 3)
         result[f"{name}_slowest_task_ms"] = round(max(each), 3)
@@ -65,14 +65,14 @@ def _time_alfworld(rounds: int) -> dict[str, object]:
     ours, theirs = [], []
     environment = AlfWorld(None)  # made games, whatever games the user has
     with TemporaryDirectory() as folder:
-        for task in of.table.tasks():
+        for task in of.tasks.names():
             game = load_made_game(task, 0)
             path = Path(folder, task, "game.tw-pddl")
             path.parent.mkdir()
             path.write_text(json.dumps(game), encoding="utf-8")
             package = _start_package_game(path)
             for _ in range(rounds):
-                environment.reset(of.table.variant(task, 0))
+                environment.reset(of.tasks.variant(task, 0))
                 package.reset()
                 for action in ("look", "inventory", *game["walkthrough"][:-1]):
                     begun = time.perf_counter()
@@ -107,8 +107,8 @@ def _start_package_game(path: Path) -> Any:
 def _time_task(name: str, task: str, rounds: int) -> tuple[float, float]:
     """Seconds of a step, and of a reset."""
     of = get_benchmark(name)
-    environment = of.environment(load_config().environment, lambda: False)
-    variant = of.table.variant(task, of.table.indices(task, "train")[-1])
+    environment = of.make_environment(load_config().environment, lambda: False)
+    variant = of.tasks.variant(task, of.tasks.indices(task, "train")[-1])
     environment.reset(variant)  # files are read once
     times, resets = [], []
     for _ in range(rounds):

@@ -178,7 +178,7 @@ def check_writers(methods: Iterable[Method], config: Config) -> None:
     """Raise `UsageError` if a method's writer of rules needs examples and there are none, and what `format_examples`
     raises."""
     book = config.memory.constitution
-    examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.examples())
+    examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.hints.examples())
     for method in methods:
         require_examples(method.name, method.writing, examples, book.categories)
 
@@ -190,7 +190,7 @@ def _draw_episodes(
     wanted = config.protocol.train_per_task
     drawn = [
         config.active_benchmark.simplify(v, config.simplification)
-        for v in config.benchmark_in_data.table.train_sample(task, wanted)
+        for v in config.benchmark_in_data.tasks.train_sample(task, wanted)
     ]
     if len(drawn) < wanted:
         say(f"{task} has {len(drawn)} training variants, fewer than the requested {wanted}: all of them are played")
@@ -208,10 +208,10 @@ def compute_step_budgets(
     Computes unknown gold lengths, which may take minutes each, and announces that through `say`.
     """
     of = of or get_benchmark()
-    unknown = [] if protocol.steps else [variant for variant in variants if not of.is_length_known(variant)]
+    unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
-        of.gold_length(variant)
+        of.budget.gold_length(variant)
     return {variant: protocol.find_budget(variant, of) for variant in variants}
 
 
@@ -230,11 +230,11 @@ def choose_variants(
     held out.
     """
     of = of or get_benchmark()
-    table = of.table
+    table = of.tasks
     variants = variants or table.selections[:1]
     if len(variants) == 1 and variants[0] in table.selections:
         limit = SAMPLE_SIZE if per_task is None else per_task
-        chosen = [v for task in names or table.tasks() for v in table.held_out(task, variants[0], limit)]
+        chosen = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
     else:
         listed = [_parse_variant(text, table) for text in variants]
         if stray := [v.key for v in listed if names is not None and v.task not in names]:
@@ -251,7 +251,7 @@ def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], 
 
     Raises `UsageError` if it left out everything.
     """
-    table = config.benchmark_in_data.table
+    table = config.benchmark_in_data.tasks
     folder = config.active_benchmark.locate_data(config.environment.data)
     if not chosen and wanted:
         raise UsageError(f"none of the selected variants can be played: {folder} holds none of them")

@@ -57,8 +57,8 @@ class NamedProtocol:
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
     def find_budget(self, variant: Variant, benchmark: Benchmark) -> int:
-        """Return the step budget of a trial. Raises what `Benchmark.gold_length` raises, where that is needed."""
-        budget = self.compute_budget(0 if self.steps is not None else benchmark.gold_length(variant))
+        """Return the step budget of a trial. Raises what `Budget.gold_length` raises, where that is needed."""
+        budget = self.compute_budget(0 if self.steps is not None else benchmark.budget.gold_length(variant))
         return benchmark.limit_steps(budget)
 
 
@@ -125,13 +125,11 @@ def get_protocol(name: str) -> NamedProtocol:
 
 
 def check_action_choice(config: Config) -> None:
-    """Raise `ConfigError` if the actions that can be taken are to be listed and the benchmark has no short lists."""
-    lists = config.active_benchmark.admissible
-    if config.protocol.action_choice == "listed" and lists != "short":
-        what = "lists hundreds of actions a step" if lists == "long" else "does not list them"
+    """Raise `ConfigError` if the actions that can be taken are to be listed and the benchmark lists none."""
+    if config.protocol.action_choice == "listed" and not config.active_benchmark.lists_actions:
         raise ConfigError(
-            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} {what}: "
-            "leave it out"
+            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} does not "
+            "list them: leave it out"
         )
 
 
@@ -160,7 +158,7 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         setting = [f"transfer={config.protocol.train_trials}x{config.protocol.train_per_task}"]
     wanted = config.protocol.model_dump(include={*_get_field_names(TrialRules)})
     rules = {k: v for k, v in wanted.items() if v is not None}
-    if config.active_benchmark.own_gold_path is None:
+    if config.active_benchmark.gold_path is None:
         rules["demonstrations"] = 0  # there are no solutions to show, whatever is asked for
     if max(rules.get("trials", base.rules.trials), config.protocol.stream_trials) > 1:
         rules.setdefault("retry_temperature", _choose_retry_temperature(config))
@@ -284,9 +282,9 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     with the variant, their common texts. Signatures of the writers of entries are not in `__all__`: the
     fingerprint of each arm's program covers them.
     """
-    texts = [of.action_templates]
+    texts = [of.action_templates.get("sso", "")]
     if interface != "sso":
-        texts += [of.interfaces.get(interface, ""), *signatures.WORDS]
+        texts += [of.action_templates.get(interface, ""), *signatures.WORDS]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)
         fields = [

@@ -160,7 +160,7 @@ def plan_run(
     and reading libraries raise.
     """
     check_action_choice(config)
-    spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
+    spec = replace(spec, variants=spec.variants or config.active_benchmark.tasks.selections[:1])
     check_readers(spec)
     check_programs(programs, spec, config)
     plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)

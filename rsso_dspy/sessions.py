@@ -20,8 +20,8 @@ import dspy
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
-from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment, StartQueue
+from rsso_dspy.environments.wrappers import DemonstratingEnvironment, DemonstrationKey
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import Listening
@@ -126,10 +126,10 @@ def make_session(config: Config, jobs: int) -> Session:
     embedder = Embedder(config.embedder)
     played, book = config.active_benchmark, config.memory.constitution
 
-    demonstrations = PlayedDemonstrations()
+    demonstrations: dict[DemonstrationKey, str] = {}
 
     def make_environment() -> PooledEnvironment:
-        environment = played.environment(config.environment, Runtime.is_stopping)
+        environment = played.make_environment(config.environment, Runtime.is_stopping)
         if not protocol.rules.demonstrations:
             return environment
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
@@ -140,15 +140,15 @@ def make_session(config: Config, jobs: int) -> Session:
 
     runtime = Runtime(
         environments=pool,
-        variant=lambda key: played.simplify(played.table.parse(key), config.simplification),
+        variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
         budget=lambda chosen: protocol.find_budget(chosen, played),
         lm=backend.lm,
         embed=embedder,
         rules=protocol.rules,
         constitution=protocol.constitution,
-        examples=format_examples(Path(book.examples) if book.examples else None, played.examples()),
+        examples=format_examples(Path(book.examples) if book.examples else None, played.hints.examples()),
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
-        implied_templates=get_benchmark().action_templates,
+        implied_templates=get_benchmark().action_templates["sso"],
         reflections=make_reflection_settings(config),
         neighbours=open_reflection_index(config, embedder),
         skills=protocol.skills,

@@ -191,7 +191,7 @@ def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the
         assert not [line for line in said if line.startswith("> move ") and benchmark == "alfworld"], "`sso` says put"
         assert env.reset(variant) == first, "playing a demonstration leaves no trace"
         assert len(own) < len(shown)
-        table = config.active_benchmark.table
+        table = config.active_benchmark.tasks
         for index in table.indices(variant.task, "train")[:3]:
             played = env.reset(table.variant(variant.task, index))
             start = f"Task: {env.task}\n{env.render([played])[0]}"  # rooms alone may look alike

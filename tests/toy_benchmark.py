@@ -1,7 +1,7 @@
 """A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator."""
 
 from rsso_dspy.environments import Goal, TextEnvironment, Transition
-from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import State
@@ -10,20 +10,16 @@ TEMPLATES = "An action adds or takes away NUMBER, which is 1 to 3.\nTemplates:\n
 ROW = {"train": (0, 5), "dev": (6, 8), "test": (9, 14)}
 
 
-def measure_way(variant):
-    return 2 + variant.index % 3
-
-
 class Counting(TextEnvironment):
     """Every step towards the number earns a third of the points, the number itself the rest."""
 
     action_templates = TEMPLATES
 
     def reset(self, variant):
-        self.variant, self.score, far = variant, 0, measure_way(variant)
+        self.variant, self.score, far = variant, 0, 2 + variant.index % 3
         self.at, self.end = (0, far) if variant.task == "up" else (far, 0)
         self.task = f"Count from {self.at} to {self.end}."
-        return self._state("You begin.")
+        return State("You begin.", f"The number is {self.at}.", "")
 
     def step(self, action):
         words, before = action.lower().split(), self.score
@@ -32,11 +28,9 @@ class Counting(TextEnvironment):
         if understood:
             self.at += move * int(words[1])
             self.score = 100 if self.at == self.end else max(self.score, 100 * min(abs(self.at), 1) // 3)
-        state = self._state(f"You are at {self.at}." if understood else "That is no action.")
+        said = f"You are at {self.at}." if understood else "That is no action."
+        state = State(said, f"The number is {self.at}.", "")
         return Transition(state, " ".join(words), self.score - before, self.score, understood, done=self.score == 100)
-
-    def _state(self, observation):
-        return State(observation, f"The number is {self.at}.", "")
 
     def goal_progress(self):
         if self.variant.split == "test":
@@ -44,9 +38,9 @@ class Counting(TextEnvironment):
         return (Goal("Arrive", self.score == 100, True),)
 
 
-def walk_gold_path(variant):
+def walk_gold_path(variant, *_):
     """To the number, by steps of 3 at most."""
-    far = measure_way(variant)
+    far = 2 + variant.index % 3
     sizes = [min(3, far - done) for done in range(0, far, 3)]
     return [f"add {size}" if variant.task == "up" else f"take {size} away" for size in sizes]
 
@@ -54,11 +48,10 @@ def walk_gold_path(variant):
 BENCHMARK = Benchmark(
     name="toy",
     version="1.0",
-    table=TaskTable({"up": ROW, "down": ROW}),
-    environment=lambda settings, stopped: Counting(),  # noqa: ARG005
-    action_templates=TEMPLATES,
-    gold_length=lambda variant: 2 + variant.index % 2,
-    own_gold_path=walk_gold_path,
-    goal_advice={"Arrive": ("Always stop at the number.",)},
-    goal_phrases={"Arrive": "a number reached"},
+    tasks=TaskTable({"up": ROW, "down": ROW}),
+    make_environment=lambda settings, stopped: Counting(),  # noqa: ARG005
+    budget=Budget(lambda variant: 2 + variant.index % 2),
+    action_templates={"sso": TEMPLATES},
+    gold_path=walk_gold_path,
+    hints=Hints({"Arrive": ("a number reached", ("Always stop at the number.",))}),
 )

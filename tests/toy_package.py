@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.toy_benchmark import BENCHMARK
 
-WITHOUT_GOLD = replace(BENCHMARK, name="goldless", own_gold_path=None)
+WITHOUT_GOLD = replace(BENCHMARK, name="goldless", gold_path=None)
 BROKEN = "not a benchmark"
 
 

@@ -160,7 +160,7 @@ def _complete_methods(incomplete: str) -> list[str]:
 def _complete_tasks(ctx: typer.Context, incomplete: str) -> list[str]:
     from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 
-    return _complete_listed(incomplete, get_benchmark(ctx.params.get("benchmark") or DEFAULT).table.tasks())
+    return _complete_listed(incomplete, get_benchmark(ctx.params.get("benchmark") or DEFAULT).tasks.names())
 
 
 def _complete_settings(incomplete: str) -> list[str]:

@@ -180,7 +180,7 @@ def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", w
         records,
         describe_run(analysis),
         list(describe_facts(analysis).items()),
-        get_benchmark().action_templates,
+        get_benchmark().action_templates["sso"],
         CallFinder(pool, MOST_STEPS).find,
         write_headline(analysis),
     )

@@ -214,7 +214,7 @@ def evaluate_program(
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
     settings = build_config(config, set_, backend, None, model, base_url, protocol__trials=trials)
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
-    listed = variants not in (None, *settings.active_benchmark.table.selections)
+    listed = variants not in (None, *settings.active_benchmark.tasks.selections)
     made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
     print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else made}")
     spec = RunSpec(

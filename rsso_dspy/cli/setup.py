@@ -171,17 +171,17 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
     from rsso_dspy.report.terminal import SafeConsole
 
     of = build_config(config, None, None, benchmark=benchmark).active_benchmark
-    selection = of.table.selections[0]
+    selection = of.tasks.selections[0]
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("task", "train", "dev", "test", "held-out", "steps"):
         text = column.startswith(("task", "held"))
         table.add_column(column, no_wrap=not column.startswith("held"), justify="left" if text else "right")
-    for task in of.table.tasks():
-        variants = of.table.held_out(task, selection)
-        budgets = [of.limit_steps(int(1.5 * of.gold_length(variant))) for variant in variants]
+    for task in of.tasks.names():
+        variants = of.tasks.held_out(task, selection)
+        budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
         table.add_row(
             task,
-            *(str(len(of.table.indices(task, split))) for split in get_args(Split)),
+            *(str(len(of.tasks.indices(task, split))) for split in get_args(Split)),
             " ".join(str(variant.index) for variant in variants),
             f"{min(budgets)}-{max(budgets)}",
         )
@@ -208,4 +208,4 @@ def _describe_benchmarks() -> Iterator[str]:
 
 def _describe_limits(of: "Benchmark") -> str:
     """Say whether environments end an episode by themselves; empty if not."""
-    return f" {of.name} ends a trial after {of.most_steps}." if of.most_steps else ""
+    return f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""

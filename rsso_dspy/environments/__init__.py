@@ -3,6 +3,7 @@
 The Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class Environment(Protocol):
     ``name_place(state)`` returns the place that a state's texts name, in lower case, or an empty text; without it they
     are read as plain English. ``admissible_actions()`` lists what ``step`` will understand in the current state, in the
     forms of ``action_templates``, or the numbers of an open question, by what is in sight alone; see
-    `Benchmark.admissible`. ``goal_progress()`` returns the goals of the current variant with their status after the
+    `Benchmark.lists_actions`. ``goal_progress()`` returns the goals of the current variant with their status after the
     last action, in a fixed order, empty if unknown; it is read for the feedback of a compile alone, and raises
     ``SplitError`` for a variant of the test split.
     """
@@ -161,8 +162,6 @@ def get_place_reader(environment: Environment) -> Callable[[State], str]:
 
 def list_verbs(environment: Environment) -> frozenset[str]:
     """Return the first words of actions in lower case: those of the templates and of ``verbs``."""
-    from rsso_dspy.environments.grammar import list_templates
-
-    named: Sequence[str] = getattr(environment, "verbs", ())
-    listed = (line.split()[0].lower() for line in list_templates(environment.action_templates))
-    return frozenset({*listed, *named})
+    *_, listed = re.split(r"(?mi)^templates:\s*$", environment.action_templates)
+    first = (line.split()[0].lower() for line in listed.splitlines() if line.strip())
+    return frozenset({*first, *getattr(environment, "verbs", ())})

@@ -1,8 +1,8 @@
 """`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks.
 
     known = get_benchmark("toy")                      # UnknownName with the nearest names if no package provides it
-    known.table.held_out("count", n=2)
-    known.environment(settings, stopped=lambda: False)
+    known.tasks.held_out("count", n=2)
+    known.make_environment(settings, stopped=lambda: False)
 
 A package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark:
 
@@ -16,13 +16,12 @@ name in the configuration.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from importlib.resources import files
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
@@ -32,8 +31,10 @@ __all__ = [
     "DEFAULT",
     "GROUP",
     "Benchmark",
-    "PlainSettings",
+    "Budget",
+    "Hints",
     "Settings",
+    "UserData",
     "get_benchmark",
     "list_benchmarks",
     "read_examples",
@@ -61,23 +62,11 @@ class Settings(Protocol):
     ``data``: the user's folder of data, of a benchmark that takes one."""
 
     @property
-    def simplification(self) -> str: ...
-    @property
     def heap(self) -> str: ...
     @property
     def step_seconds(self) -> float: ...
     @property
     def data(self) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlainSettings:
-    """Settings that stand in no configuration."""
-
-    simplification: str = ""
-    heap: str = "512m"
-    step_seconds: float = 20.0
-    data: str | None = None
 
 
 def read_examples(package: str) -> tuple[str, ...]:
@@ -109,6 +98,7 @@ class Episode:
 
 
 Kind = TypeVar("Kind", bound=Episode, contravariant=True)
+Read = TypeVar("Read", bound=Episode)
 Words = Mapping[str, str]
 """What fills the texts of a lesson."""
 
@@ -137,20 +127,71 @@ NO_ACTION: LessonPattern[Episode] = LessonPattern(
 )
 
 
-def draw_lessons(
-    episode: Kind, mistakes: Sequence[LessonPattern[Kind]], tell_progress: Callable[[Kind], Iterable[Lesson]]
-) -> list[Lesson]:
-    """What the newest step teaches, one mistake at most (of several that fit, the first, as further ones would have the
+@dataclass(frozen=True, slots=True)
+class LessonTable(Generic[Read]):
+    """What an episode teaches. Called with a task, states and steps (``states[i + 1]`` follows ``steps[i]``), it gives
+    what the newest step teaches, one mistake at most (of several that fit, the first, as further ones would have the
     same cause), and how far the episode has come; nothing before the first step."""
-    if not episode.steps:
-        return []
-    mistake = next((lesson for each in mistakes if (lesson := each.make_lesson(episode))), None)
-    return [*([mistake] if mistake else []), *tell_progress(episode)]
+
+    read_episode: Callable[[str, Sequence[State], Sequence[Step]], Read]
+    mistakes: Sequence[LessonPattern[Read]]
+    tell_progress: Callable[[Read], Iterable[Lesson]]
+
+    def __call__(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+        if not steps:
+            return []
+        episode = self.read_episode(task, states, steps)
+        mistake = next((lesson for each in self.mistakes if (lesson := each.make_lesson(episode))), None)
+        return [*([mistake] if mistake else []), *self.tell_progress(episode)]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many steps a trial may take: a multiple of the gold length."""
+
+    gold_length: Callable[[Variant], int]
+    """Number of actions of the variant's solution, or a substitute. May take minutes; raises ``GoldUnknown`` if there
+    is none."""
+    is_known: Callable[[Variant], bool] = lambda _: True
+    """Whether `gold_length` is fast for a variant."""
+    most_steps: int | None = None
+    """Steps after which environments end an episode by themselves; no budget is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What can be said about play without a model."""
+
+    goals: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Kind of goal (see `Goal`) to its description, in words that hold for every variant, and to sentences of advice if
+    it was missed."""
+    lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = lambda *_: ()
+    """Lessons of the newest step of an episode, given task, states and steps; see `Environment.lessons`."""
+    examples: Callable[[], tuple[str, ...]] = tuple
+    """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
+    Without any, such a writer is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """A folder of the user's that adds to what is played: ``environment.data``."""
+
+    digest: Callable[[str], str]
+    """Returns a digest of the folder, to which results are bound. Raises ``UsageError`` if it lacks what it should
+    hold."""
+    check: Callable[[Sequence[Variant], str | None], None]
+    """Raises ``UsageError`` if the folder, or its absence, leaves one of these variants unplayable. Asked when a run is
+    planned, before its folder is made."""
+    find: Callable[[], str | None] = lambda: None
+    """Returns the folder where the configuration names none, as from a variable of the environment."""
+    count: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
+    """Returns how many variants of each task type and split the folder holds, the first ones of the split; those of a
+    pair that is not named, none. If None, a folder holds all of them or is refused."""
 
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """A benchmark. The first six fields are required, the others optional.
+    """A benchmark. The first five fields are required, the others optional.
 
     The same name and version must give the same variants, texts and points everywhere; both are part of a folder's
     identity.
@@ -160,128 +201,83 @@ class Benchmark:
     """Name in the configuration, in `--benchmark` and in records: letters, digits, ``-``, ``_`` and ``.``."""
     version: str
     """Version of the simulator, or of whatever determines texts and points."""
-    table: TaskTable
-    """Task types, splits and selections."""
-    environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
+    tasks: TaskTable
+    """Task types, splits, selections and simplifications."""
+    make_environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
     """Creates an environment. Called by any thread; nothing should start before the first reset. A slow start must
     poll the second argument, and raise ``Stopped`` once it returns true."""
-    action_templates: str
-    """The text of the prompt's action_templates region, or the part that all variants share. The lines after
-    ``Templates:`` are actions with placeholders in capitals."""
-    gold_length: Callable[[Variant], int]
-    """Number of actions of the variant's solution, or a substitute; step budgets are a multiple of it. May take
-    minutes; raises ``GoldUnknown`` if there is none."""
-
-    most_steps: int | None = None
-    """Steps after which environments end an episode by themselves; no budget is larger."""
-    known_length: Callable[[Variant], int | None] | None = None
-    """The gold length if known without computing; None if `gold_length` is always fast."""
-    simplifications: tuple[str, ...] = ()
-    """Allowed names in `environment.simplification`, the default first; empty if variants have no simplification."""
-    own_grammar: Grammar | None = None
-    """How advice words actions (default: as in the templates)."""
-    goal_advice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Kind of goal (see `Goal`) to sentences of advice if it was missed."""
-    goal_phrases: Mapping[str, str] = field(default_factory=dict)
-    """Kind of goal to its description, in words that hold for every variant."""
-    lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = lambda *_: ()
-    """Lessons of the newest step of an episode, given task, states and steps; see `Environment.lessons`."""
-    examples: Callable[[], tuple[str, ...]] = tuple
-    """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
-    Without any, such a writer is refused."""
-    own_gold_path: Callable[[Variant], Sequence[str]] | None = None
-    """The actions of the variant's solution, for a gold teacher of a compile; None if there are no such solutions. May
-    take minutes; raises ``GoldUnknown``. Asked for training variants alone: `find_gold_path` sees to that."""
-    gold_path_in: Callable[[Variant, str], Sequence[str]] | None = None
-    """The same, given the user's data folder, where training variants come from it; see `digest_data`."""
-    word_solution: Callable[[str, str], str] | None = None
-    """An action of a solution and the name of an interface to the action as that interface words it. If None, all
-    interfaces word solutions alike."""
-    admissible: Literal["none", "short", "long"] = "none"
-    """Whether environments list possible actions (``admissible_actions``), and whether the list is short enough for a
-    prompt: some dozen actions."""
-    own_check: Callable[[Settings], str] | None = None
-    """For `rsso-dspy doctor`: plays briefly and returns one line on what works. If None, a training variant is
-    reset."""
-    digest_data: Callable[[str], str] | None = None
-    """Returns a digest of the user's data folder, `environment.data`; results are bound to it. None if the benchmark
-    takes no such folder. Raises ``UsageError`` if the folder lacks what it should hold."""
-    find_data: Callable[[], str | None] | None = None
-    """Returns the user's data folder where the configuration names none, as from a variable of the environment."""
-    check_variants: Callable[[Sequence[Variant], str | None], None] | None = None
-    """Raises ``UsageError`` if the user's data folder, or its absence, leaves one of these variants unplayable. Asked
-    when a run is planned, before its folder is made."""
-    count_variants: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
-    """Returns how many variants of each task type and split the user's data folder holds, the first ones of the split;
-    those of a pair that is not named, none. If None, a folder holds all of them or is refused."""
-    interfaces: Mapping[str, str] = field(default_factory=dict)
-    """Interface other than `sso` to its action texts, as far as variants share them; see `Environment`. Part of a
+    budget: Budget
+    """How many steps a trial may take."""
+    action_templates: Mapping[str, str] = field(default_factory=dict)
+    """Interface to the text of the prompt's action_templates region, or the part that all variants share. Part of a
     folder's identity."""
+    gold_path: Callable[[Variant, str | None, str], Sequence[str]] | None = None
+    """The actions of the variant's solution, given the user's data folder, if any, and the interface that words them.
+    None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
+    `find_gold_path` sees to that."""
+    lists_actions: bool = False
+    """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
+    hints: Hints = field(default_factory=Hints)
+    """What symbolic writers of rules and the feedback of a compile say."""
+    data: UserData | None = None
+    """What to do with a folder of the user's; None if the benchmark takes no such folder."""
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         """Return the variant with a simplification, unless the benchmark has none."""
-        return replace(variant, simplification=setting if self.simplifications else "")
-
-    @cached_property
-    def grammar(self) -> Grammar:
-        """The grammar of actions in advice."""
-        return self.own_grammar or Grammar.from_templates(self.action_templates)
-
-    def is_length_known(self, variant: Variant) -> bool:
-        """Return whether `gold_length` is fast for this variant."""
-        return self.known_length is None or self.known_length(variant) is not None
+        return replace(variant, simplification=setting if self.tasks.simplifications else "")
 
     def check_simplification(self, setting: str) -> str:
         """Return the simplification of variants for this setting of `environment.simplification`.
 
         Raises `UsageError` for unknown names, which a simulator might silently ignore.
         """
-        if not self.simplifications:
+        allowed = self.tasks.simplifications
+        if not allowed:
             return ""
-        if unknown := [name for name in setting.split(",") if name and name not in self.simplifications]:
-            raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(self.simplifications)}")
+        if unknown := [name for name in setting.split(",") if name and name not in allowed]:
+            raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(allowed)}")
         return setting
 
     def locate_data(self, named: str | None) -> str | None:
         """The user's data folder: the one that the configuration names, else the benchmark's own find."""
-        return named if named is not None or self.find_data is None else self.find_data()
+        return named if named is not None or self.data is None else self.data.find()
 
     def limit_to_data(self, named: str | None) -> "Benchmark":
-        """Return this benchmark with a table of what the user's data folder holds, for selecting and drawing variants.
+        """Return this benchmark with the tasks that the user's data folder holds, for selecting and drawing variants.
         Raises `UsageError` for a folder that does not hold what it should."""
         folder = self.locate_data(named)
-        if folder is None or self.count_variants is None:
+        if folder is None or self.data is None or self.data.count is None:
             return self
-        return replace(self, table=self.table.limit(self.count_variants(folder)))
+        return replace(self, tasks=self.tasks.limit(self.data.count(folder)))
 
     def check_data(self, variants: Sequence[Variant], named: str | None) -> None:
         """Raise `UsageError` if the user's data, in the folder that the configuration names or in none, leave one of
         these variants unplayable."""
-        if self.check_variants is not None:
-            self.check_variants(variants, self.locate_data(named))
+        if self.data is not None:
+            self.data.check(variants, self.locate_data(named))
 
     def limit_steps(self, steps: int) -> int:
         """Return this many steps, or as many as an episode has at most."""
-        return steps if self.most_steps is None else min(steps, self.most_steps)
+        return min(steps, self.budget.most_steps or steps)
 
     def identify_data(self, folder: str) -> str:
         """What results are bound to that depend on a folder of the user's. Raises `UsageError` for a benchmark that
         takes none, and for a folder that does not hold what it should."""
-        if self.digest_data is None:
+        if self.data is None:
             raise UsageError(f"{self.name} takes no folder of data")
-        return self.digest_data(folder)
+        return self.data.digest(folder)
 
     def select_held_out(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of test variants. Raises what `TaskTable.parse` raises."""
-        return [key for key in keys if self.table.parse(key).split == "test"]
+        return [key for key in keys if self.tasks.parse(key).split == "test"]
 
     def check_gold_paths(self, variants: Iterable[Variant]) -> None:
         """Raise `UsageError` if this benchmark has no gold paths, and `SplitError` for any variant that is not of the
         train split, whatever split its own field names."""
-        if self.own_gold_path is None:
+        if self.gold_path is None:
             why = f"{self.name} has no gold paths to teach from"
             raise UsageError(f"{why}: name a backend as the teacher, e.g. --teacher embedded")
-        splits = {variant.key: self.table.parse(variant.key).split for variant in variants}
+        splits = {variant.key: self.tasks.parse(variant.key).split for variant in variants}
         if wrong := [f"{key} ({split})" for key, split in splits.items() if split != "train"]:
             raise SplitError(
                 f"gold paths are shown of training variants alone, and these are not: {', '.join(wrong)}. Take train "
@@ -292,23 +288,21 @@ class Benchmark:
         """Return the actions of a training variant's solution, in the wording of an interface; `data` is the user's
         data folder, if there is one. Raises what `check_gold_paths` raises, and `GoldUnknown`."""
         self.check_gold_paths([variant])
-        assert self.own_gold_path is not None
-        in_data = data is not None and self.gold_path_in is not None
-        path = self.gold_path_in(variant, data) if in_data else self.own_gold_path(variant)  # type: ignore[misc, arg-type]
-        word = self.word_solution
-        return tuple(path) if word is None else tuple(word(action, interface) for action in path)
+        assert self.gold_path is not None
+        return tuple(self.gold_path(variant, data, interface))
 
     def smoke_test(self, settings: Settings) -> str:
-        """Play briefly and return one line on what works; raises the first failure."""
-        if self.own_check is not None:
-            return self.own_check(settings)
-        (variant,) = self.table.train_sample(self.table.tasks()[0], 1)
-        environment = self.environment(settings, lambda: False)
+        """Reset a training variant if there is one, read the user's data, and return one line on what works. Raises
+        the first failure."""
+        environment = self.make_environment(settings, lambda: False)
         try:
-            environment.reset(variant)
+            for variant in self.limit_to_data(settings.data).tasks.train_sample(self.tasks.names()[0], 1):
+                environment.reset(variant)
         finally:
             environment.close()
-        return f"{self.name} {self.version} plays"
+        folder = self.locate_data(settings.data)
+        held = f", with the data in {folder}: {self.identify_data(folder)}" if folder else ""
+        return f"{self.name} {self.version} plays{held}"
 
     def origin(self) -> dict[str, str]:
         """Return the fields that identify the benchmark in records and run folders."""

@@ -32,7 +32,8 @@ class TaskTable:
 
     ``rows`` is the table, or a function that reads it on first use. ``samples`` names fixed selections of held-out
     variants that every row has besides its splits; runs take the first one by default. ``example`` is the key of a
-    variant, for messages. ``simplification`` is that of the created variants. ``held``: see `limit`.
+    variant, for messages. ``simplifications``: names allowed in `environment.simplification`, that of created variants
+    first; empty if variants have none. ``held``: see `limit`.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class TaskTable:
         rows: Mapping[str, TaskRow] | Callable[[], Mapping[str, TaskRow]],
         samples: Sequence[str] = (),
         example: str = "",
-        simplification: str = "",
+        simplifications: Sequence[str] = (),
         held: Mapping[tuple[str, Split], int] | None = None,
     ):
         self._given = rows
@@ -48,7 +49,7 @@ class TaskTable:
         self.selections = (*samples, FIRST)
         """Names of the selections of held-out variants, the default first."""
         self._example = example
-        self._simplification = simplification
+        self.simplifications = tuple(simplifications)
 
     @cached_property
     def _rows(self) -> Mapping[str, TaskRow]:
@@ -65,7 +66,7 @@ class TaskTable:
 
         Variants are then selected and drawn from those alone. Keys and splits stay what they are.
         """
-        return TaskTable(self._given, self.selections[:-1], self._example, self._simplification, held)
+        return TaskTable(self._given, self.selections[:-1], self._example, self.simplifications, held)
 
     @property
     def played_split(self) -> Split:
@@ -79,7 +80,7 @@ class TaskTable:
         whole = len(self.indices(task, split))
         return whole if self._held is None else min(whole, self._held.get((task, split), 0))
 
-    def tasks(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """Names of the task types, in the order of the table."""
         return tuple(self._rows)
 
@@ -113,7 +114,9 @@ class TaskTable:
             raise SplitError(
                 f"{task}::{index} is a {found} variant, not {split}; of {task}, {self._describe_ranges(task)}."
             )
-        return Variant(task, index, found, self._simplification if simplification is None else simplification)
+        return Variant(
+            task, index, found, "".join(self.simplifications[:1]) if simplification is None else simplification
+        )
 
     def parse(self, key: str, split: Split | None = None) -> Variant:
         """Parse ``task::index``. Raises ``UsageError`` for any other form."""
@@ -146,18 +149,11 @@ class TaskTable:
 
     def train_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
         """Draw up to ``n`` training variants with ``seed``; up to ten, smaller samples are part of larger ones."""
-        return self._draw_sample(task, "train", n, seed)
-
-    def dev_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
-        """Draw like ``train_sample``, from the development split."""
-        return self._draw_sample(task, "dev", n, seed)
-
-    def _draw_sample(self, task: str, split: Split, n: int, seed: int) -> tuple[Variant, ...]:
         if n < 1:
             raise SplitError(f"cannot draw {n} variants of {task}: choose at least 1.")
-        population = self.indices(task, split)[: self.count_held(task, split)]
+        population = self.indices(task, "train")[: self.count_held(task, "train")]
         drawn = random.Random(seed).sample(population, min(max(n, SAMPLE_SIZE), len(population)))
-        return tuple(self.variant(task, index, split) for index in drawn[:n])
+        return tuple(self.variant(task, index, "train") for index in drawn[:n])
 
     def _describe_ranges(self, task: str) -> str:
         return ", ".join(

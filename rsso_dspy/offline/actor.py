@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from rsso_dspy.environments.grammar import AdviceClause, Command, extract_content_words, normalize_words
+from rsso_dspy.environments.scienceworld.grammar import Command, normalize_words
 from rsso_dspy.offline.advice import (
     TRAVEL,
     OfferedSkill,
@@ -20,6 +20,7 @@ from rsso_dspy.offline.advice import (
     split_past_attempts,
 )
 from rsso_dspy.offline.drives import DRIVES, ActionProposal, TaskGoals, is_noteworthy, parse_task_goals
+from rsso_dspy.offline.grammar import AdviceClause, extract_content_words
 from rsso_dspy.offline.offered import answer_offered
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
 from rsso_dspy.offline.scene import Notebook, Scene, build_scene, find_rooms

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rsso_dspy.environments.grammar import AdviceClause, Command, extract_content_words
-from rsso_dspy.environments.scienceworld.actions import GRAMMAR
-
-command, read_clauses, make_command = GRAMMAR.parse_command, GRAMMAR.parse_advice, GRAMMAR.make_command
+from rsso_dspy.environments.scienceworld.grammar import Command
+from rsso_dspy.environments.scienceworld.grammar import parse_command as command
+from rsso_dspy.offline.grammar import AdviceClause, extract_content_words
+from rsso_dspy.offline.grammar import parse_advice as read_clauses
 
 TRAVEL = ("teleport", "go")
 """Verbs that lead to another room; either may stand for the other."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rsso_dspy.environments.grammar import extract_content_words, normalize_words
+from rsso_dspy.environments.scienceworld.grammar import normalize_words
+from rsso_dspy.offline.grammar import extract_content_words
 from rsso_dspy.offline.scene import Scene, VisibleThing
 
 KINDS: dict[str, tuple[str, ...]] = {

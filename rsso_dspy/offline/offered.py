@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from rsso_dspy.environments.grammar import extract_content_words
+from rsso_dspy.offline.grammar import extract_content_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
 from rsso_dspy.offline.scene import split_history
 

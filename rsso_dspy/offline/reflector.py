@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rsso_dspy.environments.grammar import Command, extract_content_words, normalize_words
+from rsso_dspy.environments.scienceworld.grammar import Command, make_command, normalize_words
 from rsso_dspy.offline.advice import (
     TRAVEL,
     command,
-    make_command,
     parse_earned_points,
     read_clauses,
     select_plan_steps,
     split_past_attempts,
 )
 from rsso_dspy.offline.drives import TaskGoals, parse_task_goals
+from rsso_dspy.offline.grammar import extract_content_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.scene import find_options, find_rooms, is_failure
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from rsso_dspy.environments.grammar import normalize_words
+from rsso_dspy.environments.scienceworld.grammar import normalize_words
 
 _MARK = re.compile(r"^(Step #?\d+:|Reasoning:|Thought:|Current subgoal:|Next action:|Action:)[ \t]*", re.M | re.I)
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)

@@ -132,8 +132,8 @@ def draw_calibration(
     a text in neither form, a file in another form, and an empty `train` or `val`.
     """
     of = of or get_benchmark()
-    table = of.table
-    names = tuple(dict.fromkeys(names or table.tasks()))
+    table = of.tasks
+    names = tuple(dict.fromkeys(names or table.names()))
     for name in names:
         table.indices(name, "train")  # raises for an unknown name
     per_task = _PER_TASK.fullmatch(text)
@@ -185,7 +185,7 @@ def _share_pool(size: int, k: int, confirm_share: int) -> tuple[int, int, int]:
 
 def count_confirm_variants(tasks: Iterable[str], k: int, of: Benchmark) -> int:
     """Return how many confirm variants ``K-per-task`` gives for these tasks."""
-    sizes = [min(len(of.table.indices(task, "train")), max(SAMPLE_SIZE, (2 + CONFIRM_SHARE) * k)) for task in tasks]
+    sizes = [min(len(of.tasks.indices(task, "train")), max(SAMPLE_SIZE, (2 + CONFIRM_SHARE) * k)) for task in tasks]
     return sum(_share_pool(size, k, CONFIRM_SHARE)[2] for size in sizes if size >= 2)
 
 
@@ -217,10 +217,10 @@ def _draw_per_task(names: Iterable[str], k: int, seed: int, of: Benchmark, confi
     notes = []
     for task in names:
         # The ten of the reference sample come first: their gold lengths are shipped.
-        pool = of.table.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
+        pool = of.tasks.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
         parts, note = split_pool(task, pool, k, seed, confirm_share)
         if parts and (lacking := SPARE - len(parts["spare"])) > 0:  # not part of the pool, which the draw depends on
-            others = [each for each in of.table.train_sample(task, len(pool) + lacking) if each not in pool]
+            others = [each for each in of.tasks.train_sample(task, len(pool) + lacking) if each not in pool]
             parts["spare"] = (*parts["spare"], *others[:lacking])
         for part, variants in parts.items():
             drawn[part] += variants
@@ -236,7 +236,7 @@ def _build_calibration(parts: Mapping[str, Sequence[Variant]], of: Benchmark, no
 def _load_listed_variants(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
     """The variants of the named tasks that a file lists. The whole file is checked first."""
     content = _read_variant_lists(text)
-    parts = {part: tuple(_parse_listed_key(key, text, of.table) for key in content.get(part, ())) for part in PARTS}
+    parts = {part: tuple(_parse_listed_key(key, text, of.tasks) for key in content.get(part, ())) for part in PARTS}
     if twice := [key for part in parts.values() for key, n in Counter(v.key for v in part).items() if n > 1]:
         raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
     try:

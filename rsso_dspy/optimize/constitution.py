@@ -16,7 +16,7 @@ from typing import Any
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.environments.exploration import ExplorationPool
+from rsso_dspy.environments.wrappers import ExplorationPool
 from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
 from rsso_dspy.executor import (
     EventStream,
@@ -248,7 +248,7 @@ def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[st
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        drawn = of.lessons(trajectory.task, states[: number + 1], steps[:number])
+        drawn = of.hints.lessons(trajectory.task, states[: number + 1], steps[:number])
         found = [each for each in found if each.category != "progress"] + list(drawn)
     unique = list(dict.fromkeys(found))
     parts = [

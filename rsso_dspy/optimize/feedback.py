@@ -161,20 +161,20 @@ def report_goals(call: PredictorCall) -> Iterator[str]:
     """Yield how many required goals were reached over all trials and which kinds were reached and missed; then guesses
     for the kinds that no trial reached. A goal's description, which names the answer, and its class are never said: a
     phrase of the benchmark stands for every goal of a class."""
-    phrases = call.benchmark.goal_phrases
+    of_kind = call.benchmark.hints.goals
     known = [list(each) for each in zip(*call.goals, strict=False)]
     required = [each for each in known if each[0].required]
     done = [each for each in required if any(goal.done for goal in each)]
     if required:
         yield f"The trials reached {len(done)} of {len(required)} goals that the task requires."
     for what, some in (("reached", done), ("missed", [each for each in required if each not in done])):
-        if named := dict.fromkeys(phrases[each[0].kind] for each in some if each[0].kind in phrases):
+        if named := dict.fromkeys(of_kind[each[0].kind][0] for each in some if each[0].kind in of_kind):
             yield f"These kinds of goals were {what}: {', '.join(named)}."
     reached = {each[0].kind for each in known if any(goal.done for goal in each)}
     undone = [each[0] for each in known if not any(goal.done for goal in each)]
     for goal in sorted(undone, key=lambda each: not each.required):
         if goal.required or goal.kind not in reached:
-            yield from map(Guess, call.benchmark.goal_advice.get(goal.kind, ()))
+            yield from map(Guess, of_kind[goal.kind][1] if goal.kind in of_kind else ())
 
 
 def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:

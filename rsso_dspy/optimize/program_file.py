@@ -460,7 +460,7 @@ def _check_compiled(compiled: Compiled) -> None:
     of = compiled.benchmark
     if not compiled.is_made_elsewhere:
         given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
-        train, val, confirm, fresh = (tuple(map(of.table.parse, keys)) for keys in given)
+        train, val, confirm, fresh = (tuple(map(of.tasks.parse, keys)) for keys in given)
         Calibration(train, val, confirm, benchmark=of.name, spare=fresh)
     elif held_out := of.select_held_out((*compiled.train, *compiled.val)):
         raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")

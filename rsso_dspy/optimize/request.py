@@ -136,7 +136,7 @@ class CompileRequest:
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)
         of = get_benchmark(self.calibration.benchmark)
-        known = variant not in self.calibration.spare or of.is_length_known(variant)
+        known = variant not in self.calibration.spare or of.budget.is_known(variant)
         unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant] if known else self.steps)
         alone = protocol.skills.pairs == "any"
         return forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls

@@ -74,12 +74,12 @@ def test_a_built_file_says_where_it_comes_from_and_leaves_its_logs(built):
 @pytest.mark.parametrize(("name", "calib"), [("pddl", "5-per-task"), ("babyai", "1-per-task")])
 def test_examples_that_come_with_a_benchmark_are_play_of_training_variants(name, calib):
     benchmark = get_benchmark(name)
-    environment = benchmark.environment(load_config().environment, lambda: False)
+    environment = benchmark.make_environment(load_config().environment, lambda: False)
     tasks = set()
     for variant in draw_calibration(calib, None, 0, None, benchmark, 0).train:
         environment.reset(variant)
         tasks.add(f"Task: {environment.task}".strip())
-    examples = benchmark.examples()
+    examples = benchmark.hints.examples()
     assert len({example.partition("\n")[0].strip() for example in examples} & tasks) == len(examples) == 3
     assert any("Error rules:\n- Mistake: " in example for example in examples)
     for example in examples:

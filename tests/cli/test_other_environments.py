@@ -46,8 +46,8 @@ SMALLER = {"alfworld": "1"}
 def test_tasks_are_listed_and_a_little_is_played(rsso, name):
     code, out, _ = rsso("tasks", "--benchmark", name)
     assert code == 0
-    assert len(out.splitlines()) == 3 + len(get_benchmark(name).table.tasks()) + len(list_benchmarks())
-    most = get_benchmark(name).most_steps
+    assert len(out.splitlines()) == 3 + len(get_benchmark(name).tasks.names()) + len(list_benchmarks())
+    most = get_benchmark(name).budget.most_steps
     assert (f"{name} ends a trial after 50" in " ".join(out.split()), f" {most}-{most}" in out) == (most == 50,) * 2
     assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--set", f"benchmark={name}", *FAST)[1]
     assert f"\n{name} {get_benchmark(name).version}\n" in out, "it is listed"
@@ -161,8 +161,8 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
 
 def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_plans(rsso):
     plans = {}
-    for task in get_benchmark("pddl").table.tasks():
-        (variant,) = get_benchmark("pddl").table.held_out(task, n=1)
+    for task in get_benchmark("pddl").tasks.names():
+        (variant,) = get_benchmark("pddl").tasks.held_out(task, n=1)
         plans[Game(load_domain(task), load_setup(variant)).goal.strip()] = iter(find_solution(variant))
 
     def follow_plan(request: dict) -> Said:

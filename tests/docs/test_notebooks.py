@@ -71,7 +71,7 @@ def test_the_notebook_with_a_model_of_ones_own(monkeypatch):
 
 def test_the_script_shows_what_was_learned(live: Session, capsys, monkeypatch):
     script = runpy.run_path(str(EXAMPLES / "watch_it_learn.py"))
-    split = live.config.active_benchmark.table.parse
+    split = live.config.active_benchmark.tasks.parse
     assert {split(key).split for key in script["VARIANTS"]} == {"dev"}
     monkeypatch.setitem(script["main"].__globals__, "VARIANTS", script["VARIANTS"][:1])
     script["main"]()

@@ -5,7 +5,6 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, list_benchmarks
-from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.feedback import build_feedback
@@ -38,37 +37,20 @@ def test_one_that_is_not_installed_is_no_configuration():
 
 
 def test_the_selection_of_a_table_without_samples_is_the_first_of_the_test_split():
-    assert [variant.key for variant in BENCHMARK.table.held_out("up", n=2)] == ["up::9", "up::10"]
+    assert [variant.key for variant in BENCHMARK.tasks.held_out("up", n=2)] == ["up::9", "up::10"]
     with pytest.raises(UnknownName, match="selection 'sso'"):
-        BENCHMARK.table.held_out("up", "sso")
+        BENCHMARK.tasks.held_out("up", "sso")
     with pytest.raises(SplitError, match="up has no variant 15"):
-        BENCHMARK.table.parse("up::15")
+        BENCHMARK.tasks.parse("up::15")
 
 
 def test_held_out_variants_of_any_benchmark_calibrate_nothing(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed(tmp_path))
     get_benchmark.cache_clear()
-    one, other, held_out = map(BENCHMARK.table.parse, ("up::0", "up::1", "up::9"))
+    one, other, held_out = map(BENCHMARK.tasks.parse, ("up::0", "up::1", "up::9"))
     assert Calibration((one,), (other,), benchmark="toy").keys == ("up::0", "up::1")
     with pytest.raises(SplitError, match="up::9"):
         Calibration((one,), (held_out,), benchmark="toy")
-
-
-@pytest.mark.parametrize(
-    ("text", "means"),
-    [
-        ("add", "add"),
-        ("First, move the red ball to the box.", "move red ball to box"),
-        ("stack x on y with z", "stack x on y with z"),
-        ("turn the lamp off", "turn lamp off"),
-        ("teleport to the hall", None),
-        ("move the ball", None),
-    ],
-)
-def test_templates_make_a_grammar(text, means):
-    grammar = Grammar.from_templates("One:\nTemplates:\nadd\nmove OBJ to CONTAINER\nstack A on B with C\nturn OBJ off")
-    (line,) = grammar.parse_advice(text)
-    assert (line.command and line.command.text) == means
 
 
 def test_feedback_speaks_of_goals_as_the_benchmark_does():

@@ -24,15 +24,6 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_texts_survive_the_protocol(simulator: Jvm):
-    simulator.call("load", "boil", 21, "easy", False)
-    simulator.call("step", "look around")
-    answer = simulator.call("step", 'c:\\new\r\n"ü" \x00 𝄞')
-    assert answer == "No known action matches that input."
-    assert "\n\t" in simulator.call("freeActionLook")
-    assert "reset task" in simulator.call("getValidActionObjectCombinations")
-
-
 def test_close_is_idempotent_and_leaves_no_process():
     simulator = Jvm()
     simulator.close()
@@ -58,11 +49,6 @@ def test_the_process_ends_with_its_parent_even_when_that_is_killed():
     parent.kill()
     parent.wait()
     assert until(lambda: not is_running(pid), 60), "the simulator outlived its parent"
-
-
-def test_ctrl_c_reaches_python_and_not_the_simulator():
-    with Jvm() as simulator:
-        assert os.getpgid(simulator.pid) != os.getpgid(0)
 
 
 def interrupt_once_it_reads() -> None:
@@ -134,16 +120,3 @@ def test_one_that_is_killed_while_it_starts_died_and_is_not_missing(does, monkey
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     with pytest.raises(SimulatorDied, match="Take a new one"):
         Jvm()
-
-
-def test_what_java_complains_about_is_in_the_message():
-    with pytest.raises(JavaMissing, match="heap"):
-        Jvm(heap="1k")
-
-
-def test_importing_loads_neither_simulator_nor_py4j():
-    program = (
-        "import sys, rsso_dspy.environments.pool, rsso_dspy.environments.scienceworld.tasks; "
-        "sys.exit('py4j' in sys.modules or 'scienceworld' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

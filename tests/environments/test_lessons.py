@@ -1,14 +1,14 @@
-"""The symbolic rule writer: every row of its table, on episodes made by hand."""
+"""The symbolic rule writer of ScienceWorld: every row of its table on episodes made by hand, what episodes in the
+simulator teach, and the rules written by hand, which are true of what the simulator does."""
 
 from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import actions
+from rsso_dspy.environments.scienceworld import ScienceWorld, actions, tasks
 from rsso_dspy.environments.scienceworld.episode import is_wrong_focus
-from rsso_dspy.environments.scienceworld.lessons import FACTS, MISTAKES, draw_lessons
+from rsso_dspy.environments.scienceworld.lessons import FACTS, MISTAKES, RULES_OF_THUMB, draw_lessons
 from rsso_dspy.records import State, Step
-from tests.environments.lesson_lines import lines
 
 BOIL = "Your task is to boil water. First, focus on the substance. Then, take actions that will cause it to change."
 MEASURE = (
@@ -38,6 +38,11 @@ CHOICE = (
 UNKNOWN = f"{actions.NO_EFFECT}  Type 'help' for a list of actions."
 
 
+def lines(task, states, steps, *categories):
+    """Drawn lessons as the lines that stand for them in a prompt."""
+    return [lesson.line for lesson in draw_lessons(task, states, steps) if lesson.category in categories]
+
+
 def episode(*moves, look=KITCHEN, inventory=NOTHING):
     """States and steps of an episode in one room: pairs of an action and what it gave, or triples with a look."""
     states = [State("It begins.", look, inventory)]
@@ -48,94 +53,66 @@ def episode(*moves, look=KITCHEN, inventory=NOTHING):
     return states, steps
 
 
-TABLE = {
-    "no action": (BOIL, [("", "Nothing happened: your answer held no action.")]),
-    "repeated": (BOIL, [("open door", "The door is open."), ("open door", "The door is open.")]),
-    "wandering": (
-        BOIL,
-        [
-            ("go hallway", "You move to the hallway.", HALLWAY),
-            ("go kitchen", "You move to the kitchen.", KITCHEN),
-        ]
-        * 3,
-    ),
-    "number unasked": (BOIL, [("3", actions.NOT_KNOWN)]),
-    "sentence": (BOIL, [("i will open the cupboard", actions.NOT_KNOWN)]),
-    "no such place": (BOIL, [("go to moon", actions.NOT_KNOWN)]),
-    "no such object": (BOIL, [("pick up spoon", actions.NOT_KNOWN)]),
-    "wrong form": (BOIL, [("pick spoon", actions.NOT_KNOWN)]),
-    "unknown action": (BOIL, [("connect wire to battery", actions.NOT_KNOWN)]),
-    "choice not made": (BOIL, [("open it", CHOICE), ("cancel", UNKNOWN)]),
-    "ambiguous request": (BOIL, [("open it", CHOICE)]),
-    "wrong focus": (BOIL, [("focus on stove", "You focus on the stove.")]),
-    "door closed": (BOIL, [("go outside", "The door is not open.")]),
-    "container closed": (BOIL, [("look in cupboard", "The cupboard isn't open, so you can't see inside.")]),
-    "fixed": (BOIL, [("pick up stove", "The stove is not moveable.")]),
-    "broken": (BOIL, [("activate stove", "The stove appears broken, and can't be activated or deactivated.")]),
-    "no such use": (BOIL, [("open table", "The table is not openable.")]),
-    "nothing to read": (BOIL, [("read stove", "It's not clear how to read that.")]),
-    "already so": (BOIL, [("open cupboard", "The cupboard is already open.")]),
-    "not measurable": (
-        BOIL,
-        [
-            (
-                "use thermometer on stove",
-                "That thing doesn't appear to have a temperature that the thermometer can read.",
-            )
-        ],
-    ),
-    "nothing to mix": (BOIL, [("mix cup", "There is only one thing (water)")]),
-    "no product": (BOIL, [("mix cup", "Mixing the contents of the cup does not appear to produce anything new.")]),
-    "pouring a solid": (BOIL, [("pour salt in cup", "I'm not sure how to pour a solid.")]),
-    "devices": (BOIL, [("go kitchen", "You move to the kitchen.")]),
-    "focused": (MEASURE, [("focus on thermometer", "You focus on the thermometer.")]),
-    "to focus": (MEASURE, [("wait", "You decide to wait for 10 iterations.")]),
-    "verdict": (MEASURE, [("wait", "You decide to wait for 10 iterations.")]),
-    "seen": (MEASURE, [("wait", "You decide to wait for 10 iterations.")]),
-    "moved": (BOIL, [("move water to sink", "You move the water to the sink.")]),
-    "measured": (BOIL, [("use thermometer on cup", "the thermometer measures a temperature of 10 degrees celsius")]),
-    "read": (BOIL, [("read recipe", "The recipe reads:\nTo make soup, mix water, salt.")]),
-    "made": (BOIL, [("mix cup", "Salt and water mix to produce salt water.")]),
-    "running": (BOIL, [("wait", "You decide to wait for 10 iterations.")]),
-    "found broken": (BOIL, [("activate stove", "The stove appears broken, and can't be activated or deactivated.")]),
-    "unsearched": (BOIL, [("open it", CHOICE), ("0", "The drawer is now open.")]),
-    "closed": (BOIL, [("wait", "You decide to wait for 10 iterations.")]),
-    "rooms": (BOIL, [("wait", "You decide to wait for 10 iterations.")]),
-    "other rooms": (BOIL, [("wait", "You decide to wait for 10 iterations.")]),
-}
+WAITED = ("wait", "You decide to wait for 10 iterations.")
+BROKEN = ("activate stove", "The stove appears broken, and can't be activated or deactivated.")
+BACK_AND_FORTH = [("go hallway", "You move to the hallway.", HALLWAY), ("go kitchen", "You move to the kitchen.")] * 3
+NO_TEMPERATURE = "That thing doesn't appear to have a temperature that the thermometer can read."
+IN_HAND = "In your inventory, you see:\n\ta thermometer, currently\n\ta cup"
+TABLE = [  # in the order of MISTAKES and FACTS
+    (BOIL, ("", "Nothing happened: your answer held no action.")),
+    (BOIL, ("open door", "The door is open."), ("open door", "The door is open.")),
+    (BOIL, *BACK_AND_FORTH),
+    (BOIL, ("3", actions.NOT_KNOWN)),
+    (BOIL, ("i will open the cupboard", actions.NOT_KNOWN)),
+    (BOIL, ("go to moon", actions.NOT_KNOWN)),
+    (BOIL, ("pick up spoon", actions.NOT_KNOWN)),
+    (BOIL, ("pick spoon", actions.NOT_KNOWN)),
+    (BOIL, ("connect wire to battery", actions.NOT_KNOWN)),
+    (BOIL, ("open it", CHOICE), ("cancel", UNKNOWN)),
+    (BOIL, ("open it", CHOICE)),
+    (BOIL, ("focus on stove", "You focus on the stove.")),
+    (BOIL, ("go outside", "The door is not open.")),
+    (BOIL, ("look in cupboard", "The cupboard isn't open, so you can't see inside.")),
+    (BOIL, ("pick up stove", "The stove is not moveable.")),
+    (BOIL, BROKEN),
+    (BOIL, ("open table", "The table is not openable.")),
+    (BOIL, ("read stove", "It's not clear how to read that.")),
+    (BOIL, ("open cupboard", "The cupboard is already open.")),
+    (BOIL, ("use thermometer on stove", NO_TEMPERATURE)),
+    (BOIL, ("mix cup", "There is only one thing (water)")),
+    (BOIL, ("mix cup", "Mixing the contents of the cup does not appear to produce anything new.")),
+    (BOIL, ("pour salt in cup", "I'm not sure how to pour a solid.")),
+    (BOIL, ("go kitchen", "You move to the kitchen.")),
+    (MEASURE, ("focus on thermometer", "You focus on the thermometer.")),
+    (MEASURE, WAITED),
+    (MEASURE, WAITED),
+    (MEASURE, WAITED),
+    (MEASURE, WAITED),
+    (BOIL, ("move water to sink", "You move the water to the sink.")),
+    (BOIL, ("use thermometer on cup", "the thermometer measures a temperature of 10 degrees celsius")),
+    (BOIL, ("read recipe", "The recipe reads:\nTo make soup, mix water, salt.")),
+    (BOIL, ("mix cup", "Salt and water mix to produce salt water.")),
+    (BOIL, WAITED),
+    (BOIL, BROKEN),
+    (BOIL, ("open it", CHOICE), ("0", "The drawer is now open.")),
+    (BOIL, WAITED),
+    (BOIL, WAITED),
+    (BOIL, WAITED),
+]
 
 
-NAMES = [*TABLE]
-NAMES.insert(NAMES.index("moved"), "carried")  # needs an inventory of its own, below
-ROWS = dict(zip(NAMES, (*MISTAKES, *FACTS), strict=True))
-"""The rows of the table, which stand in the order of these episodes."""
-
-
-def played(name):
-    task, moves = TABLE[name]
-    states, steps = episode(*moves)
-    if name == "no action":
-        steps[-1] = replace(steps[-1], malformed=True)
-    return task, states, steps
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_a_row_holds_where_it_should(name):
-    row = ROWS[name]
-    drawn = [lesson.text for lesson in draw_lessons(*played(name)) if lesson.category == row.category]
-    assert any(text.startswith(row.text.partition("{")[0]) for text in drawn)
-
-
-def test_no_episode_has_two_mistakes_in_a_step():
-    for name in TABLE:
-        assert len(lines(*played(name), "error")) <= 1, name
-
-
-def test_what_is_carried_of_the_task_is_told():
-    states, steps = episode(
-        ("wait", "You wait."), inventory="In your inventory, you see:\n\ta thermometer, currently\n\ta cup"
-    )
-    assert "Of what the task names, in the inventory: thermometer." in lines(MEASURE, states, steps, "progress")
+@pytest.mark.parametrize(
+    ("row", "task", "moves"),
+    [(row, task, moves) for row, (task, *moves) in zip((*MISTAKES, *FACTS), TABLE, strict=True)],
+    ids=[row.text[:40] for row in (*MISTAKES, *FACTS)],
+)
+def test_a_row_holds_where_it_should_and_no_step_is_two_mistakes(row, task, moves):
+    states, steps = episode(*moves, inventory=IN_HAND if "in the inventory" in row.text else NOTHING)
+    steps[-1] = replace(steps[-1], malformed=not moves[-1][0])
+    drawn = draw_lessons(task, states, steps)
+    texts = [each.text for each in drawn if each.category == row.category]
+    assert any(text.startswith(row.text.partition("{")[0]) for text in texts)
+    assert len(lines(task, states, steps, "error")) <= 1
 
 
 QUIET = (
@@ -154,10 +131,6 @@ def test_where_nothing_went_wrong_no_mistake_is_made_up(until):
     assert lines(BOIL, states, steps, "error", "abstract") == []
 
 
-def test_nothing_is_drawn_before_the_first_step():
-    assert draw_lessons(BOIL, episode()[0], []) == []
-
-
 @pytest.mark.parametrize(
     ("task", "name", "wrong"),
     [
@@ -173,11 +146,6 @@ def test_nothing_is_drawn_before_the_first_step():
         ("Find the animal with the longest life span. Focus on the animal with the longest life span.", "bee", False),
         ("Your task is to focus on the 4 life stages of the moth.", "caterpillar", False),
         ("Your task is to determine an angle. After that, focus on the inclined plane with the least.", "axe", True),
-        (
-            "Your task is to determine an angle. After that, focus on the inclined plane with it.",
-            "inclined plane c",
-            False,
-        ),
         ("Your task is to grow a apple plant from seed. First, focus on a seed.", "apple seed", False),
         ("Your task is to grow a apple. To complete the task, focus on the grown apple.", "apple", False),
         ("Your task is to use chemistry.", "axe", False),
@@ -185,3 +153,127 @@ def test_nothing_is_drawn_before_the_first_step():
 )
 def test_a_focus_counts_as_wrong_only_where_the_task_says_so(task, name, wrong):
     assert is_wrong_focus(task, name, frozenset({"steam"})) is wrong
+
+
+def play(env, key, *script):
+    """An episode, and the lasting lessons of each step: index of the step and line."""
+    states, steps, lasting = [env.reset(tasks.parse(key))], [], []
+    for number, action in enumerate(script):
+        move = env.step(action)
+        states.append(move.state)
+        steps.append(Step(action, move.action, move.state, move.reward, move.score, move.understood))
+        lasting += [(number, line) for line in lines(env.task, states, steps, "abstract", "error")]
+    return states, steps, lasting
+
+
+def test_an_episode_of_boiling_teaches_what_it_should(env: ScienceWorld):
+    script = (
+        "go kitchen", "connect stove to sink", "open door", "the second", "open door", "1", "pick up thermometer",
+        "use thermometer on sink", "activate stove", "go kitchen", "focus on table",
+    )  # fmt: skip
+    states, steps, lasting = play(env, "boil::3", *script)
+    assert [(number, line.split(" Instead")[0]) for number, line in lasting] == [
+        (0, "Devices in the kitchen: oven, sink, stove."),
+        (1, "Mistake: Asked for 'connect X to Y', which this world does not know."),
+        (2, "Mistake: Named an object in a way that fitted several."),
+        (3, "Mistake: Answered an ambiguous request with something other than one of its numbers, so that neither "
+         "action was done."),
+        (4, "Mistake: Named an object in a way that fitted several."),
+        (5, "Mistake: Asked for a state that was there already."),
+        (8, "Mistake: Tried to switch on a device that is broken."),
+        (9, "Mistake: Tried to go to what no door of this room leads to."),
+        (10, "Mistake: Focused on an object other than those the task asks to focus on."),
+    ]  # fmt: skip
+    before_focus = states[:-1], steps[:-1]
+    assert lines(env.task, *before_focus, "progress") == [
+        "Not done yet: focus on the substance.",
+        "Measured: sink 10 degrees celsius.",
+        "Broken here: stove (kitchen).",
+        "Still closed: cupboard (kitchen), freezer (kitchen), fridge (kitchen), oven (kitchen).",
+        "Rooms seen: outside, kitchen.",
+        "Rooms not seen yet: foundry, greenhouse, bathroom, hallway.",
+    ]
+
+
+def test_an_episode_that_goes_well_teaches_no_mistake(env: ScienceWorld):
+    script = (
+        "teleport kitchen", "pick up thermometer", "focus on thermometer", "teleport living room",
+        "pick up unknown substance b", "use thermometer on unknown substance b", "teleport bathroom",
+    )  # fmt: skip
+    states, steps, lasting = play(env, "use-thermometer::0", *script)
+    assert lasting == [
+        (0, "Devices in the kitchen: oven, sink, stove."),
+        (6, "Devices in the bathroom: bathtub, sink."),
+    ]
+    assert lines(env.task, states, steps, "progress") == [
+        "Done: focused on thermometer.",
+        "Not done yet: focus on unknown substance b.",
+        "Where things that the task names were seen last: green box (bathroom), red box (bathroom).",
+        "Of what the task names, in the inventory: thermometer, unknown substance B.",
+        "Measured: unknown substance b 50 degrees celsius.",
+        "Still closed: cupboard (kitchen), freezer (kitchen), fridge (kitchen), oven (kitchen).",
+        "Rooms seen: hallway, kitchen, living room, bathroom.",
+        "Rooms not seen yet: art studio, bedroom, greenhouse, workshop, outside.",
+    ]
+
+
+def test_lessons_are_the_same_whatever_the_rewards(env: ScienceWorld):
+    states, steps, _ = play(env, "boil::3", "go kitchen", "open cupboard", "fly", "open drawer", "1", "eat sink")
+    for until in range(1, len(steps) + 1):
+        others = [replace(step, reward=7 * n - 20, score=90 - n) for n, step in enumerate(steps[:until])]
+        told = env.lessons(states[: until + 1], steps[:until])
+        assert draw_lessons(env.task, states[: until + 1], others) == [*told]
+
+
+def test_no_lasting_lesson_names_things_of_one_variant(env: ScienceWorld):
+    script = (
+        "open purple box 7",
+        "pick zebra",
+        "connect zebra to lamp",
+        "go zebra",
+        "focus on orange",
+        "pick up zebra",
+    )
+    _, _, lasting = play(env, "boil::3", *script)
+    assert len(lasting) == len(script)
+    assert not any(word in line for _, line in lasting for word in ("purple", "zebra", "lamp", "orange"))
+
+
+TO_KITCHEN = ("teleport kitchen", "You teleport to the kitchen.")
+HEARD = "measures a temperature"
+RULES = [
+    ("Any other is not understood, and nothing happens", ("sing to stove", actions.NOT_KNOWN)),
+    ("answer with the number alone", TO_KITCHEN, ("open door", actions.AMBIGUOUS), ("1", "The door is already open."),
+     ("open door", actions.AMBIGUOUS), ("open cupboard", "The cupboard door is closed")),
+    ("Moving about is between rooms, never between objects", TO_KITCHEN,
+     ("go table", "Its not clear how to go to/through a table."), ("open fridge", "The fridge is now open.")),
+    ("by go only the next one, through an open door", ("teleport bedroom", "You teleport to the bedroom."),
+     ("go bathroom", actions.NOT_KNOWN), ("close door to hallway", ""), ("go hallway", "The door is not open.")),
+    ("What a closed container holds", TO_KITCHEN, ("pick up metal pot", actions.NOT_KNOWN),
+     ("open cupboard", "metal pot"), ("pick up metal pot", "You move the metal pot")),
+    ("A thing that was picked up comes along", TO_KITCHEN, ("pick up lighter", ""),
+     ("pick up stove", "The stove is not moveable."), ("teleport bathroom", ""), ("move lighter to sink", "You move"),
+     TO_KITCHEN, ("pick up lighter", actions.NOT_KNOWN)),
+    ("can be moved into or onto another one", TO_KITCHEN, ("move thermometer to cupboard", "isn't open")),
+    ("A thermometer tells the temperature", TO_KITCHEN, ("use thermometer on sink", HEARD), ("pick up thermometer", ""),
+     ("teleport bathroom", ""), ("use thermometer on sink", HEARD)),
+    ("each wait is ten moments", ("wait", "10 iterations"), ("wait1", "1 iterations")),
+    ("A device works from the moment", TO_KITCHEN, ("activate oven", "oven, which is turned on"),
+     ("wait", "oven, which is turned on"), ("deactivate oven", "oven, which is turned off")),
+    ("One that appears broken stays", TO_KITCHEN, ("activate stove", "appears broken"),
+     ("wait", ""), ("activate stove", "appears broken")),
+    ("is mixed at once", TO_KITCHEN, ("open cupboard", ""), ("open glass jar", ""),
+     ("pour glass jar in ceramic cup", ""), ("mix ceramic cup", "There is only one thing"),
+     ("move ceramic cup to sink", ""), ("activate sink", ""), ("deactivate sink", ""),
+     ("mix ceramic cup", "mix to produce"), ("mix bowl", "does not appear to produce")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "moves"), [(rule, moves) for rule, *moves in RULES])
+def test_a_rule_written_by_hand_is_true_of_the_simulator(env: ScienceWorld, rule, moves):
+    assert sum(rule in lesson.text for lesson in RULES_OF_THUMB) == 1
+    mixed, oven = rule == "is mixed at once", rule.startswith("A device")
+    env.reset(tasks.parse("chemistry-mix::0" if mixed else "boil::0" if oven else "boil::3"))
+    for action, says in moves:
+        state = env.step(action).state
+        assert says in f"{state.observation}\n{state.look}", action

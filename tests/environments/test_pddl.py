@@ -1,6 +1,5 @@
 """The PDDL games: what they say, what counts, and that their problems can be solved."""
 
-import copy
 import subprocess
 import sys
 
@@ -9,15 +8,14 @@ import pytest
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.environment import Game, PddlEnvironment
-from rsso_dspy.environments.pddl.strips import World, read_domain, read_setup
+from rsso_dspy.environments.pddl.strips import read_setup
 from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_domain, load_setup
-from rsso_dspy.environments.pddl.wording import NOT_AN_ACTION, NOT_POSSIBLE, split_words
+from rsso_dspy.environments.pddl.wording import NOT_AN_ACTION, NOT_POSSIBLE
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
 from scripts.make_pddl import find_worded_plan, make_text
-from tests.environments.transcripts import rebuild_setup, replay_pddl
 
-DOMAINS = BENCHMARK.table.tasks()
+DOMAINS = BENCHMARK.tasks.names()
 GRIPPER = """(define (problem two) (:domain gripper)
  (:objects rooma roomb ball1 ball2 left right)
  (:init (room rooma) (room roomb) (ball ball1) (ball ball2) (gripper left) (gripper right)
@@ -98,45 +96,12 @@ def test_what_holds_at_the_start_counts_from_the_first_change_on():
     assert (game.won, game.progress) == (True, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Pick up ball1 at rooma.", ["pick", "up", "ball1", "at", "rooma"]),
-        ("pour-shot-to-clean-shaker(shot1,gin)", ["pour-shot-to-clean-shaker", "shot1", "gin"]),
-        ("go; then 'stop' -- now!", ["go", "then", "'stop", "now"]),
-        ("the robot's ball_1", ["the", "robot", "ball_1"]),
-    ],
-)
-def test_words(text, words):
-    assert split_words(text) == words
-
-
-def test_types_constants_equality_and_denials_are_understood():
-    domain = read_domain(
-        """(define (domain d) (:types a b - c) (:constants k - a) (:predicates (p ?x - c) (q ?x - c))
-        (:action go :parameters (?x - c ?y - a) :precondition (and (not (= ?x ?y)) (not (q ?x)) (p k))
-         :effect (and (q ?x) (not (p ?y)))))""",
-        "d",
-    )
-    problem = read_setup(
-        "(define (problem x) (:domain d) (:objects m - a n - b) (:init (p k)) (:goal (q n)))", domain, "x"
-    )
-    world = World(domain, problem)
-    assert {each.arguments for each in world.list_applicable(world.start)} == {
-        ("k", "m"), ("m", "k"), ("n", "k"), ("n", "m"),
-    }  # fmt: skip
-    after = world.apply(world.start, "go", ("n", "m"))
-    assert after != world.start
-    assert ("n", "m") not in {each.arguments for each in world.list_applicable(after)}
-    assert world.apply(after, "go", ("n", "n")) == after
-
-
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_problems_are_solved_by_the_plans_that_grade_them(domain):
-    variants = [BENCHMARK.table.variant(domain, index) for index in range(70)]
+    variants = [BENCHMARK.tasks.variant(domain, index) for index in range(70)]
     problems = [load_setup(variant) for variant in variants]
     assert len({problem.key for problem in problems}) == len(problems), "no two are the same, in whatever split"
-    lengths = [BENCHMARK.gold_length(variant) for variant in variants]
+    lengths = [BENCHMARK.budget.gold_length(variant) for variant in variants]
     assert lengths[:40] == sorted(lengths[:40])
     assert lengths[50:70] == sorted(lengths[50:70])
     for variant, problem in zip(variants, problems, strict=True):
@@ -156,9 +121,9 @@ def test_shipped_problems_and_plans_are_what_their_script_makes(domain):
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
     env = PddlEnvironment()
-    variant = BENCHMARK.table.train_sample(domain, 3)[2]
+    variant = BENCHMARK.tasks.train_sample(domain, 3)[2]
     env.reset(variant)
-    assert env.action_templates != BENCHMARK.action_templates
+    assert env.action_templates not in BENCHMARK.action_templates.values()
     assert not all(goal.done for goal in env.goal_progress())
     total = 0
     for action in find_solution(variant):
@@ -168,20 +133,9 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
         assert transition.understood
     assert (transition.done, transition.score, total) == (True, 100, 100)
     assert all(goal.done and isinstance(goal, Goal) for goal in env.goal_progress())
-
-
-def test_goal_progress_of_a_test_variant_is_shown_to_nobody():
-    env = PddlEnvironment()
-    env.reset(BENCHMARK.table.parse("barman::50"))
-    with pytest.raises(SplitError, match="barman::50 is a test variant"):
+    env.reset(BENCHMARK.tasks.variant(domain, 50))
+    with pytest.raises(SplitError, match=f"{domain}::50 is a test variant"):
         env.goal_progress()
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_a_problem_is_read_off_what_its_game_says_first(domain):
-    game = start_game(domain)
-    found = rebuild_setup(load_domain(domain), game.first, game.goal)
-    assert (found.key, dict(found.objects)) == (game.world.problem.key, dict(game.world.problem.objects))
 
 
 @pytest.mark.parametrize(
@@ -204,9 +158,9 @@ def test_lessons_are_drawn_from_what_is_seen(monkeypatch, domain, played, catego
     problem = read_setup(TEXTS[domain], rules, "here")
     monkeypatch.setattr("rsso_dspy.environments.pddl.environment.load_setup", lambda *_: problem)
     env = PddlEnvironment()
-    states, steps = play(env, BENCHMARK.table.parse(f"{domain}::0"), played)
+    states, steps = play(env, BENCHMARK.tasks.parse(f"{domain}::0"), played)
     drawn = env.lessons(states, steps)
-    assert drawn == BENCHMARK.lessons(env.task, states, steps)
+    assert drawn == BENCHMARK.hints.lessons(env.task, states, steps)
     assert any(each.category == category and says in each.text for each in drawn), drawn
     assert all(isinstance(each, Lesson) for each in env.rules_of_thumb)
 
@@ -227,8 +181,8 @@ import hashlib
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
 said, env = [], PddlEnvironment()
-for task in BENCHMARK.table.tasks():
-    said.append(env.reset(BENCHMARK.table.variant(task, 55)).observation)
+for task in BENCHMARK.tasks.names():
+    said.append(env.reset(BENCHMARK.tasks.variant(task, 55)).observation)
     for _ in range(6):
         said += [env.step("check").state.observation, env.step("look around").state.observation]
         said.append(env.step(env.admissible_actions()[-1]).state.observation)
@@ -245,35 +199,3 @@ def test_the_same_is_said_whatever_the_order_of_sets():
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(said) == 1
-
-
-TEXT = [
-    "Ball1 is a ball.  Ball1 is at rooma.  Left is a gripper.  Left is free.  Robby is at rooma.  Room rooma "
-    "Room roomb",
-    "pick ball1 rooma left",
-    "Ball1 is a ball.  Ball1 is carrying left.  Left is a gripper.  Robby is at rooma.  Room rooma Room roomb",
-]
-EPISODE = {
-    "id": 7, "domain": "gripper", "file": "mine.pddl", "problem_index": 0, "init_obs": 0,
-    "goal": "The goal is to satisfy the following conditions: ball1 is at roomb. ",
-    "init_actions": ["Move from rooma to roomb. ", "Pick up ball1 at rooma with arm left. ", "check valid actions"],
-    "runs": [{"kind": "scripted", "steps": [[1, 2, 0.0, 0, 1, "ce22c200", 0]]}],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "fields"),
-    [
-        (lambda _: None, []),
-        (lambda episode: episode["runs"][0]["steps"][0].__setitem__(2, 0.5), ["progress"]),
-        (lambda episode: episode["runs"][0]["steps"][0].__setitem__(1, 0), ["observation"]),
-        (lambda episode: episode["init_actions"].pop(), ["first actions"]),
-    ],
-)
-def test_every_difference_from_a_recorded_transcript_is_told(change, fields):
-    episode = copy.deepcopy(EPISODE)
-    change(episode)
-    start, run = replay_pddl(episode, TEXT, None)
-    assert ([each.field for each in (*start.differences, *run.differences)], run.steps) == (fields, 1)
-    with pytest.raises(ValueError, match="no sentence of gripper"):
-        next(replay_pddl(episode | {"init_obs": 1}, TEXT, None))

@@ -79,22 +79,6 @@ def test_an_environment_comes_back_however_the_block_ends(error: type[BaseExcept
         assert again is env
 
 
-def test_a_factory_that_fails_keeps_no_slot():
-    answers = iter([OSError("no memory"), Fake()])
-
-    def factory() -> Fake:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    pool = EnvironmentPool(factory)  # type: ignore[type-var]
-    with pytest.raises(OSError, match="no memory"), pool.lease():
-        pass
-    with pool.lease() as env:
-        assert env.alive
-
-
 def test_closing_ends_lent_ones_too_and_lends_no_more():
     pool = EnvironmentPool(Fake)  # type: ignore[type-var]
     with pool.lease() as env:
@@ -103,8 +87,3 @@ def test_closing_ends_lent_ones_too_and_lends_no_more():
     pool.close()
     with pytest.raises(RuntimeError, match="closed"), pool.lease():
         pass
-
-
-def test_a_pool_needs_a_size():
-    with pytest.raises(ValueError, match="at least 1"):
-        EnvironmentPool(Fake, size=0)  # type: ignore[type-var]

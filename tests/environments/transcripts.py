@@ -13,18 +13,18 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.pddl.environment import Game
-from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Literal, Problem
+from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Problem
 from rsso_dspy.environments.pddl.tasks import list_files, load_domain, read_file
 from rsso_dspy.environments.pddl.wording import GOAL, PHRASES, Phrases
 from rsso_dspy.errors import UsageError
 
-Replay = Iterator["ReplayedRun"]
+Replay = Iterator[tuple[int, list[str]]]
+"""Of each run, or of what its episode says before the first step: its steps, and what differs."""
 
 PDDL = ("observation", "progress", "done", "validity", "actions", "won")
 BABYAI = PDDL[:5]
@@ -37,30 +37,13 @@ CONTINUED = "look_after_won"
 STEP_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that was recorded otherwise."""
-
-    where: str
-    field: str
-    recorded: Any
-    played: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedRun:
-    """One run of an episode, or what its episode says before the first step."""
-
-    where: str
-    steps: int
-    differences: tuple[Difference, ...]
-
-
-def compare_fields(where: str, recorded: Mapping[str, Any], played: Mapping[str, Any]) -> Iterator[Difference]:
-    """A difference for each field that is not equal; fields that were not recorded are not compared."""
-    for field, there in recorded.items():
-        if there != played[field]:
-            yield Difference(where, field, there, played[field])
+def compare_fields(where: str, recorded: Mapping[str, Any], played: Mapping[str, Any]) -> list[str]:
+    """What was recorded otherwise, in words; fields that were not recorded are not compared."""
+    return [
+        f"{where}: {field}\n  recorded {there!r}\n  played   {played[field]!r}"
+        for field, there in recorded.items()
+        if there != played[field]
+    ]
 
 
 def replay_steps(
@@ -69,26 +52,28 @@ def replay_steps(
     text: Sequence[str],
     fields: Sequence[str],
     play: Callable[[str], Sequence[Any]],
-    tidy: Callable[[str, str], str] = lambda _asked, observation: observation,
-) -> ReplayedRun:
+) -> tuple[int, list[str]]:
     """Play the steps of a run: an action, the observation and what else was recorded, by the names in ``fields``. A
-    number counts to six digits. ``tidy``: of an action and what it was answered, what has to be equal."""
-    found: list[Difference] = []
+    number counts to six digits, and items that are listed in any order."""
+    found: list[str] = []
     for step, (action, observation, *rest) in enumerate(steps, 1):
         asked = text[action]
-        both = [
-            {
-                name: tidy(asked, value) if name == "observation" else _round_number(value)
-                for name, value in zip(fields, values, strict=True)
-            }
-            for values in ((text[observation], *rest), play(asked))
-        ]
-        found += compare_fields(f"{place}, step {step} {asked!r}", *both)
-    return ReplayedRun(place, len(steps), tuple(found))
+        recorded, played = (
+            dict(zip(fields, (_sort_items(asked, said), *map(_round_number, values)), strict=True))
+            for said, *values in ((text[observation], *rest), play(asked))
+        )
+        found += compare_fields(f"{place}, step {step} {asked!r}", recorded, played)
+    return len(steps), found
 
 
 def _round_number(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
+
+
+def _sort_items(asked: str, answer: str) -> str:
+    """An answer whose items a recorder of PDDL may have kept in any order, in one order."""
+    head, _, items = answer.partition("Valid actions are: ")
+    return f"{head}: {', '.join(sorted(items.split(', ')))}" if "check" in asked.lower() and items else answer
 
 
 def hash_actions(actions: Sequence[str]) -> str:
@@ -103,11 +88,11 @@ def replay_pddl(episode: Mapping[str, Any], text: Sequence[str], folder: str | N
     where = f"episode {episode['id']} ({domain} {episode.get('file', '')})"
     recorded = {"goal": episode["goal"], "first observation": first, "first actions": episode["init_actions"]}
     played = {"goal": game.goal, "first observation": game.first, "first actions": game.list_actions()}
-    yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, played)))
+    yield 0, compare_fields(where, recorded, played)
     for number, run in enumerate(episode["runs"], 1):
         place = f"{where}, run {number} ({run['kind']})"
         play = partial(_play_pddl, Game(load_domain(domain), problem))
-        yield replay_steps(place, run["steps"], text, PDDL, play, _sort_items)
+        yield replay_steps(place, run["steps"], text, PDDL, play)
 
 
 def _play_pddl(game: Game, asked: str) -> tuple[object, ...]:
@@ -125,21 +110,13 @@ def _find_setup(episode: Mapping[str, Any], folder: str | None) -> Problem | Non
     return read_file(domain, named[0] if named else files[int(episode["problem_index"])])
 
 
-def _sort_items(asked: str, answer: str) -> str:
-    """An answer whose items a recorder may have kept in any order, in one order."""
-    if "check" in asked.lower() and ": " in answer:
-        head, _, items = answer.partition(": ")
-        return f"{head}: {', '.join(sorted(items.split(', ')))}"
-    return answer
-
-
 def rebuild_setup(domain: Domain, first: str, goal: str) -> Problem:
     """The problem. Raises ``ValueError`` for a sentence that the domain does not have."""
     phrases = PHRASES[domain.name]
     start = frozenset(_read_sentences(domain, phrases, first, " "))
-    wanted = tuple(Literal(fact) for fact in _read_sentences(domain, phrases, goal.removeprefix(GOAL), ", "))
+    wanted = tuple(_read_sentences(domain, phrases, goal.removeprefix(GOAL), ", "))
     objects = dict(domain.constants)
-    for fact in (*sorted(start), *(literal.fact for literal in wanted)):
+    for fact in (*sorted(start), *wanted):
         for name, kind in zip(fact[1:], domain.argument_types[fact[0]], strict=True):
             known = objects.get(name, OBJECT)
             objects[name] = kind if domain.is_of_type(kind, known) else known
@@ -189,7 +166,7 @@ def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str |
     }
     game = BabyAiGame(world, seed, patterns)
     played = (game.mission, game.goal, game.first, list(game.offer.moves), game.offer.messages)
-    yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, dict(zip(recorded, played, strict=True)))))
+    yield 0, compare_fields(where, recorded, dict(zip(recorded, played, strict=True)))
     for number, run in enumerate(episode["runs"], 1):
         place = f"{where}, run {number} ({run['kind']})"
         play = partial(_play_babyai, BabyAiGame(world, seed, patterns))
@@ -221,7 +198,7 @@ def replay_alfworld(episode: Mapping[str, Any], text: Sequence[str], folder: str
         }
         feedback = answer.feedback.strip()
         played = (feedback, *split_first(feedback), list(answer.commands), len(read_game(path)["walkthrough"]))
-        yield ReplayedRun(name, 0, tuple(compare_fields(name, recorded, dict(zip(recorded, played, strict=True)))))
+        yield 0, compare_fields(name, recorded, dict(zip(recorded, played, strict=True)))
         for number, run in enumerate(episode["runs"], 1):
             if run["kind"] != CONTINUED:
                 engine.load(path)
@@ -256,10 +233,10 @@ def main() -> None:
     data = json.loads(options.file.read_text(encoding="utf-8"))
     replay, steps, differences = REPLAYS[data["format"].partition("-")[0]], 0, 0
     for episode in data["episodes"]:
-        for run in replay(episode, data["text"], options.data):
-            steps, differences = steps + run.steps, differences + len(run.differences)
-            for each in run.differences:
-                print(f"{each.where}: {each.field}\n  recorded {each.recorded!r}\n  played   {each.played!r}")
+        for played, found in replay(episode, data["text"], options.data):
+            steps, differences = steps + played, differences + len(found)
+            for each in found:
+                print(each)
     print(f"{len(data['episodes'])} episodes, {steps:,} steps, {differences:,} differences")
     raise SystemExit(differences > 0)
 

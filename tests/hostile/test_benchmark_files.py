@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_played_is_told_with_its_reason(tmp_path, text, wh
 def own(tmp_path) -> Path:
     """A folder as AgentBoard's, with one problem of each domain."""
     folder = tmp_path / "mine"
-    made = {task: BENCHMARK.table.variant(task, 0) for task in BENCHMARK.table.tasks()}
+    made = {task: BENCHMARK.tasks.variant(task, 0) for task in BENCHMARK.tasks.names()}
     for task in made:
         (folder / task).mkdir(parents=True)
         text = GRIPPER if task == "gripper" else _list_rows(task)[0][0]

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import dspy
 
-from rsso_dspy.environments.grammar import normalize_words
-from rsso_dspy.environments.scienceworld.actions import GRAMMAR
+from rsso_dspy.environments.scienceworld.grammar import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
@@ -147,12 +146,22 @@ def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, ste
     return Rollouts(live, LONGEST[:1], budgets, 1, 0, CompileLimits(limit, lm_calls), Keep())
 
 
+NAME = re.compile(
+    r"\b(?:(?:an?|the) (?:substance called )?|substance called )([a-z][a-z0-9' -]{1,40}?)"
+    r"(?=\s*(?:[(.,:;\n]|$)| (?:which|that|in|on|is|to|of|appears|has|directly)\b)"
+)
+NO_NAME = re.compile(r"agent|air|room|substance|inventory|liquid|ground|temperature|.* door")
+
+
 def list_names(state: State) -> list[str]:
     """The things that a state of the simulator names."""
-    naming = GRAMMAR.naming
-    text = re.sub(naming.places, "", (state.look or state.observation).lower())
-    named = (normalize_words(match[1]) for match in re.finditer(naming.names, text))
-    return list(dict.fromkeys(name for name in named if name and not re.fullmatch(naming.no_names, name)))
+    text = re.sub(
+        r"\bdoors? to (?:the )?[a-z -]+|\broom is called (?:the )?[a-z -]+",
+        "",
+        (state.look or state.observation).lower(),
+    )
+    named = (normalize_words(match[1]) for match in NAME.finditer(text))
+    return list(dict.fromkeys(name for name in named if name and not NO_NAME.fullmatch(name)))
 
 
 def mentions_any(line: str, names: Iterable[str]) -> bool:

@@ -11,8 +11,7 @@ import scienceworld
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.environments import Goal
-from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
+from rsso_dspy.environments.scienceworld.goal_advice import GOALS
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.proposer import HEADING, extract_feedback_lines
@@ -172,9 +171,9 @@ def test_missed_goals_become_advice_by_their_kind():
     first = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", False, False))
     second = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, False))
     missed = actor("open closet", PLAYED, goals=(first,))
-    assert all(line in missed for kind in ("GoalFocusOnPlant", "GoalMoveToLocation") for line in BY_KIND[kind])
+    assert all(line in missed for kind in ("GoalFocusOnPlant", "GoalMoveToLocation") for line in GOALS[kind][1])
     once = actor("open closet", PLAYED, PLAYED, goals=(first, second))
-    assert BY_KIND["GoalMoveToLocation"][0] not in once, "one of the trials reached it"
+    assert GOALS["GoalMoveToLocation"][1][0] not in once, "one of the trials reached it"
     unheard = actor("open closet", PLAYED, goals=((Goal("GoalUnheardOf", False, True),),))
     counted = "The trials reached 0 of 1 goals that the task requires."
     assert sorted(unheard.splitlines()) == sorted([*actor("open closet", PLAYED).splitlines(), counted])
@@ -184,8 +183,8 @@ def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
     jar = Path(scienceworld.__file__).parent / "scienceworld.jar"
     names = [PurePosixPath(name) for name in ZipFile(jar).namelist() if name.endswith(".class")]
     kinds = {name.stem for name in names if name.stem.startswith("Goal") and "$" not in name.stem}
-    assert BY_KIND.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
-    for line in {line for said in BY_KIND.values() for line in said}:
+    assert GOALS.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
+    for line in {line for _, said in GOALS.values() for line in said}:
         assert extract_feedback_lines(line) == [line]
 
 
@@ -402,9 +401,7 @@ def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class():
 
 
 def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
-    phrases = get_benchmark().goal_phrases
-    assert phrases.keys() == get_benchmark().goal_advice.keys()
-    for phrase in set(phrases.values()):
+    for phrase in {phrase for phrase, _ in GOALS.values()}:
         assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 

@@ -24,14 +24,14 @@ from tests.optimize.test_resume import CutShort
 from tests.provider_runs import KEY, VARIABLE, look, table
 from tests.provider_server import provider
 
-DEV = get_benchmark().table.parse("lifespan-longest-lived::62")
+DEV = get_benchmark().tasks.parse("lifespan-longest-lived::62")
 TEST = held_out("lifespan-longest-lived", "sso", 1)[0]
 FIND = train_sample("find-plant", 1)
 
 
 @pytest.mark.parametrize(
     "variant",
-    [TEST, replace(TEST, split="train"), DEV, toy_package.BENCHMARK.table.parse("up::9")],
+    [TEST, replace(TEST, split="train"), DEV, toy_package.BENCHMARK.tasks.parse("up::9")],
     ids=["held out", "held out under another name", "development", "of another benchmark"],
 )
 def test_gold_is_told_of_training_variants_alone(variant):
@@ -42,7 +42,7 @@ def test_gold_is_told_of_training_variants_alone(variant):
 
 def test_a_benchmark_without_gold_paths_says_what_works_instead():
     with pytest.raises(UsageError, match="goldless has no gold paths to teach from: name a backend as the teacher"):
-        toy_package.WITHOUT_GOLD.find_gold_path(toy_package.BENCHMARK.table.parse("up::0"))
+        toy_package.WITHOUT_GOLD.find_gold_path(toy_package.BENCHMARK.tasks.parse("up::0"))
 
 
 @pytest.mark.parametrize(

@@ -42,19 +42,13 @@ def test_a_list_that_is_none_or_too_long_is_an_error_of_the_trial(actions, said)
 
 
 @pytest.mark.parametrize(
-    ("choice", "admissible", "said"),
-    [
-        (None, "none", ""),
-        ("free", "long", ""),
-        ("listed", "short", ""),
-        ("listed", "none", "does not list them"),
-        ("listed", "long", "lists hundreds of actions"),
-    ],
+    ("choice", "lists", "said"),
+    [(None, False, ""), ("free", False, ""), ("listed", True, ""), ("listed", False, "does not list them")],
 )
-def test_a_choice_that_cannot_be_is_refused_before_anything_is_played(monkeypatch, choice, admissible, said):
+def test_a_choice_that_cannot_be_is_refused_before_anything_is_played(monkeypatch, choice, lists, said):
     config = load_config(overrides=[f"protocol.action_choice={choice}"] if choice else [])
     assert ("action_choice=listed" in resolve_protocol(config).id) is (choice == "listed")
-    monkeypatch.setattr(type(config), "active_benchmark", property(lambda _: replace(BENCHMARK, admissible=admissible)))
+    monkeypatch.setattr(type(config), "active_benchmark", property(lambda _: replace(BENCHMARK, lists_actions=lists)))
     if not said:
         check_action_choice(config)
         return

@@ -72,7 +72,7 @@ def find_alike(requests: Mapping[str, Requests]) -> list[tuple[str, str]]:
 
 def test_no_two_methods_ask_the_same():
     played = get_benchmark("pddl")
-    first, *others = ((each.key, played.find_gold_path(each)) for each in played.table.train_sample("gripper", 3))
+    first, *others = ((each.key, played.find_gold_path(each)) for each in played.tasks.train_sample("gripper", 3))
     most, part = 2 * len(first[1]), ["pick up", *first[1][:-1]]
     walks: Walks = [(first[0], [part, part, ["wait"]]), *((key, [path]) for key, path in others)]
     settings = {
@@ -91,8 +91,8 @@ def test_no_two_methods_ask_the_same():
 def test_the_three_writers_of_rules_ask_differently_on_every_benchmark(live, name, kept):
     if name == "alfworld" and find_spec("alfworld") is None:
         pytest.skip("the extra alfworld is not installed")
-    table = get_benchmark(name).table
-    task = "lifespan-longest-lived" if name == DEFAULT else table.tasks()[0]
+    table = get_benchmark(name).tasks
+    task = "lifespan-longest-lived" if name == DEFAULT else table.names()[0]
     walks: Walks = [(variant.key, [()]) for variant in table.train_sample(task, 2)]
     settings = {"budget": lambda _: 6, "constitution": ConstitutionSettings(r_freq=2, categories=kept)}
     config = load_config(overrides=[*FAST, f"benchmark={name}"])

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition
 from rsso_dspy.environments.alfworld import lessons, wording
-from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
 from rsso_dspy.errors import SimulatorDied
@@ -53,7 +52,7 @@ class AlfWorld(TextEnvironment):
 
     @property
     def action_templates(self) -> str:
-        return PUBLISHED if self._interface == "sso" else RECENT
+        return wording.PUBLISHED if self._interface == "sso" else wording.RECENT
 
     @property
     def alive(self) -> bool:  # type: ignore[override]

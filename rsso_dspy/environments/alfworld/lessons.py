@@ -4,13 +4,12 @@ They go by the task, the actions and the observations.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
-from rsso_dspy.environments import benchmark
 from rsso_dspy.environments.alfworld.wording import NOTHING, TaskGoal, parse_goal
-from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, Words
-from rsso_dspy.records import Lesson, State, Step
+from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, LessonTable, Words
+from rsso_dspy.records import Lesson
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
     Lesson("abstract", text)
@@ -33,12 +32,6 @@ _AT = re.compile(r"(?:On|In|The|the) (?:the )?(\w+ \d+)(?:, you see| is )")
 _PICKED = re.compile(r"You pick up the (\w+ \d+)")
 _LEFT = re.compile(r"You (?:put|move) the (\w+ \d+)")
 _STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
-
-
-def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
-    """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
-    ``steps[i]``."""
-    return benchmark.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
 class _Episode(Episode):
@@ -144,3 +137,6 @@ def _tell_progress(episode: _Episode) -> Iterator[Lesson]:
     places = [name for name in _SEEN.findall(episode.states[0].observation) if name not in episode.visited]
     if places and not held and not there:
         yield Lesson("progress", f"Not visited yet: {', '.join(places)}.")
+
+
+draw_lessons = LessonTable(_Episode, _MISTAKES, _tell_progress)

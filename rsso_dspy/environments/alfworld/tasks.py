@@ -45,8 +45,6 @@ GOLD_LENGTH = 34
 PARTS = frozenset({"grammar", "pddl_domain", "pddl_problem"})
 """Texts of a game file that the engine loads."""
 
-_COMMENT = re.compile(";.*")
-
 VARIABLE = "ALFWORLD_DATA"
 """Names the folder where `alfworld-download` has put the games."""
 
@@ -114,11 +112,15 @@ def find_game(variant: Variant, folder: str) -> Path:
 
 def read_game(path: Path) -> dict[str, Any]:
     """The content of a game file. Raises ``DamagedFile``."""
+    return _parse_game(path, read_bytes(path))
+
+
+def _parse_game(path: Path, raw: bytes) -> dict[str, Any]:
     try:
-        game = json.loads(read_bytes(path))
+        game = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(path, str(error)) from None
-    if not isinstance(game, dict) or PARTS - game.keys():
+    if not isinstance(game, dict) or not all(isinstance(game.get(part), str) and game[part].strip() for part in PARTS):
         raise DamagedFile(path, f"it is no game of ALFWorld, which has {', '.join(sorted(PARTS))}")
     return game
 
@@ -195,7 +197,7 @@ def _read_games(folder: str, absolute: str) -> Games:  # noqa: ARG001 - what a r
                 files.setdefault((kind, split), []).append(path)
     games = Games(root, {key: tuple(found) for key, found in files.items()}, skipped, whole.hexdigest()[:16])
     if not games.total:
-        raise UsageError(f"no game in it can be played: {games.describe()}" if skipped else _explain_missing(root))
+        raise UsageError(f"no ALFWorld game in it can be played: {games.describe()}. Run alfworld-download")
     return games
 
 
@@ -207,47 +209,15 @@ def _check_file(path: Path, kind: str, short: str) -> tuple[bytes, str]:
         return b"", "movable containers and sliced things are not played, as in the package"
     try:
         raw = read_bytes(path)
+        solvable = _parse_game(path, raw).get("solvable") is not False
     except (OSError, DamagedFile) as error:
-        return b"", str(error)
-    return raw, _explain_unplayable(raw)
-
-
-def _explain_unplayable(raw: bytes) -> str:
-    """Return why the engine would not load the content of a game file, or an empty string. The engine is not asked:
-    there may be thousands of files, and each takes it seconds."""
-    try:
-        game = json.loads(raw)
-    except (ValueError, RecursionError):
-        game = None
-    if not isinstance(game, dict) or PARTS - game.keys():
-        return "damaged: no whole game"
-    if empty := [part for part in sorted(PARTS) if not isinstance(game[part], str) or not game[part].strip()]:
-        return f"damaged: {empty[0]} is empty"
-    for part in ("pddl_domain", "pddl_problem"):
-        text = _COMMENT.sub("", game[part])
-        opened, closed = text.count("("), text.count(")")
-        if opened != closed or not opened:
-            return f"damaged: {part} is cut off: it has {opened} ( and {closed} )"
-    return "known to have no solution" if game.get("solvable") is False else ""
+        return b"", f"damaged: {error}"
+    return raw, "" if solvable else "known to have no solution"
 
 
 def _find_root(folder: Path) -> Path:
-    wanted = f"{VERSIONS[0]}/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
-    if not folder.is_dir():
-        raise UsageError(f"no ALFWorld games: {folder} is no folder. Looked for {wanted} in it: run alfworld-download")
     for root in (*(folder / version for version in VERSIONS), folder):
         if any((root / name).is_dir() for name in FOLDERS.values()):
             return root
-    others = sorted(path.name for path in folder.glob("json_*"))
-    found = f" It holds {', '.join(others)}, which is another version." if others else ""
-    raise UsageError(f"no ALFWorld games in {folder}: looked for {wanted} there.{found} Run alfworld-download")
-
-
-def _explain_missing(root: Path) -> str:
-    looked = f"{root}/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
-    if next(root.glob("*/*/*/traj_data.json"), None):
-        return (
-            f"{root} holds trajectories (traj_data.json) but no games, as an older download does: looked for {looked}. "
-            "Run alfworld-download again"
-        )
-    return f"no ALFWorld games: looked for {looked}. Run alfworld-download"
+    looked = f"{VERSIONS[0]}/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
+    raise UsageError(f"no ALFWorld games in {folder}: looked for {looked} there. Run alfworld-download")

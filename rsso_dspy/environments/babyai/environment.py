@@ -16,7 +16,6 @@ from typing import Any
 
 from rsso_dspy.environments import Goal, TextEnvironment, Transition
 from rsso_dspy.environments.babyai import lessons
-from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.tasks import (
     TABLE,
     THROUGH_LOCKED_DOORS,
@@ -25,7 +24,16 @@ from rsso_dspy.environments.babyai.tasks import (
     make_world,
     rewrite_mission,
 )
-from rsso_dspy.environments.babyai.view import CHECK, COMPLETED, NO_CHANGE, NOT_KNOWN, Offer, View, list_actions
+from rsso_dspy.environments.babyai.view import (
+    ACTION_TEMPLATES,
+    CHECK,
+    COMPLETED,
+    NO_CHANGE,
+    NOT_KNOWN,
+    Offer,
+    View,
+    list_actions,
+)
 from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
@@ -193,8 +201,7 @@ class BabyAi(TextEnvironment):
         return bool(self._require_game().achieved)
 
     def reset(self, variant: Variant) -> State:
-        """Start the variant afresh. Raises ``SimulatorDied`` when its generator does not end, and what `get_patterns`
-        raises."""
+        """Start the variant afresh. Raises what `get_patterns` raises."""
         world, seed = make_world(variant.task), get_seed(variant)  # a used one may remember the world before
         game = Game(world, seed, None)
         labels = None

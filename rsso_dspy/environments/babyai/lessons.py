@@ -4,13 +4,12 @@ They go by the mission, the actions and the observations: no scores, and nothing
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
-from rsso_dspy.environments import benchmark
 from rsso_dspy.environments.babyai.view import BARRIER, COMPLETED, NO_CHANGE, NOT_KNOWN
-from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern
-from rsso_dspy.records import Lesson, State, Step
+from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, LessonTable
+from rsso_dspy.records import Lesson
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
     Lesson("abstract", text)
@@ -34,12 +33,6 @@ RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
 _THING = re.compile(r"There is an? ((?:[a-z]+ )+)\d+ ")
 _CARRIED = re.compile(r"You are carrying a ((?:\w+ )*\w+)\.")
 _NAMED = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:(?:red|green|blue|purple|yellow|grey) )?\w+)")
-
-
-def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
-    """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
-    ``steps[i]``."""
-    return benchmark.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
 class _Episode(Episode):
@@ -123,3 +116,6 @@ def _tell_progress(episode: _Episode) -> Iterator[Lesson]:
 
 def _is_of_name(thing: str, name: str) -> bool:
     return set(name.split()) <= set(thing.split())
+
+
+draw_lessons = LessonTable(_Episode, _MISTAKES, _tell_progress)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied, UsageError
+from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
 from rsso_dspy.files import parse_json, read_text
 from rsso_dspy.records import Variant
 
@@ -37,36 +37,15 @@ THROUGH_LOCKED_DOORS = frozenset(
 _RENAMED = {"GoToObjS6": "GoToObjS4"}
 """What a level that was made anew since was called before its rooms grew."""
 
-MOST_DRAWS = 300_000
-"""Random numbers that one world may take; the most that any of those played takes is some thousands."""
-
 
 def make_world(name: str) -> Any:
-    """minigrid's world of a level, without wrappers. `reset` it with a seed. Its generator raises ``SimulatorDied``
-    when it draws without end."""
+    """minigrid's world of a level, without wrappers. `reset` it with a seed."""
     import gymnasium
     import minigrid  # noqa: F401 - registers the worlds
     import minigrid.envs.babyai.core.roomgrid_level as generator
 
     generator.print = lambda *_: None  # type: ignore[attr-defined]  # it tells of each draw that did not fit
-    world: Any = gymnasium.make(f"BabyAI-{_RENAMED.get(name, name)}-v0", disable_env_checker=True).unwrapped
-    draw_int, start = world._rand_int, world.reset
-    left = MOST_DRAWS
-
-    def count_draw(low: int, high: int) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise SimulatorDied(f"the generator of {name} drew {MOST_DRAWS:,} numbers without making a world")
-        return draw_int(low, high)  # as it is: some worlds compare such numbers by identity
-
-    def reset(**options: Any) -> Any:
-        nonlocal left
-        left = MOST_DRAWS
-        return start(**options)
-
-    world._rand_int, world.reset = count_draw, reset
-    return world
+    return gymnasium.make(f"BabyAI-{_RENAMED.get(name, name)}-v0", disable_env_checker=True).unwrapped
 
 
 TEST_SEEDS = range(1234, 1238)

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from rsso_dspy.environments import Goal, TextEnvironment, Transition
 from rsso_dspy.environments.pddl import lessons
-from rsso_dspy.environments.pddl.action_help import ACTION_TEMPLATES, COMMON
 from rsso_dspy.environments.pddl.strips import Domain, Problem, World
 from rsso_dspy.environments.pddl.tasks import TABLE, load_domain, load_setup
 from rsso_dspy.environments.pddl.wording import (
+    ACTION_TEMPLATES,
     CHECK,
+    COMMON,
     LOOK,
     NOT_AN_ACTION,
     NOT_POSSIBLE,
@@ -35,7 +36,7 @@ class Game:
     def __init__(self, domain: Domain, problem: Problem):
         self.world = World(domain, problem)
         self.phrases = PHRASES[domain.name]
-        self.goal = self.phrases.say_goal(literal.fact for literal in problem.goal)
+        self.goal = self.phrases.say_goal(problem.goal)
         self.state = self.world.start
         self.first = self._describe_all()
         self.progress = 0.0
@@ -124,9 +125,7 @@ class PddlEnvironment(TextEnvironment):
         game = self._require_game()
         TABLE.refuse_test(self._variant)
         bits = zip(game.world.problem.goal, game.world.goal_bits, strict=True)
-        return tuple(
-            Goal(literal.fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for literal, bit in bits
-        )
+        return tuple(Goal(fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for fact, bit in bits)
 
     def close(self) -> None:
         self._game = None

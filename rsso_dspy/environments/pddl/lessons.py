@@ -4,13 +4,12 @@ They go by the goal, the actions and the observations: no scores, and no facts t
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
-from rsso_dspy.environments import benchmark
-from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, Words
+from rsso_dspy.environments.benchmark import NO_ACTION, Episode, LessonPattern, LessonTable, Words
 from rsso_dspy.environments.pddl.wording import GOAL, LOOK, NOT_AN_ACTION, NOT_POSSIBLE, split_words
-from rsso_dspy.records import Lesson, State, Step
+from rsso_dspy.records import Lesson, Step
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
     Lesson("abstract", text)
@@ -78,12 +77,6 @@ _UNDOES = {
     "is tight": ("loosen",),
 }
 """What a condition says to the actions that end it, for worlds that tell only what became true."""
-
-
-def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
-    """What the newest step teaches, one mistake at most, and how much of the goal is left. ``states[i + 1]`` follows
-    ``steps[i]``."""
-    return benchmark.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
 class _Episode(Episode):
@@ -216,3 +209,6 @@ def _tell_progress(episode: _Episode) -> Iterator[Lesson]:
         yield Lesson("progress", f"Done: {' '.join(done)}")
     if left:
         yield Lesson("progress", f"Not done yet: {' '.join(left)}")
+
+
+draw_lessons = LessonTable(_Episode, _MISTAKES, _tell_progress)

@@ -14,9 +14,9 @@ from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 
-from rsso_dspy.environments.pddl.strips import Domain, Problem, World, read_domain, read_setup
+from rsso_dspy.environments.pddl.strips import Domain, Problem, read_domain, read_setup
 from rsso_dspy.environments.splits import TaskRow, TaskTable
-from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
+from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.files import read_text
 from rsso_dspy.records import Variant
 
@@ -72,7 +72,7 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
 
 def load_setup(variant: Variant, folder: str | None = None) -> Problem:
     """The problem of a variant. ``folder``: where AgentBoard's are. Raises ``UsageError`` when one of those is asked
-    for and not there, ``DamagedFile`` with line and reason when it cannot be read, or not be solved."""
+    for and not there, ``DamagedFile`` with the reason when it cannot be read."""
     if variant.index >= _FIRST_FILE:
         if not folder:
             raise UsageError(
@@ -84,7 +84,7 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
-    return _read_made(variant.task, _list_rows(variant.task)[variant.index][0], variant.key)
+    return _read_cached(variant.task, _list_rows(variant.task)[variant.index][0], variant.key)
 
 
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
@@ -92,28 +92,6 @@ def check_files(variants: Iterable[Variant], folder: str | None) -> None:
     for variant in variants:
         if variant.index >= _FIRST_FILE:
             load_setup(variant, folder)
-
-
-def describe_files(folder: str) -> str:
-    """One line: how many problems of each domain a folder holds. Raises ``UsageError`` that names all which cannot be
-    played, with line and reason."""
-    counts, wrong = [], []
-    for domain, wanted in FILES.items():
-        try:
-            files = list_files(domain, Path(folder))
-        except UsageError as error:
-            wrong.append(str(error))
-            continue
-        counts.append(f"{domain} {len(files)} of {wanted}")
-        for path in files:
-            try:
-                read_file(domain, path)
-            except UsageError as error:
-                wrong.append(str(error))
-    held = f"problems in {folder}: {', '.join(counts) or 'none'}"
-    if wrong:
-        raise UsageError(f"{held}; {len(wrong)} cannot be played: {'; '.join(wrong)}")
-    return held
 
 
 def list_files(domain: str, folder: Path) -> list[Path]:
@@ -135,27 +113,13 @@ def digest_files(folder: str) -> str:
 
 
 def read_file(domain: str, path: Path) -> Problem:
-    """A problem file of the user's. Raises ``DamagedFile`` for one that cannot be read, or that nothing solves."""
-    return _read_file(domain, str(path), read_text(path))
-
-
-@lru_cache(maxsize=256)
-def _read_file(domain: str, path: str, text: str) -> Problem:
-    rules = load_domain(domain)
-    problem = read_setup(text, rules, path)
-    world = World(rules, problem)
-    if (literal := world.find_unreachable()) is not None:
-        raise DamagedFile(path, f"line {literal.line}: no action can ever make ({' '.join(literal.fact)}) true")
-    if world.is_unsolvable(most_states=1000):
-        raise DamagedFile(
-            path, f"line {problem.goal[0].line}: nothing solves it; all that its actions lead to was tried"
-        )
-    return problem
+    """A problem file of the user's. Raises ``DamagedFile`` for one that cannot be read."""
+    return _read_cached(domain, read_text(path), str(path))
 
 
 @lru_cache(maxsize=1024)
-def _read_made(domain: str, text: str, key: str) -> Problem:
-    return read_setup(text, load_domain(domain), key)
+def _read_cached(domain: str, text: str, name: str) -> Problem:
+    return read_setup(text, load_domain(domain), name)
 
 
 @cache

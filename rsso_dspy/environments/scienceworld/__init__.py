@@ -3,7 +3,8 @@
 benchmark      `BENCHMARK`, all that the rest of the project knows about it
 jvm            one simulator process
 environment    `ScienceWorld` over it, and the display of states in a history window
-actions        action templates, repair of an action's wording, the wording of actions in prose
+actions        action templates, repair of an action's wording
+grammar        the wording of actions in prose
 whole          how actions in any wording are carried out, for the interface `complete`
 lessons        patterns over an episode; `episode` reads it
 tasks          the 18 tasks, their splits, selections and gold lengths

@@ -1,21 +1,15 @@
-"""ScienceWorld's action templates, repair of an action's wording, the possible actions, and the grammar of prose.
+"""ScienceWorld's action templates, and repair of an action's wording.
 
 The simulator's parser is strict about small words: it knows "look in bag" but not "look into the bag.". An action is
 first sent as written. If the parser does not know it, which takes no time and changes nothing in the world, it is
 compared with the valid actions. So their list, the most expensive request to the simulator, is rarely needed. (The SSO
 reference compares first. The outcome is the same, see the tests, except for chance: listing draws random numbers, which
 changes the flight of bees in the genetics tasks.)
-
-The simulator's list of possible actions also names things in closed containers and drains, which its parser does not
-know and an actor cannot have seen: a third of the actions in the kitchen. So every name in an action must be one that
-can be referred to: ``keep_in_sight(keep_templates(valid, templates), templates, names, look)``.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from rsso_dspy.environments.grammar import Grammar, Verb
-from rsso_dspy.environments.naming import Naming
 from rsso_dspy.records import State
 
 ACTION_TEMPLATES = """\
@@ -63,13 +57,6 @@ FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 
 OPTION = re.compile(r"^\s*(\d+):", re.M)
 """Start of a line of a numbered question."""
-CLOSED = re.compile(r"The ([\w ]+?) door is closed")
-EVERYWHERE = ("teleport", "go")
-"""Verbs whose objects need not be in sight."""
-JOINS = re.compile(r" (?:in|into|to|on|with|from|containing) ")
-"""Words between the names of an action: ``move cup containing water in sink to bowl``."""
-ALWAYS = frozenset({"nothing", "inventory"})
-"""Words of a name that are not things."""
 _PUNCTUATION = ".,!?\"')(}{][:; \t\n"
 
 
@@ -116,112 +103,13 @@ def is_understood(answer: str) -> bool:
     return not answer.startswith((NOT_KNOWN, NO_EFFECT))
 
 
-def keep_templates(valid: Iterable[str], templates: str) -> list[str]:
-    """Keep the valid actions that fit a template. Small words may differ: the simulator says ``pour OBJ into OBJ``."""
-    forms = _read_forms(templates)
-    begin = tuple(words + " " for words, filled in forms if filled)
-    whole = {words for words, filled in forms if not filled}
-    return [action for action in valid if action in whole or action.startswith(begin)]
-
-
-def keep_in_sight(kept: Iterable[str], templates: str, names: Collection[str], look: str = "") -> list[str]:
-    """Keep the actions whose things can all be referred to.
-
-    `names` are the simulator's names of things; `look`, the listing of the room, shows closed containers.
-    """
-    verbs = sorted((words for words, filled in _read_forms(templates) if filled), key=len, reverse=True)
-    known = {*names, *ALWAYS}
-    closed = "|".join(re.escape(name.split()[-1]) for name in CLOSED.findall(look))
-    shut_in = re.compile(rf"\bin (?:\w+ )?(?:{closed})\b") if closed else None
-
-    def in_sight(action: str) -> bool:
-        verb = next((verb for verb in verbs if action.startswith(f"{verb} ")), None)
-        if verb is None or verb in EVERYWHERE:
-            return True
-        words = action[len(verb) + 1 :]
-        if shut_in and shut_in.search(words):
-            return False
-        return all(name in known for name in _split_names(words, known))
-
-    return [action for action in kept if in_sight(action)]
-
-
-def list_numbers(question: str) -> list[str]:
-    """Return the numbers that answer a question about an action."""
-    return OPTION.findall(question)
-
-
-def _split_names(words: str, known: Collection[str]) -> list[str]:
-    """Split the names after a verb: ``orange in bowl to door to hallway`` is orange, bowl and door to hallway."""
-    parts, names = JOINS.split(words), []
-    joins = JOINS.findall(words)
-    while parts:
-        name, used = parts[0], 1
-        for more in range(1, len(parts)):  # a name may contain such a word itself
-            longer = "".join(part for pair in zip(parts, [*joins[:more], ""], strict=False) for part in pair)
-            if longer in known:
-                name, used = longer, more + 1
-        names.append(name)
-        parts, joins = parts[used:], joins[used:]
-    return names
-
-
-def _read_forms(templates: str) -> list[tuple[str, bool]]:
-    """Return the words of each template before its first placeholder, and whether it has one."""
-    lines = [line.strip() for line in templates.partition("Templates:\n")[2].splitlines() if line.strip()]
-    split = [re.split(r"\s*\b[A-Z]{2,}\b", line, maxsplit=1) for line in lines]
-    return [(parts[0], len(parts) > 1) for parts in split]
+_PLACE = re.compile(
+    r"(?:room|location) is called (?:the )?([a-z0-9 ]+)|You (?:arrive at|teleport to|move to) (?:the )?([a-z0-9 ]+)",
+    re.I,
+)
 
 
 def name_place(state: State) -> str:
     """The room that a state's texts name last; empty if they name none."""
     named = _PLACE.findall(f"{state.observation}\n{state.look}")
     return next((called or led for called, led in reversed(named)), "").strip().lower()
-
-
-_TWO_PLACES = r"(?P<thing>.+?) (?:to|in|into|on|onto|inside) (?P<place>.+)"
-_VERBS = (
-    Verb("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", head="teleport to"),
-    Verb("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", head="go to"),
-    Verb("open", r"open(?:ing)? (?P<thing>.+)"),
-    Verb("close", r"clos(?:e|ing) (?P<thing>.+)"),
-    Verb("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)"),
-    Verb("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", head="focus on"),
-    Verb("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, join="to"),
-    Verb("pour", r"pour(?:ing)? " + _TWO_PLACES, join="in"),
-    Verb("mix", r"mix(?:ing)? (?P<thing>.+)"),
-    Verb("read", r"read(?:ing)? (?P<thing>.+)"),
-    Verb("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)"),
-    Verb("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)"),
-    Verb("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)"),
-    Verb("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", join="on"),
-    Verb("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)"),
-    Verb("wait", r"wait(?:ing)?(?:1|\b.*)"),
-)
-
-_NAMING = Naming(
-    names=r"\b(?:(?:an?|the) (?:substance called )?|substance called )([a-z][a-z0-9' -]{1,40}?)"
-    r"(?=\s*(?:[(.,:;\n]|$)| (?:which|that|in|on|is|to|of|appears|has|directly)\b)",
-    places=r"\bdoors? to (?:the )?[a-z -]+|\broom is called (?:the )?[a-z -]+",
-    no_names=r"agent|air|room|substance|inventory|liquid|ground|temperature|.* door",
-    roles=frozenset({"substance", "animal", "plant", "box", "container", "device", "component", "place", "thing"}),
-    kinds=("substance", "animal", "plant", "living thing", "thing"),
-    variety=r"(?:(?:baby|adult|juvenile|hatchling|egg)\s+)+(?=\w)",
-    empty="containing nothing",
-    listed="every ingredient of the recipe",
-)
-_PLACE = re.compile(
-    r"(?:room|location) is called (?:the )?([a-z0-9 ]+)|You (?:arrive at|teleport to|move to) (?:the )?([a-z0-9 ]+)",
-    re.I,
-)
-
-GRAMMAR = Grammar(
-    _VERBS,
-    synonyms={"go to ": "teleport to "},
-    travel=r"(?:teleport|go)(?: to)? (.+)",
-    search=r"(?:teleport|go|open) .+",
-    commits=r"focus .+",
-    caution="Before you focus on anything, make sure that the task asks for it.",
-    naming=_NAMING,
-)
-"""The wording of actions in prose: the templates, and everyday wordings of people and models."""

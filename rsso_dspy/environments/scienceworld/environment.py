@@ -22,7 +22,7 @@ from rsso_dspy.environments.scienceworld import actions, lessons, tasks
 from rsso_dspy.environments.scienceworld.action_help import describe_actions
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, did_nothing, is_question
-from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
+from rsso_dspy.errors import SimulatorDied, UsageError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 STALLED = "The action took too long, and the attempt ends here."
@@ -76,7 +76,7 @@ class ScienceWorld:
     @property
     def verbs(self) -> frozenset[str]:
         """First words of actions; the numbers of the options too while a question is open."""
-        return frozenset({*actions.VERBS, *actions.list_numbers(self._question)})
+        return frozenset({*actions.VERBS, *actions.OPTION.findall(self._question)})
 
     def choose_interface(self, name: Interface) -> None:
         """Select the interface from the next reset on."""
@@ -145,29 +145,9 @@ class ScienceWorld:
             no_effect=same and did_nothing(done.answer),
         )
 
-    def admissible_actions(self) -> Sequence[str]:
-        """List the possible actions in the forms of the templates, or the numbers of an open question.
-
-        Uses only what is in sight, and nothing about the task. Takes as long as one to three steps in a full room.
-        Raises ``SimulatorDied``.
-        """
-        if self._question:
-            return actions.list_numbers(self._question)
-        try:
-            kept = actions.keep_templates(self._list_valid_actions(), self.action_templates)
-            names = self._require_jvm().call("getPossibleObjects", limit=self._step_limit)
-            return actions.keep_in_sight(kept, self.action_templates, names, self._look)
-        except TimeoutError:
-            raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
-
     def render(self, states: Sequence[State]) -> list[str]:
         """Return one text per state of a history window that ends now."""
         return (render_listings if self._interface == "complete" else render_states)(states, self._focus)
-
-    def follow(self, states: Sequence[State]) -> None:
-        """Take over what the states of a trial so far say for `render`, without playing them."""
-        focused = [state.observation for state in states if state.observation.startswith("You focus on")]
-        self._focus = focused[-1] if focused else ""
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """Return the lessons of the newest step and the progress of the episode; see `lessons.py`."""
@@ -181,11 +161,7 @@ class ScienceWorld:
         """
         if self._variant is None:
             raise SimulatorDied(_NOTHING_PLAYED)
-        if tasks.split_of(self._variant.task, self._variant.index) == "test":
-            raise SplitError(
-                f"{self._variant.key} is a test variant, and goal progress of held-out variants is never shown: "
-                "calibrate on variants of the train or dev split."
-            )
+        tasks.TABLE.refuse_test(self._variant)
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:

@@ -81,5 +81,4 @@ _GOALS: dict[str, dict[str, tuple[str, ...]]] = {
 ``scienceworld.goals.specificgoals``) to sentences. Other classes give no advice. Sentences without a name ("focus on
 it") apply to the subject of any task."""
 
-ADVICE = {kind: advice for kinds in _GOALS.values() for kind, advice in kinds.items()}
-PHRASES = {kind: phrase for phrase, kinds in _GOALS.items() for kind in kinds}
+GOALS = {kind: (phrase, advice) for phrase, kinds in _GOALS.items() for kind, advice in kinds.items()}

@@ -8,8 +8,8 @@ This replaces py4j's own gateway for three reasons: each call can have its own t
 KeyboardInterrupt (py4j 0.10.9.9 turns it into an AttributeError), and a list arrives in one piece instead of one round
 trip per element.
 
-No Java outlives this program. At a regular end the program kills it; if the program itself is killed, Linux does;
-elsewhere, and behind a wrapper, Java ends when its stdin closes.
+No Java outlives this program. At a regular end the program kills it; if the program itself is killed, Java ends because
+its stdin closes.
 """
 
 import contextlib
@@ -18,14 +18,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
 from shutil import which
 from types import TracebackType
 from typing import IO, Any
@@ -44,21 +42,6 @@ ENDING = 5.0
 
 TICK = 0.2
 """Interval in seconds at which a waiting thread checks whether it should stop."""
-
-LAUNCHER = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("what started it is gone")
-for each in (signal.SIGPIPE, signal.SIGXFSZ):
-    signal.signal(each, signal.SIG_DFL)
-try:
-    os.execv(sys.argv[2], sys.argv[2:])
-except OSError as error:
-    sys.exit(error.strerror)
-"""
-"""A launcher that asks Linux to kill the process when its parent dies, then becomes Java. Python's own hook between
-fork and exec may deadlock with threads."""
 
 _silent: set[str] = set()
 """Java programs that did not respond in time; tried last from then on."""
@@ -92,7 +75,17 @@ def start_server(
     server = ("-classpath", classes, "py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
     errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
     try:
-        process = _launch_process([java, f"-Xmx{heap}", *JAVA_OPTIONS, *server], BASEPATH, errors)
+        process = subprocess.Popen(
+            [java, f"-Xmx{heap}", *JAVA_OPTIONS, *server],
+            bufsize=0,  # a pipe can be closed while another thread reads it
+            cwd=BASEPATH,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            # Ctrl-C in a terminal goes to the whole foreground group; the simulator must live to finish its step.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
     except BaseException:
         errors.close()
         raise
@@ -171,72 +164,6 @@ def _raise_start_failure(process: "subprocess.Popen[bytes]", errors: IO[bytes], 
     text = said.decode(errors="replace").strip()  # Java reports its own errors on stdout
     words = read_first_error(errors) or (f" ({text})" if text else "")
     raise OSError(f"exit status {process.returncode}{words}")
-
-
-class _ProcessStarter:
-    """A thread that starts processes and lives as long as the program.
-
-    Linux treats the end of the starting thread as the death of the parent.
-    """
-
-    def __init__(self) -> None:
-        self.owner = os.getpid()
-        self._orders: SimpleQueue[tuple[Future[subprocess.Popen[bytes]], Callable[[], subprocess.Popen[bytes]]]] = (
-            SimpleQueue()
-        )
-        threading.Thread(target=self._serve_orders, name="starter", daemon=True).start()
-
-    def start(self, how: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
-        """Return the process. If the wait is interrupted, the process is ended as soon as it exists."""
-        process: Future[subprocess.Popen[bytes]] = Future()
-        self._orders.put((process, how))
-        try:
-            return process.result()
-        except BaseException:
-            process.add_done_callback(_kill_unwanted)
-            raise
-
-    def _serve_orders(self) -> None:
-        while True:
-            process, how = self._orders.get()
-            try:
-                process.set_result(how())
-            except BaseException as error:
-                process.set_exception(error)
-            del process, how  # otherwise the last one would be kept until the next comes
-
-
-_starter: _ProcessStarter | None = None
-_starting = threading.Lock()
-
-
-def _kill_unwanted(process: "Future[subprocess.Popen[bytes]]") -> None:
-    if process.exception() is None:
-        kill_process(process.result())
-        close_files(process.result().stdin, process.result().stdout)
-
-
-def _launch_process(arguments: Sequence[str], folder: str, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
-    global _starter
-    with _starting:
-        if _starter is None or _starter.owner != os.getpid():
-            _starter = _ProcessStarter()
-        starter = _starter
-    guarded = sys.platform == "linux" and bool(sys.executable)
-    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid())] if guarded else []
-    return starter.start(
-        lambda: subprocess.Popen(
-            [*launcher, *arguments],
-            bufsize=0,  # a pipe can be closed while another thread reads it
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            # Ctrl-C in a terminal goes to the whole foreground group; the simulator must live to finish its step.
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-    )
 
 
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"

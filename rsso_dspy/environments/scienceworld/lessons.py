@@ -6,14 +6,13 @@ They read task, actions and observations, but no rewards or scores.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from rsso_dspy.environments import benchmark
-from rsso_dspy.environments.benchmark import LessonPattern
+from rsso_dspy.environments.benchmark import LessonPattern, LessonTable
 from rsso_dspy.environments.scienceworld import actions
 from rsso_dspy.environments.scienceworld import episode as progress
 from rsso_dspy.environments.scienceworld.episode import Episode, LessonWords, parse_room_view
-from rsso_dspy.records import Lesson, State, Step
+from rsso_dspy.records import Lesson
 
 WINDOW = 6
 """Number of steps to detect wandering."""
@@ -246,11 +245,8 @@ FACTS: tuple[LessonPattern[Episode], ...] = (
 """What holds in every episode, and how far this one has come."""
 
 
-def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
-    """Return the lasting lessons of the newest step and the progress of the episode; ``states[i + 1]`` follows
-    ``steps[i]``."""
-    return benchmark.draw_lessons(Episode(task, states, steps), MISTAKES, _list_rest)
-
-
 def _list_rest(episode: Episode) -> Iterator[Lesson]:
     yield from (lesson for row in FACTS if (lesson := row.make_lesson(episode)))
+
+
+draw_lessons = LessonTable(Episode, MISTAKES, _list_rest)

@@ -44,10 +44,20 @@ def _read_data(name: str) -> Any:
     return json.loads(resources.files(__package__).joinpath(f"data/{name}.json").read_text(encoding="utf-8"))
 
 
-TABLE = TaskTable(lambda: _read_data("splits")["tasks"], ("sso",), example="find-plant::228", simplification="easy")
+SIMPLIFICATIONS = (
+    "easy",
+    "teleportAction",
+    "selfWateringFlowerPots",
+    "openContainers",
+    "openDoors",
+    "noElectricalAction",
+)
+"""`easy` stands for all but openContainers."""
 
-tasks, indices, split_of, variant, parse = TABLE.tasks, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
-held_out, train_sample, dev_sample = TABLE.held_out, TABLE.train_sample, TABLE.dev_sample
+TABLE = TaskTable(lambda: _read_data("splits")["tasks"], ("sso",), "find-plant::228", SIMPLIFICATIONS)
+
+tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
+held_out, train_sample = TABLE.held_out, TABLE.train_sample
 
 
 def find_known_length(variant: Variant) -> int | None:

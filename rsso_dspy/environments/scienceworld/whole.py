@@ -24,7 +24,8 @@ from functools import cached_property
 from itertools import combinations
 
 from rsso_dspy.environments.scienceworld import actions
-from rsso_dspy.environments.scienceworld.actions import GRAMMAR, VERBS
+from rsso_dspy.environments.scienceworld.actions import VERBS
+from rsso_dspy.environments.scienceworld.grammar import parse_command
 
 MOST = 32
 """Maximum number of wordings, and as many again of the action without what is said around it."""
@@ -235,7 +236,7 @@ def _shorter(said: str, seen: str) -> Iterator[str]:
     for pattern, spelling in _SPELLINGS:
         plain = pattern.sub(spelling, plain)
     yield plain
-    understood = GRAMMAR.parse_command(plain)
+    understood = parse_command(plain)
     if understood is not None and understood.verb != "choose":
         yield understood.text
 
@@ -251,7 +252,7 @@ def _first_sentence(text: str) -> str:
 
 def _acts(sentence: str) -> bool:
     bare = strip(sentence)
-    return GRAMMAR.parse_command(bare) is not None or _AIMLESS.match(bare) is not None or bare.split(" ")[0] in VERBS
+    return parse_command(bare) is not None or _AIMLESS.match(bare) is not None or bare.split(" ")[0] in VERBS
 
 
 def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
@@ -360,7 +361,7 @@ class Question:
         described = self._list_described(said)
         if described:
             return described[0] if len(described) == 1 or self._same(described) else None
-        if GRAMMAR.parse_command(strip(said)) is not None:
+        if parse_command(strip(said)) is not None:
             return None
         number = self._read_number(said)
         return number if number in self.options else None

@@ -1,20 +1,22 @@
-"""Demonstrations: training variants played by their solutions, shown to the actor with the action templates.
+"""Environments that stand before another: with demonstrations in the action templates, or without a task.
 
     DemonstratingEnvironment(environment, benchmark, wanted=2)
 
-OmniReflect and Reflexion give ReAct one or two games that were won. Here they are the first training variants of the
-played task type whose solutions the benchmark knows; their texts are the environment's own, in the chosen interface.
+Demonstrations are training variants played by their solutions. OmniReflect and Reflexion give ReAct one or two games
+that were won. Here they are the first training variants of the played task type whose solutions the benchmark knows;
+their texts are the environment's own, in the chosen interface.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
 
-from rsso_dspy.environments import Interface, choose_interface
+from rsso_dspy.environments import Environment, Environments, Interface, choose_interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
-from rsso_dspy.records import State, Variant
+from rsso_dspy.records import Lesson, State, Step, Variant
 
 LONGEST = 50
 """Most actions of a solution that is shown."""
@@ -25,13 +27,16 @@ CANDIDATES = 200
 HEADING = "Templates:"
 
 DemonstrationKey = tuple[str, str, str, int | None]
+"""Task type, interface, simplification and, for a training variant, its index."""
+
+_playing = threading.Lock()
 
 
 class DemonstratingEnvironment:
     """An environment whose action templates begin with `wanted` demonstrations. All else is the environment's.
 
     Demonstrations are played once for each task type and interface, before the first reset of a variant of that type,
-    and shared by all environments that share `played`. A benchmark without solutions has no demonstrations. A training
+    and shared by all environments that share `texts`. A benchmark without solutions has no demonstrations. A training
     variant that cannot be read or loaded is left out, and so is the variant that is played itself.
     """
 
@@ -40,13 +45,13 @@ class DemonstratingEnvironment:
         environment: PooledEnvironment,
         benchmark: Benchmark,
         wanted: int,
-        played: "PlayedDemonstrations",
+        texts: dict[DemonstrationKey, str],
         data: str | None = None,
     ):
         self._environment = environment
         self._benchmark = benchmark
         self._wanted = wanted
-        self._played = played
+        self._texts = texts
         self._data = data
         self._interface: Interface = "sso"
         self._text = ""
@@ -72,11 +77,14 @@ class DemonstratingEnvironment:
         """Play the demonstrations of the task type if nobody has, then start the variant."""
         own = variant.index if variant.split == "train" else None
         key = (variant.task, self._interface, variant.simplification, own)
-        self._text = self._played.find_or_play(key, lambda: self._play_all(variant))
+        with _playing:
+            if key not in self._texts:
+                self._texts[key] = self._play_all(variant)
+        self._text = self._texts[key]
         return self._environment.reset(variant)
 
     def _play_all(self, variant: Variant) -> str:
-        if self._benchmark.own_gold_path is None:
+        if self._benchmark.gold_path is None:
             return ""
         shown: list[str] = []
         for example, path in self._find_solutions(variant):
@@ -88,13 +96,13 @@ class DemonstratingEnvironment:
         return "\n\n".join([heading, *shown]) if shown else ""
 
     def _find_solutions(self, variant: Variant) -> Iterator[tuple[Variant, tuple[str, ...]]]:
-        table = self._benchmark.table
+        table, budget = self._benchmark.tasks, self._benchmark.budget
         held = table.count_held(variant.task, "train")
         for index in table.indices(variant.task, "train")[: min(held, CANDIDATES)]:
             if index == variant.index:  # a calibration variant would see its own solution
                 continue
             example = table.variant(variant.task, index, "train", variant.simplification)
-            if not self._benchmark.is_length_known(example) or self._benchmark.gold_length(example) > LONGEST:
+            if not budget.is_known(example) or budget.gold_length(example) > LONGEST:
                 continue
             try:
                 path = self._benchmark.find_gold_path(example, self._data, self._interface)
@@ -127,17 +135,39 @@ class DemonstratingEnvironment:
         return "\n".join([f"Task: {task}", first, *answered])
 
 
-class PlayedDemonstrations:
-    """Texts of demonstrations by task type, interface, simplification and, for a training variant, its index; played
-    once, whichever thread comes first."""
+TASK = (
+    "Explore this world. There is nothing to achieve: visit its rooms, find out what is in them, what can be opened, "
+    "switched on, measured or mixed, and which actions are understood."
+)
 
-    def __init__(self) -> None:
-        self._texts: dict[DemonstrationKey, str] = {}
-        self._lock = threading.Lock()
 
-    def find_or_play(self, key: DemonstrationKey, play: Callable[[], str]) -> str:
-        """The text of this key, played by `play` when it is asked for first."""
-        with self._lock:
-            if key not in self._texts:
-                self._texts[key] = play()
-            return self._texts[key]
+class ExplorationPool:
+    """A pool that lends the environments of another pool with exploration as their task (OmniReflect, section 2.2.1,
+    task-agnostic rules)."""
+
+    def __init__(self, environments: Environments):
+        self.environments = environments
+
+    @contextmanager
+    def lease(self) -> Iterator[Environment]:
+        with self.environments.lease() as environment:
+            yield cast(Environment, _TasklessEnvironment(environment))
+
+    def close(self) -> None:
+        self.environments.close()
+
+
+class _TasklessEnvironment:
+    """An environment whose task is to explore."""
+
+    task = TASK
+
+    def __init__(self, environment: Environment):
+        self._environment = environment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._environment, name)
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
+        """Return the lessons except those on the progress of the real task, which the agent does not know."""
+        return [each for each in self._environment.lessons(states, steps) if each.category != "progress"]
