@@ -545,7 +545,7 @@ class LoggedCall:
             failure: Exception = LMTimeoutError(str(error), model=self.lm.model)
         except LMError as error:
             # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or _name_models(self.lm, _normalize_error(error))
+            failure = find_shortage(error) or _name_models(self.lm, normalize_error(error))
         else:
             if heard.changed:
                 failure = LMUnsupportedFeatureError(
@@ -699,7 +699,7 @@ def _name_models(lm: dspy.BaseLM, error: LMError) -> LMError:
     return type(error)(message=redact(f"{error.message} ({served})"), **_read_fields(error)) if served else error
 
 
-def _normalize_error(error: LMError) -> LMError:
+def normalize_error(error: LMError) -> LMError:
     """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
     that they refuse, and messages end up in records."""
     text = redact(ADVICE.sub("", error.message))

@@ -186,7 +186,7 @@ class EmbedderConfig(Section):
     """The text embedder of the skill memory."""
 
     model: str = Field(default_factory=pick_default_embedder, min_length=1)
-    """A sentence-transformers model by name or folder, `numpy/NAME` for the same without torch,
+    """A sentence-transformers model by name or folder, `numpy/all-MiniLM-L6-v2` for this one without torch,
     `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests).
     Default: all-MiniLM-L6-v2 where sentence-transformers is installed, else numpy/all-MiniLM-L6-v2."""
     base_url: Url = None
@@ -205,8 +205,8 @@ class EmbedderConfig(Section):
     def _check_model_route(cls, value: str) -> str:
         """Refuse a route without a model, which would be taken for a model name."""
         route, slash, name = value.partition("/")
-        if route == "numpy" and not name.strip("/ "):
-            raise ValueError(f"numpy/ needs a sentence-transformers model after it, e.g. numpy/{MINILM}")
+        if route == "numpy" and name != MINILM:
+            raise ValueError(f"only numpy/{MINILM} runs in numpy")
         provider, _, model = name.partition("/")
         if route == "litellm" and not (provider.strip() and model.strip("/ ")):
             raise ValueError("litellm/ needs provider and model, e.g. litellm/openai/text-embedding-3-small")

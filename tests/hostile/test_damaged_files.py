@@ -199,8 +199,8 @@ def test_a_vector_cache_that_is_none_is_left_aside(tmp_path, damage):
 
     from rsso_dspy.embed import VectorCache
 
-    put(tmp_path / "vectors.sqlite", damage)
     cache = VectorCache({"model": "m"}, tmp_path)
+    put(cache.file, damage)
     assert cache.get(["a"]) == {}
     cache.put({"a": np.ones(3, np.float32)})
 
