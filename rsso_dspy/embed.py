@@ -40,21 +40,21 @@ from rsso_dspy.errors import (
     ConfigError,
     DamagedFile,
     MissingKey,
+    RssoError,
+    Stopped,
     find_shortage,
     list_causes,
 )
 from rsso_dspy.files import MOST_BYTES, explain_unreadable, get_cache_folder, read_bytes
-from rsso_dspy.lm import read_api_key, strip_provider_key
+from rsso_dspy.lm import read_api_key, read_provider_key
 from rsso_dspy.logged_lm import (
     LONGEST_WAIT,
     RequestRetrier,
     call_with_timeout,
     import_litellm,
-    is_logged,
-    keep_vectors,
     normalize_error,
-    recall_vectors,
 )
+from rsso_dspy.playing import get_playing
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the published `model.safetensors`; other weights under this name are refused."""
@@ -89,22 +89,28 @@ class Embedder:
         self._lock = threading.Lock()
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """Return vectors of unit length, shape (len(texts), d), float32.
+        """Return vectors of unit length, shape (len(texts), d), float32. Those of a server go into the unit's log and
+        come from the log that is replayed.
 
         Raises `BackendFailure` or a subclass if the model's side fails; texts encoded until then stay cached.
         """
         # Lone surrogates, as in broken emoji, are accepted by no tokenizer and by no request.
         texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         distinct = list(dict.fromkeys(texts))
-        logged = self._route.remote and is_logged()
-        if logged:
-            recorded = recall_vectors(self.model, [text for text in distinct if text not in self._known])
+        at = get_playing()
+        calls = at.calls if self._route.remote else None
+        if calls is not None:
+            try:
+                recorded = calls.find_vectors(self.model, [text for text in distinct if text not in self._known])
+            except RssoError as error:  # callers may treat any other error as the model's and ask again
+                raise Stopped from error
             self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in recorded.items()})
         if any(text not in self._known for text in distinct):
             with nullcontext() if self._route.remote else self._lock:  # requests run in parallel
                 self._encode_missing(distinct)
-        if logged:
-            keep_vectors(self.model, {text: self._known[text].tobytes() for text in distinct})
+        if calls is not None:
+            vectors = {text: self._known[text].tobytes() for text in distinct}
+            calls.keep_vectors(at.ledger.trial if at.ledger else 0, self.model, vectors)
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def check(self, replayed: bool = False) -> None:
@@ -115,19 +121,6 @@ class Embedder:
         """
         if not (replayed and self._route.remote):
             self._route.check()
-
-    @property
-    def tokens(self) -> int:
-        """Tokens counted by a provider so far; 0 for local models."""
-        return self._route.tokens
-
-    @property
-    def route(self) -> str:
-        return self._route.name
-
-    def describe_source(self) -> str:
-        """The model's files or endpoint; empty if it has none."""
-        return self._route.describe_source()
 
     @cached_property
     def _disk(self) -> "VectorCache | None":
@@ -162,11 +155,9 @@ class EmbedderRoute:
     """Maximum texts per `encode`."""
     remote = False
     """Whether a server answers, so that logs must keep its vectors."""
-    tokens = 0
-    """Tokens paid for so far; 0 for local models."""
 
-    def __init__(self, name: str, encode_text: Encoder):
-        self.name, self.encode_text = name, encode_text
+    def __init__(self, encode_text: Encoder):
+        self.encode_text = encode_text
 
     def check(self) -> None:
         """Raise errors that would stop every unit: missing files, packages or keys."""
@@ -179,15 +170,12 @@ class EmbedderRoute:
         """Return everything that a vector depends on besides its text; None if caching is not worthwhile."""
         return None
 
-    def describe_source(self) -> str:
-        return ""
-
 
 def _select_route(config: EmbedderConfig) -> EmbedderRoute:
     if config.model == "hash":
-        return EmbedderRoute("random directions", embed_digest)
+        return EmbedderRoute(embed_digest)
     if config.model == "lexical":
-        return EmbedderRoute("shared words", embed_words)
+        return EmbedderRoute(embed_words)
     if config.model.startswith("litellm/"):
         return LiteLLMRoute(config)
     return LocalRoute(config.model)
@@ -233,7 +221,6 @@ class LocalRoute(EmbedderRoute):
     def __init__(self, model: str):
         self.model = model.removeprefix("numpy/")
         self.in_numpy = model != self.model
-        self.name = "numpy" if self.in_numpy else "sentence-transformers with torch"
 
     @cached_property
     def folder(self) -> Path:
@@ -259,15 +246,12 @@ class LocalRoute(EmbedderRoute):
         return [self.encoder(text) for text in texts]
 
     def cache_identity(self) -> dict[str, str]:
-        about = {"route": self.name, "model": self.model, "machine": platform.machine()}
+        about = {"route": "numpy" if self.in_numpy else "torch", "model": self.model, "machine": platform.machine()}
         for package in PACKAGES:
             about[package] = ""  # if it is not installed
             with suppress(metadata.PackageNotFoundError):
                 about[package] = metadata.version(package)
         return {**about, "files": hash_model(self.folder)}
-
-    def describe_source(self) -> str:
-        return str(self.folder)
 
 
 def load_torch(folder: Path) -> Encoder:
@@ -415,12 +399,12 @@ class _ExplicitZero(int):
 class LiteLLMRoute(EmbedderRoute):
     """A LiteLLM embedding model. Requests from several threads run in parallel."""
 
-    name, remote = "LiteLLM", True
+    remote = True
 
     def __init__(self, config: EmbedderConfig):
         self.config = config
         self.model = config.model.removeprefix("litellm/")
-        self._lock = threading.Lock()
+        self.source = strip_credentials(config.base_url or "") or f"the endpoint of {self.model.partition('/')[0]}"
         self._retrier = RequestRetrier(config.retries, LONGEST_WAIT)
         bypass_proxy(config.base_url)
 
@@ -430,9 +414,6 @@ class LiteLLMRoute(EmbedderRoute):
 
     def cache_identity(self) -> dict[str, str]:
         return {"route": "litellm", "model": self.model, "base_url": self.config.base_url or ""}
-
-    def describe_source(self) -> str:
-        return strip_credentials(self.config.base_url or "") or f"the endpoint of {self.model.partition('/')[0]}"
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
@@ -477,11 +458,8 @@ class LiteLLMRoute(EmbedderRoute):
         try:
             entries = sorted(answer.data, key=lambda entry: entry["index"])
             rows = np.array([entry["embedding"] for entry in entries], np.float64)
-            paid = int(answer.usage.total_tokens or answer.usage.prompt_tokens or 0) if answer.usage else 0
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._build_unusable_error(f"something without vectors ({type(error).__name__}: {error})") from error
-        with self._lock:
-            self.tokens += paid
         if [entry["index"] for entry in entries] != list(range(count)):
             raise self._build_unusable_error(f"{len(rows)} vectors for {count} texts")
         if rows.ndim != 2 or not (np.isfinite(rows).all() and rows.any(axis=1).all()):
@@ -490,11 +468,11 @@ class LiteLLMRoute(EmbedderRoute):
 
     def _build_unusable_error(self, what: str) -> BackendFailure:
         return BackendFailure(
-            f"{self.describe_source()} answered with {what}; is embedder.model={self.config.model} an embedder?"
+            f"{self.source} answered with {what}; is embedder.model={self.config.model} an embedder?"
         )
 
     def _translate_error(self, error: LMError) -> BackendFailure:
-        source, said = self.describe_source(), error.message.partition("\nTraceback")[0].strip()
+        source, said = self.source, error.message.partition("\nTraceback")[0].strip()
         if isinstance(error, LMAuthError | LMUnsupportedModelError):
             return BackendUnreachable(f"{source} refuses every request for vectors: {said}")
         if isinstance(error, LMTransportError):
@@ -507,7 +485,7 @@ class LiteLLMRoute(EmbedderRoute):
     def _find_api_key(self) -> str | None:
         if variable := self.config.key_variable:
             return read_api_key(variable, self.config.model, "--set embedder.model=all-MiniLM-L6-v2")
-        return strip_provider_key(self.model)
+        return read_provider_key(self.model)
 
 
 class VectorCache:

@@ -412,7 +412,7 @@ def _find_passed_over(plan: Plan, store: Store) -> set[Unit]:
     for stream in plan.streams.values():
         went_on = False
         for unit in reversed(stream):
-            record = store.load_begun_work(unit)
+            record = store.load(unit, begun=True)
             if went_on and record is not None and record.is_refused:
                 found.add(unit)
             went_on = went_on or (record is not None and bool(record.trajectories))

@@ -268,7 +268,7 @@ def void_stalled_trials(plan: Plan, store: Store) -> None:
 
 def _count_stalled(store: Store, work: Job) -> int | None:
     """Return the number of stalled trials; None for work without a trial."""
-    record = store.load_begun_work(work)
+    record = store.load(work, begun=True)
     return None if record is None else record.stalled_trials
 
 

@@ -111,7 +111,6 @@ def test_the_cheap_ones_are_the_same_in_every_process_keep_no_file_and_cost_noth
     embedder.check()
     assert done.stdout.strip() == embedder(["a red door"])[0].tobytes().hex()
     assert np.array_equal(*embedder(["broken \ud83d", "broken ?"]))
-    assert (embedder.tokens, embedder.describe_source()) == (0, "")
     assert not list(tmp_path.iterdir())
 
 
@@ -139,7 +138,6 @@ def test_hash_knows_no_meaning_and_lexical_knows_words():
         ("litellm/", "provider and model"),
         ("litellm/openai", "litellm/openai/text-embedding-3-small"),
         ("litellm//m", "provider and model"),
-        (" hash", "not the name of a model"),
     ],
 )
 def test_a_name_of_no_route_is_refused_with_an_example(name, said):
@@ -262,7 +260,7 @@ def test_vectors_of_other_weights_or_settings_are_not_mistaken_for_these(tmp_pat
 
 @pytest.mark.parametrize(("missing", "model"), [((), MINILM), (("torch",), f"numpy/{MINILM}")])
 def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing, model):
-    monkeypatch.setattr("rsso_dspy.config.sections.find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr("rsso_dspy.config.find_spec", lambda name: None if name in missing else object())
     assert EmbedderConfig().model == model
     protocol = resolve_protocol(Config(embedder=EmbedderConfig())).id  # so no result changes its embedder unsaid
     assert protocol == "adapt/2" + (f" embedder={model}" if missing else "")
@@ -278,7 +276,7 @@ def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing
 def pauses(monkeypatch) -> list[float]:
     """The waits between tries, which take no time here."""
     waits: list[float] = []
-    monkeypatch.setattr(RequestRetrier, "_sleep_unless_stopped", lambda _, seconds: waits.append(seconds))
+    monkeypatch.setattr(RequestRetrier, "_sleep_unless_stopped", lambda _, seconds: seconds and waits.append(seconds))
     monkeypatch.setattr("rsso_dspy.logged_lm.random.uniform", lambda *_: 1.0)
     return waits
 
@@ -302,14 +300,11 @@ def test_vectors_come_in_the_order_of_the_texts_with_length_1_64_a_request(model
         rows = embed(["a door", "", "漢字 😀", "a door"])  # providers refuse empty texts: a space goes out
         assert server.inputs == [["a door", " ", "漢字 😀"]]
         assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"
-        assert embed.describe_source() == server.url
-        assert embed.tokens == 5
         embed([f"text {number}" for number in range(130)])
         assert [len(texts) for texts in server.inputs] == [3, 64, 64, 2]
     assert (rows.shape, rows.dtype) == ((4, 8), np.float32)
     said = ("a door", " ", "漢字 😀", "a door")
     assert np.allclose(rows, [np.array(vector(text)) / np.linalg.norm(vector(text)) for text in said], atol=1e-6)
-    assert embed.tokens == 20
 
 
 def test_the_key_is_read_when_it_is_used_and_kept_nowhere(monkeypatch, tmp_path, pauses):
@@ -401,7 +396,6 @@ def test_what_was_paid_for_before_a_failure_is_not_paid_for_again():
         again = Embedder(embed.config)
         assert np.array_equal(again(texts), embed(texts))
         assert [len(texts) for texts in server.inputs] == [64, 36, 36]
-    assert again.tokens == 0
 
 
 def test_requests_of_several_threads_go_out_side_by_side():

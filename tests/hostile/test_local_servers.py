@@ -33,7 +33,7 @@ from rsso_dspy.forecast import (
     range_in_words,
 )
 from rsso_dspy.lm import Backend
-from rsso_dspy.logged_lm import LONGEST_LIST, LONGEST_NAME, describe_models, import_litellm, list_models
+from rsso_dspy.logged_lm import LONGEST_NAME, import_litellm, list_models
 from rsso_dspy.records import Usage
 from rsso_dspy.store.run_folder import Store
 from tests.hostile.dripping import BEFORE, dripping
@@ -189,7 +189,6 @@ LISTED = {"data": [{"id": "m"}]}
         (b'{"data": ["m", null, {"id": 7}, {"id": ["m"]}, {"id": ""}, {"id": "n"}]}', ["n"]),
         (b'{"data": [{"id": ' + b"9" * 9999 + b"}]}", []),
         (json.dumps({"data": [{"id": "m" * 9999}]}).encode(), ["m" * LONGEST_NAME]),
-        (json.dumps(LISTED | {"more": " " * LONGEST_LIST}).encode(), []),
     ],
 )
 def test_what_is_no_list_of_models_names_none(body, models):
@@ -242,11 +241,6 @@ def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status
         gc.collect()
     assert KEY in str(first)
     assert arrived == []
-
-
-def test_many_models_are_not_all_named():
-    assert describe_models([]) == ""
-    assert describe_models([f"m{n}" for n in range(20)]).endswith("m11 and 8 more")
 
 
 ESTIMATE = CostEstimate(ExpectedRange(100, 80, 120), ExpectedRange(0, 0, 0), ExpectedRange(0, 0, 0), None, 1)

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.calls import Call, CallLines, Place, RecordedCalls, text_of
+from rsso_dspy.calls import Call, CallLines
 from rsso_dspy.cli import main
-from rsso_dspy.config import EmbedderConfig, load_config
-from rsso_dspy.embed import Embedder
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.errors import MissingKey, NotRecorded, Stopped, UsageError
+from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import UnitRunner
 from rsso_dspy.lm import Backend
-from rsso_dspy.playing import playing
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store, find_logs
@@ -27,7 +25,6 @@ from rsso_dspy.store.unit_log import UnitLog
 from tests.chaos.process import Process, python
 from tests.chaos.setup import scripted
 from tests.cli.conftest import at_hand, rsso
-from tests.embedding_server import embedding_server
 from tests.hostile.played import PATIENCE, VARIANT, counting
 from tests.live import says
 from tests.provider_formats import WIRES, Said
@@ -365,58 +362,6 @@ def read_lines(text: str) -> CallLines:
     for line in text.splitlines():
         calls.parse_line(json.loads(line))
     return calls
-
-
-def test_an_answer_asked_twice_is_there_twice_and_odd_text_comes_back():
-    written: list[str] = []
-    calls, odd = CallLines(written.append), "Else \ud800 \u00fc?\u2028\n\nline"
-    for trial, asked, said in [(1, "What?", "one"), (1, odd, f"odd {odd}"), (1, "What?", "two"), (2, "What?", "three")]:
-        calls.end(calls.begin(Place(trial, 0, 1, "actor"), ask(asked)), answer=[said], usage=[])
-    source = RecordedCalls("units/sso/boil/22-s0", read_lines("".join(written)), attempts={})
-
-    def find(trial: int, text: str, attempt: int = 0, role: str = "actor") -> str:
-        return source.find(Place(trial, attempt, 1, role), ask(text)).text
-
-    assert [find(1, "What?"), find(1, "What?"), find(1, odd), find(2, "What?")] == ["one", "two", f"odd {odd}", "three"]
-    assert find(1, "What?", attempt=1) == "one", "an attempt at a trial begins anew"
-    for trial, role, why in [
-        (1, "actor", "sent 3 times, and 2 answers to it are recorded"),
-        (1, "reflector", "no request of this role was recorded"),
-        (3, "actor", r"recorded trials: 1, 2"),
-    ]:
-        with pytest.raises(NotRecorded, match=why):
-            find(trial, "What?", role=role)
-
-
-def test_vectors_of_a_server_are_kept_and_answer_in_its_place(monkeypatch):
-    """Each text once, whoever knew it before."""
-    monkeypatch.setenv(VARIABLE, KEY)
-    written: list[str] = []
-    with embedding_server() as server:
-        about = {"model": "litellm/openai/m", "base_url": server.url, "key_variable": VARIABLE}
-        embed = Embedder(EmbedderConfig(**about, cache=False, retries=0))
-        early = embed(["a door"])
-        with playing(calls=CallLines(written.append)):
-            first = embed(["a door", "a lamp"])
-            embed(["a lamp"])
-    assert server.texts == ["a door", "a lamp"]
-    kept = read_lines("".join(written))
-    texts = [text_of(kept.decode(lines).request["messages"][0]["content"]) for lines in kept.by_number.values()]
-    assert texts == ["a door", "a lamp"]
-    monkeypatch.delenv(VARIABLE)
-    replayed = CallLines()
-    replayed.source = RecordedCalls("u", kept)
-    other = Embedder(embed.config)
-    other.check(replayed=True)
-    with playing(calls=replayed):
-        assert other(["a lamp", "a door"]).tobytes() == first[::-1].tobytes()
-        assert other(["a door"]).tobytes() == early.tobytes()
-        with pytest.raises(Stopped) as stopped:
-            other(["a bird"])
-    assert "vector of a text" in str(stopped.value.__cause__)
-    replayed.source = RecordedCalls("u", CallLines())
-    with playing(calls=replayed), pytest.raises(MissingKey):
-        Embedder(embed.config)(["a lamp"])
 
 
 # Who shows them

@@ -56,7 +56,7 @@ def test_any_configuration_survives_its_file(data):
     config = made(data)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "config.toml"
-        file.write_text(dump_config_toml(config)[0], encoding="utf-8")
+        file.write_text(dump_config_toml(config), encoding="utf-8")
         assert load_config(file) == config
 
 

@@ -1,7 +1,6 @@
 """What a run's folder keeps of its commands, and what has changed since."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
@@ -12,7 +11,6 @@ from rsso_dspy.store.commands import (
     Shard,
     add_command,
     describe_command,
-    dump_config_toml,
     extract_given,
     load_invocations,
 )
@@ -51,18 +49,11 @@ def test_no_password_gets_into_the_folder(tmp_path):
     again = load_given_config(store)
     assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert again.hash() == config.hash()
-    (command,) = load_invocations(store)
-    assert set(command.withheld) == {"backends.vllm.base_url", "embedder.base_url"}
-
-
-def bare(folder: Path, *settings: str) -> tuple[Store, Config]:
-    """A folder that keeps what was asked for: two variants of boil, by sso."""
-    config = load_config(overrides=["embedder.model=hash", *settings])
-    return open_store(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)), config
 
 
 def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
-    store, config = bare(tmp_path / "run")
+    config = load_config(overrides=["embedder.model=hash"])
+    store = open_store(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run"))
     models = {"actor": EMBEDDED, "verbalizer": "openai/one", "advisor": "openai/never-asked"}
     usage = {"actor": Usage(calls=1), "verbalizer": Usage(calls=1)}
     unit = replace(record("sso", "boil", 22, [[1]]), protocol=resolve_protocol(config).id)
@@ -74,20 +65,3 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     (today,) = store.list_played_days()
     assert change.what.startswith(f"openai/one answered on {today}: a model may answer differently when asked again")
     assert not change.certain
-
-
-def test_any_configuration_survives_the_file(tmp_path):
-    odd = r'"a \u007f \"quoted\" \\ \u2603\U0001f600 name"'
-    file = tmp_path / "rsso.toml"
-    file.write_text(
-        f'backend = "my.own"\n[backends."my.own"]\nmodel = "openai/x"\nkey_variable = {odd}\n'
-        '[backends."my.own".roles.actor]\ntemperature = 0.5\n[prices."openai/x"]\ninput = 1e-7\noutput = 2\n'
-    )
-    config = load_config(file, ["memory.constitution.categories=[]", "environment.heap=1g"])
-    text, withheld = dump_config_toml(config)
-    (tmp_path / "kept.toml").write_text(text)
-    again = load_config(tmp_path / "kept.toml")
-    assert withheld == ()
-    assert again.hash() == config.hash()
-    assert again.active_backend == config.active_backend
-    assert (again.prices, again.environment) == (config.prices, config.environment)
