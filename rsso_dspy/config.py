@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from rsso_dspy.addresses import strip_addresses, strip_credentials
+from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
     LEAST_DEMO_TOKENS,
     MOST_COUNT,
@@ -644,8 +644,11 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
         hint = "Options of `run` stand in its section [run]." if where in RunOptions.model_fields else ""
         return UnknownName(f"config key{source}", where, keys, hint)
     message = first["msg"].removeprefix("Value error, ")
-    shown = repr(strip_credentials(first["input"]) if first["loc"][-1] == "base_url" else first["input"])
-    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {shorten_text(shown)})")
+    value = first["input"]
+    if where.endswith("base_url") and "@" in str(value):
+        value = f"***@{str(value).rpartition('@')[2]}"
+    shown = shorten_text(repr(value))
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {shown})")
 
 
 def render_config_template() -> str:

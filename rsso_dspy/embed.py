@@ -467,9 +467,7 @@ class LiteLLMRoute(EmbedderRoute):
         return [normalize_vector(row) for row in rows]
 
     def _build_unusable_error(self, what: str) -> BackendFailure:
-        return BackendFailure(
-            f"{self.source} answered with {what}; is embedder.model={self.config.model} an embedder?"
-        )
+        return BackendFailure(f"{self.source} answered with {what}; is embedder.model={self.config.model} an embedder?")
 
     def _translate_error(self, error: LMError) -> BackendFailure:
         source, said = self.source, error.message.partition("\nTraceback")[0].strip()

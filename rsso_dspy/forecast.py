@@ -27,7 +27,7 @@ from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, sum_usage
-from rsso_dspy.store.run_folder import Arm, Job, Store, Training, get_job_key
+from rsso_dspy.store.run_folder import Arm, Job, Store, Training
 
 NOTHING_PLAYED: Mapping[str, int] = {}
 
@@ -292,14 +292,11 @@ def measured(store: Store) -> Pace | None:
     """Measure the pace of a folder's trials; None if there are too few or their times are unknown."""
     if not store.exists:
         return None
-    seconds = store.read_seconds()
     calls, total = 0, 0.0
-    for record in store.units():
-        for trial in record.trials:
-            spent = seconds.get((get_job_key(record), trial.trial))
-            if spent is not None:
-                calls += sum(usage.calls for usage in trial.usage.values())
-                total += spent
+    for _, log in store.load_logs():
+        for trial in log.results if log.is_finished and "variant" in log.head else ():
+            calls += sum(usage.calls for usage in trial.usage.values())
+            total += log.seconds[trial.trial]
     return Pace(calls, total) if calls >= FEW else None
 
 

@@ -254,10 +254,12 @@ def read_api_key(variable: str, model: str, otherwise: str) -> str:
 
 
 def read_provider_key(model: str) -> str | None:
-    """Return the key in the provider's usual variable, which libraries would send with its white space; None if there
-    is none. Raises `ConfigError` for a key that cannot be sent."""
+    """Return the key in the provider's usual variable if it has surrounding white space, which libraries would send
+    along; None otherwise. Raises `ConfigError` for a key that cannot be sent."""
     variable = f"{model.partition('/')[0].upper()}_API_KEY"
-    return read_api_key(variable, model, "--backend embedded") if os.environ.get(variable, "").strip() else None
+    found = os.environ.get(variable, "")
+    key = read_api_key(variable, model, "--backend embedded") if found.strip() else found
+    return key if key != found else None
 
 
 # Decoding settings.

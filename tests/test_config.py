@@ -85,6 +85,7 @@ def test_how_a_model_is_reached_may_be_mended_in_the_middle_of_a_run():
     plain = load_config(overrides=["backend=vllm", "backends.vllm.roles.actor.temperature=0"])
     changed = load_config(
         overrides=["backend=vllm", "backends.vllm.roles.actor.temperature=0", "environment.heap=1g"]
+        + ["embedder.timeout=5", "embedder.cache=false", "embedder.base_url=http://127.0.0.1:1/v1"]
         + [f"backends.vllm.{change}" for change in mended]
     )
     assert changed != plain
@@ -99,6 +100,9 @@ def test_how_a_model_is_reached_may_be_mended_in_the_middle_of_a_run():
         ("protocol.trials=1001", r"protocol.trials: input should be less than or equal to 1000 \(it is 1001\)"),
         ("memory.reflections.size=99999999999999999999999", r"size: input should be less .* \(it is 9+\)"),
         ("seed=-1", "seed: input should be greater"),
+        ('prices."a/b".input=-1', "greater than or equal to 0"),
+        ('prices."a/b".inptu=1', "prices.a/b.input"),
+        ('prices."a/b".input=1', "prices.a/b.output"),
         ("environment.heap=abc", "environment.heap: string should match pattern"),
         ("environment.heap=512", "environment.heap: input should be a valid string"),
         ("environment.simplification=openDors", "openDors is not one of easy, teleportAction"),

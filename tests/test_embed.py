@@ -147,15 +147,6 @@ def test_a_name_of_no_route_is_refused_with_an_example(name, said):
         load_config(overrides=[f'embedder.model="{name}"'])
 
 
-def test_how_the_embedder_is_reached_is_no_part_of_a_result():
-    plain = load_config(overrides=["embedder.model=litellm/openai/m"])
-    mended = ["base_url=http://127.0.0.1:1/v1", "key_variable=OTHER", "timeout=5", "retries=9", "cache=false"]
-    changed = load_config(overrides=["embedder.model=litellm/openai/m", *(f"embedder.{change}" for change in mended)])
-    assert changed != plain
-    assert changed.hash() == plain.hash() != load_config().hash()
-    assert changed.resolve_settings()["embedder"] == {"model": "litellm/openai/m"}
-
-
 # sentence-transformers models on this machine.
 
 TEXTS = [
@@ -359,30 +350,24 @@ def test_failures_that_may_pass_are_tried_again_as_asked_for(pauses, model, faul
         (vectors([[float("nan"), 0.0], [1.0, 0.0]]), "without a direction"),
         (vectors([[1.0, 2.0], [1.0, 2.0, 3.0]]), "without vectors .*inhomogeneous"),
         (fault(400, "too long"), "too long"),
+        (fault(401, "bad key"), "refuses every request for vectors.*bad key"),
+        (fault(403, "bad key"), "refuses every request for vectors.*bad key"),
+        (fault(404, "no model"), "refuses every request for vectors.*no model"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_a_failure(answer, said):
-    with served(lambda _: answer) as (embed, _), pytest.raises(BackendFailure, match=said) as failure:
+    with served(lambda _: answer) as (embed, server), pytest.raises(BackendFailure, match=said) as failure:
         embed(["a", "b"])
-    assert not isinstance(failure.value, BackendUnreachable)
-
-
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_provider_that_refuses_everything_is_unreachable(pauses, status):
-    with served(lambda _: fault(status, "bad key"), retries=3) as (embed, server):
-        with pytest.raises(BackendUnreachable, match="bad key"):
-            embed(["a"])
-        assert len(server.inputs) == 1
-    assert pauses == []
+    assert isinstance(failure.value, BackendUnreachable) == (said.startswith("refuses"))
+    assert len(server.inputs) == 1
 
 
 @BOTH
-def test_no_server_at_all_is_unreachable(pauses, model):
-    with served(model=model) as (embed, server):
+def test_no_server_at_all_is_unreachable(model):
+    with served(model=model) as (embed, _):
         pass
     with pytest.raises(BackendUnreachable, match=r"nothing answers at http://127\.0\.0\.1.*embedder\.base_url"):
         embed(["a"])
-    assert server.inputs == pauses == []
 
 
 def test_what_was_paid_for_before_a_failure_is_not_paid_for_again():

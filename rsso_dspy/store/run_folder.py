@@ -213,16 +213,12 @@ class Store:
         """
         before = self.check_identity(identity, arms)
         data = self.read_file() if self.exists else {}
-        there = self.read_shards() if data else ((shard,) if shard else ())
-        shards = list(dict.fromkeys((*there, shard))) if shard and there else []
-        wanted = list(dict.fromkeys([*data.get("planned", ()), *planned]))
+        there = data.get("shards", ()) if data else (shard,)
         self.write_file(
-            {
-                **{**data, "schema": SCHEMA_VERSION, "identity": identity, "arms": {**before, **(arms or {})}},
-                **told,
-                "shards": shards,
-                "planned": wanted,
-            }
+            data
+            | {"schema": SCHEMA_VERSION, "identity": identity, "arms": {**before, **(arms or {})}, **told}
+            | {"shards": list(dict.fromkeys((*there, shard))) if shard and there else []}
+            | {"planned": list(dict.fromkeys([*data.get("planned", ()), *planned]))}
         )
         self._held = True
 
@@ -233,9 +229,7 @@ class Store:
 
     def write_file(self, data: dict[str, Any]) -> None:
         """Write run.json unless it says the same; empty values are left out."""
-        data = {
-            name: value for name, value in data.items() if value not in ([], (), {}) or name in ("arms", "identity")
-        }
+        data = {name: value for name, value in data.items() if value or name in ("arms", "identity")}
         if not self.exists or self.read_file() != json.loads(json.dumps(data)):
             self.check_exists()
             atomic_write_text(self.folder / RUN_FILE, json.dumps(data, indent=1) + "\n")
@@ -424,16 +418,6 @@ class Store:
         """Return arm, role and usage of current trials, or of interrupted ones that were not resumed."""
         return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.sum_current().items()]
 
-    def read_seconds(self) -> dict[tuple[str, int], float]:
-        """Return the seconds of trials by unit and number."""
-        logs = (log for _, log in self.load_logs())
-        return {
-            (get_job_key(record), trial): took
-            for log in logs
-            if (record := log.make_record())
-            for trial, took in log.seconds.items()
-        }
-
     def list_played_days(self) -> tuple[str, ...]:
         """Return the first and last day of play in UTC; one if they are equal, none before the first trial."""
         days = [time[:10] for _, log in self.load_logs() for time in log.times]
@@ -525,11 +509,6 @@ def name_log(work: Job | JobRecord) -> str:
     if isinstance(work, Unit | UnitRecord):
         return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"
     return f"trainings/{arm}/{work.task}/s{work.seed}"
-
-
-def get_job_key(record: JobRecord) -> str:
-    name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
-    return f"{record.arm}/{name}/s{record.seed}"
 
 
 def find_logs(folder: Path) -> list[Path]:

@@ -17,8 +17,6 @@ from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
 SKILLS = Source("skills", "file", "boil.json", "0123456789ab")
-OTHERS = Source("skills", "file", "boil.json", "ba9876543210")
-BOIL = Source("skills", "training", "boil")
 ALIKE = {"protocol": "sso-adapt/1", "config": {"seed": 0}}
 
 
@@ -60,21 +58,6 @@ DIFFERENT: dict[str, tuple[Makes, str]] = {
     "programs, by their folders": (
         lambda a, b: (folder(a, unit(1)), folder(b, unit(2), fingerprint="2")),
         "program: there '1', now '2'",
-    ),
-    "skills, by their records": (
-        lambda a, b: (folder(a, unit(1, sources=(SKILLS,))), folder(b, unit(2, sources=(OTHERS,)))),
-        "start: there '0123456789ab', now 'ba9876543210'",
-    ),
-    "skills before a training": (
-        lambda a, b: (
-            folder(a, unit(1, sources=(BOIL,))),
-            folder(b, unit(2, sources=(SKILLS, BOIL))),
-        ),
-        "start: there 'nothing', now '0123456789ab'",
-    ),
-    "models": (
-        lambda a, b: (folder(a, unit(1)), folder(b, unit(2, model="openai/gpt"))),
-        "model: there 'embedded/explorer', now 'openai/gpt'",
     ),
 }
 
