@@ -426,7 +426,7 @@ class Logged:
         heard, begun = RequestTracker(), time.perf_counter()
         ledger, calls = get_playing().ledger, get_playing().calls
         try:
-            answer = self._send(heard, prompt, messages, kwargs)
+            answer = self.send(heard, prompt, messages, kwargs)
         except RequestTimeout as error:
             failure: Exception = LMTimeoutError(str(error), model=self.model)
         except LMError as error:
@@ -497,7 +497,7 @@ class Logged:
         if not isinstance(heard, RequestTracker) or heard.kept:
             super().update_history(entry)  # type: ignore[misc]
 
-    def _send(self, heard: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+    def send(self, heard: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         """Ask the model itself, once and within its timeout."""
 
         def send_tracked() -> Any:

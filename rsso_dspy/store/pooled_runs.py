@@ -11,7 +11,7 @@ arm's label.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, combinations
@@ -56,19 +56,19 @@ class PooledRuns:
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all units, folder by folder."""
-        for store in self.stores:
-            yield from (replace(record, arm=self.label_arm(store, record.arm)) for record in store.units())
+        return self._label_records(Store.units)
 
     def trainings(self) -> Iterator[TrainingRecord]:
         """Yield all trainings, as `units` does."""
-        for store in self.stores:
-            yield from (replace(record, arm=self.label_arm(store, record.arm)) for record in store.trainings())
+        return self._label_records(Store.trainings)
 
     def load_begun(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Count unfinished units and trainings."""
+        """Yield the finished trials of unfinished units and trainings."""
+        return self._label_records(Store.load_begun)
+
+    def _label_records(self, read: Callable[[Store], Iterable[Any]]) -> Iterator[Any]:
         for store in self.stores:
-            for record in store.load_begun():
-                yield replace(record, arm=self.label_arm(store, record.arm))
+            yield from (replace(record, arm=self.label_arm(store, record.arm)) for record in read(store))
 
     def read_abandoned(self) -> Iterator[RoleUsage]:
         """Return arm, role and usage of abandoned costs."""
