@@ -1,7 +1,7 @@
 """Server addresses: display without secrets, detection of this machine, and proxies.
 
-    find_proxy("http://model.example/v1")        # "http://127.0.0.1:3128", without user and password; "" without a
-    proxy bypass_proxy("http://127.0.0.1:8000/v1")     # reaches that without a proxy, whatever the shell sets
+    find_proxy("http://model.example/v1")       # "http://127.0.0.1:3128", without user and password, or ""
+    bypass_proxy("http://127.0.0.1:8000/v1")    # reaches that without a proxy, whatever the shell sets
 
 The environment's proxies (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`, in either case) apply as for any HTTP
 tool, except to this machine: a remote proxy could not reach it, and would see prompts and keys.
@@ -28,16 +28,13 @@ def strip_credentials(address: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def strip_addresses(table: dict[str, Any], prefix: str = "") -> list[str]:
-    """Strip every `base_url` of nested tables, in place; return the dotted keys of those that change."""
-    changed = []
+def strip_addresses(table: dict[str, Any]) -> None:
+    """Strip every `base_url` of nested tables, in place."""
     for key, value in table.items():
         if isinstance(value, dict):
-            changed += strip_addresses(value, f"{prefix}{key}.")
-        elif key == "base_url" and value and (shown := strip_credentials(value)) != value:
-            table[key] = shown
-            changed.append(f"{prefix}{key}")
-    return changed
+            strip_addresses(value)
+        elif key == "base_url" and value:
+            table[key] = strip_credentials(value)
 
 
 def is_local(address: str) -> bool:

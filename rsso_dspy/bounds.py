@@ -18,15 +18,6 @@ MOST_PER_TASK = 1000
 MOST_SECONDS = 1_000_000
 """Longest time in seconds, eleven days: accepted by any clock and socket of the system."""
 
-MOST_RETRIES = 1000
-"""Maximum retries of a request."""
-
-MOST_TEMPERATURE = 100.0
-"""Highest sampling temperature: providers accept at most 1 or 2."""
-
-MOST_TOKENS = 1_000_000_000
-"""Maximum tokens of an answer."""
-
 USUAL_DEMO_TOKENS = 1500
 """Tokens of all demonstrations of a predictor, unless asked for otherwise: what the prompt of a small model has room
 for."""
@@ -34,14 +25,8 @@ for."""
 LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS = 100, 100_000
 """Fewer hold no demonstration, more no prompt."""
 
-MOST_DEMONSTRATIONS = 20
-"""Maximum solved games in a prompt."""
-
-MOST_STATES = 1000
-"""Maximum states in a window, or skills in a prompt: more than any trial has steps."""
-
-MOST_KEPT = 1_000_000
-"""Maximum entries of a memory, and steps or tasks between two writings."""
+MOST_COUNT = 1_000_000
+"""Maximum of other counts: steps, entries of a memory, tokens of an answer."""
 
 MOST_DOLLARS = 1_000_000_000
 """Maximum price or spend limit in US dollars."""

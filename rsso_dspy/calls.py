@@ -35,10 +35,8 @@ from rsso_dspy.redact import redact, redact_json
 EMBEDDER = "embedder"
 """Stands in the place of a role in a call that is a text and its vector, float32 as hexadecimal digits."""
 
-LINES, LETTERS = 6, 160
+LINES, LETTERS = 6, 300
 """Maximum lines of a difference in a message, and maximum characters of a line."""
-CONTEXT = 40
-"""Characters shown before the first difference of two lines."""
 COMPARED = 200
 """Maximum number of calls compared to find the nearest."""
 
@@ -198,9 +196,8 @@ class CallLines:
         )
 
     def _decode_message(self, role: str, content: Any, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return {"role": role, "content": self.texts.decode(content) if isinstance(content, str) else content} | dict(
-            more or {}
-        )
+        said = self.texts.decode(content) if isinstance(content, str) else content
+        return {"role": role, "content": said, **(more or {})}
 
     # Finding answers.
 
@@ -215,7 +212,7 @@ class CallLines:
     def count_unused(self, trial: int) -> dict[str, Usage]:
         """Return the usage by role of calls that a cut trial had made and its repetition did not make again."""
         total: dict[str, Usage] = {}
-        for lines in self._own.list_unused(trial) if self._own else ():
+        for lines in self._own.unused.get(trial, ()) if self._own else ():
             add_usage(total, lines[0]["role"], lines)
         return total
 
@@ -227,7 +224,12 @@ class CallLines:
             if self._own is not None and (own := self._own.get_vector(model, text)):
                 found[text] = own
             elif self.source is not None and self.source.vectors:
-                found[text] = self.source.find_vector(model, text)
+                if not (known := self.source.get_vector(model, text)):
+                    raise NotRecorded(
+                        f"not recorded: the vector of a text in {self.source.name}, from {model}: "
+                        f"{redact(text)[:LETTERS]!r}\nRepeat the recorded command, or leave --replay out."
+                    )
+                found[text] = known
         return found
 
     # Writing.
@@ -275,7 +277,8 @@ class CallLines:
         for text, vector in vectors.items():
             if (key := (model, self.texts.encode(text) or "")) not in self._vectors:
                 self._vectors.add(key)
-                self.end(self.begin(Place(trial, 0, 0, EMBEDDER), ask_vector(model, text)), answer=[vector.hex()])
+                request = {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
+                self.end(self.begin(Place(trial, 0, 0, EMBEDDER), request), answer=[vector.hex()])
 
     def _put(self, number: int, outcome: dict[str, Any]) -> None:
         with self._lock:
@@ -308,7 +311,7 @@ class RecordedCalls:
         self._attempts = attempts
         self._known: dict[tuple[Any, ...], list[Lines]] = {}
         self._given: dict[tuple[Any, ...], int] = {}
-        self._unused: dict[int, deque[Lines]] = {}
+        self.unused: dict[int, deque[Lines]] = {}
         self.trials: dict[int, list[Lines]] = {}
         self.vectors: dict[tuple[str, str], str] = {}
         for lines in calls.by_number.values():
@@ -320,7 +323,7 @@ class RecordedCalls:
 
     def _add(self, head: Mapping[str, Any], lines: Lines) -> None:
         trial, attempt = head["trial"], head["attempt"]
-        self._unused.setdefault(trial, deque()).append(lines)
+        self.unused.setdefault(trial, deque()).append(lines)
         if self._attempts is not None and attempt != self._attempts.get(trial, attempt):
             return
         if "answer" in lines[-1] or "error" in lines[-1]:
@@ -343,12 +346,9 @@ class RecordedCalls:
         if number >= len(there):
             return None
         self._given[place.attempt, key] = number + 1
-        if there[number] in self._unused[place.trial]:
-            self._unused[place.trial].remove(there[number])
+        if there[number] in self.unused[place.trial]:
+            self.unused[place.trial].remove(there[number])
         return self._calls.decode(there[number])
-
-    def list_unused(self, trial: int) -> list[Lines]:
-        return list(self._unused.get(trial, ()))
 
     def find(self, place: Place, request: Mapping[str, Any]) -> Call:
         """Return the next call with this request. Raises `NotRecorded` that shows the nearest one."""
@@ -366,14 +366,6 @@ class RecordedCalls:
         """Return the vector of a text; empty if there is none."""
         return bytes.fromhex(self.vectors.get((model, self._calls.texts.encode(text, add=False) or ""), ""))
 
-    def find_vector(self, model: str, text: str) -> bytes:
-        if found := self.get_vector(model, text):
-            return found
-        raise NotRecorded(
-            f"not recorded: the vector of a text in {self.name}, from {model}: {redact(text)[:LETTERS]!r}\nRepeat the "
-            "recorded command, or leave --replay out."
-        )
-
     def _explain(self, place: Place, request: Mapping[str, Any]) -> str:
         there = self.trials.get(place.trial)
         if there is None:
@@ -381,8 +373,7 @@ class RecordedCalls:
         calls = [self._calls.decode(lines) for lines in there if lines[0]["role"] == place.role][:COMPARED]
         if not calls:
             return "no request of this role was recorded"
-        asked = _list_lines(request)
-        matcher = difflib.SequenceMatcher(autojunk=False)
+        asked, matcher = _list_lines(request), difflib.SequenceMatcher(autojunk=False)
         matcher.set_seq2(asked)
 
         def rate_likeness(call: Call) -> float:
@@ -390,10 +381,15 @@ class RecordedCalls:
             return matcher.ratio()
 
         nearest = max(calls, key=rate_likeness)
-        if not (lines := describe_request_difference(nearest.request, request)):
+        pairs = difflib.unified_diff(_list_lines(nearest.request), asked, lineterm="", n=0)
+        changed = [f"  {line[0]} {line[1:]}" for line in pairs if not line.startswith(("---", "+++", "@@"))]
+        if not changed:
             same = sum(_list_lines(call.request) == asked for call in calls)
             return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
-        return f"this request was not recorded; the nearest one was sent at step {nearest.step}:\n" + "\n".join(lines)
+        if len(changed) > LINES:
+            changed[LINES:] = [f"  and {len(changed) - LINES} more lines"]
+        lines = "\n".join(line if len(line) <= LETTERS else f"{line[:LETTERS]}..." for line in changed)
+        return f"this request was not recorded; the nearest one was sent at step {nearest.step}:\n{lines}"
 
 
 def _key(role: str, model: str, parameters: Mapping[str, Any], messages: Sequence[Any]) -> tuple[str, str, str, str]:
@@ -401,26 +397,6 @@ def _key(role: str, model: str, parameters: Mapping[str, Any], messages: Sequenc
     unit, trial and the request's number, which are matched separately."""
     settings = {name: name == "seed" or value for name, value in parameters.items()}
     return role, model, json.dumps(settings, sort_keys=True, default=make_plain), json.dumps(messages)
-
-
-def ask_vector(model: str, text: str) -> dict[str, Any]:
-    """Return the request for the vector of a text."""
-    return {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
-
-
-def describe_request_difference(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    """Describe the difference of two requests in a few short lines: - recorded, + sent now."""
-    pairs = difflib.unified_diff(_list_lines(recorded), _list_lines(asked), lineterm="", n=0)
-    changed = [line for line in pairs if not line.startswith(("---", "+++", "@@"))]
-    removed = [line[1:] for line in changed if line.startswith("-")]
-    added = [line[1:] for line in changed if line.startswith("+")]
-    shown = []
-    for place in range(max(len(removed), len(added))):
-        pair = [lines[place] if place < len(lines) else None for lines in (removed, added)]
-        letters = enumerate(zip(pair[0] or "", pair[1] or "", strict=False))
-        from_ = next((place for place, (a, b) in letters if a != b), 0)
-        shown += [f"  {mark} {_cut(line, from_)}" for mark, line in zip("-+", pair, strict=True) if line is not None]
-    return shown[:LINES] + ([f"  and {len(shown) - LINES} more lines"] if len(shown) > LINES else [])
 
 
 def _list_lines(request: Mapping[str, Any]) -> list[str]:
@@ -431,12 +407,6 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
         content = message.get("content")
         lines += redact(content).split("\n") if isinstance(content, str) else [str(content)]
     return lines
-
-
-def _cut(line: str, place: int) -> str:
-    start = max(0, place - CONTEXT) if place > LETTERS - CONTEXT else 0
-    text = line[start : start + LETTERS]
-    return f"{'...' if start else ''}{text}{'...' if start + LETTERS < len(line) else ''}"
 
 
 def add_usage(total: dict[str, Usage], role: str, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -97,19 +97,6 @@ class FileKind(NamedTuple):
     """Returns whether a file is of this kind."""
 
 
-def make_json_kind(name: str, kind: str) -> FileKind:
-    """Return the kind of JSON objects with this ``kind`` field."""
-
-    def has_json_kind(path: Path) -> bool:
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(data, dict) and data.get("kind") == kind
-
-    return FileKind(name, has_json_kind)
-
-
 def make_marked_kind(name: str, *marks: bytes) -> FileKind:
     """Return the kind of files with one of these marks near the beginning."""
 
@@ -252,10 +239,11 @@ def _parse_strict_json(text: str) -> Any:
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} occurs twice in one object")
+        found[key] = value
     return found
 
 
@@ -267,17 +255,12 @@ def _parse_constant(name: str) -> float:
 
 def _check_depth(data: Any) -> Any:
     """Return the data. Raises `RecursionError` if it is nested too deeply."""
-    level = [data] if _is_container(data) else []
-    for _ in range(MOST_LEVELS):
+    level: list[Any] = [[data]]
+    for _ in range(MOST_LEVELS + 1):
         parts = (part.values() if isinstance(part, dict) else part for part in level)
-        level = [each for part in parts for each in part if _is_container(each)]
-        if not level:
+        if not (level := [each for part in parts for each in part if isinstance(each, dict | list)]):
             return data
     raise RecursionError
-
-
-def _is_container(data: Any) -> bool:
-    return isinstance(data, dict | list)
 
 
 def _describe_error(error: Exception) -> str:

@@ -109,14 +109,13 @@ class Backend:
             try:
                 socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS).close()
             except OSError as error:
-                what = (
-                    f"the proxy {proxy} (of the environment), which requests for {strip_credentials(url)} go through,"
-                )
-                mend = f"name {urlsplit(url).hostname} in no_proxy" if proxy else "start the server"
+                what, mend = strip_credentials(url), "start the server"
+                if proxy:
+                    what = f"the proxy {proxy} (of the environment), which requests for {what} go through,"
+                    mend = f"name {urlsplit(url).hostname} in no_proxy"
                 raise BackendUnreachable(
-                    f"nothing answers at {what if proxy else strip_credentials(url)} ({error}), the endpoint of role "
-                    f"{role}; "
-                    f"{mend}, or set base_url of the backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
+                    f"nothing answers at {what} ({error}), the endpoint of role {role}; {mend}, or set base_url of the "
+                    "backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
                 ) from None
 
     def asks_again(self, role: Role) -> bool:
@@ -129,9 +128,10 @@ class Backend:
 
     def is_stochastic(self, role: Role, temperature: float | None = None) -> bool:
         """Return whether the role's model may answer an equal request differently, at its own or the given
-        temperature."""
+        temperature: whether decoding can draw other than the likeliest token, as a provider's own temperature (None) is
+        taken to do. A seed changes nothing at temperature 0."""
         settings = self.config.resolve_role(role, temperature)
-        return settings.model == EMBEDDED or is_stochastic_decoding(settings)
+        return settings.model == EMBEDDED or (settings.temperature != 0 and settings.top_k != 1)
 
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
         """Build the model of a role at its own or the given temperature. `rollout` distinguishes repeats of a request
@@ -182,7 +182,7 @@ class Backend:
             import_litellm()  # now, because its seconds should not count against the first request's timeout
         if settings.key_variable:
             options["api_key"] = read_api_key(settings.key_variable, settings.model or "", "--backend embedded")
-        elif key := strip_provider_key(settings.model or ""):
+        elif key := read_provider_key(settings.model or ""):
             options["api_key"] = key
         self._check_endpoint(role, settings)
         return options | {"timeout": self.config.timeout}
@@ -235,7 +235,7 @@ def list_backend_proxies(config: Config) -> dict[str, str]:
 def read_api_key(variable: str, model: str, otherwise: str) -> str:
     """Return the key in an environment variable, without surrounding white space, which files with Windows line ends
     leave. `otherwise` names an option that needs no key. Raises `MissingKey` if the variable is not set, `ConfigError`
-    for a key that cannot be sent."""
+    for a key that no HTTP header can hold."""
     watch_variable(variable)
     key = os.environ.get(variable, "").strip()
     if not key:
@@ -243,32 +243,23 @@ def read_api_key(variable: str, model: str, otherwise: str) -> str:
             f"{model} needs a key, and the environment variable {variable} is not set: "
             f"`export {variable}=...`, or use {otherwise}, which needs none"
         )
-    check_api_key(key, variable)
-    register_secret(key)
-    return key
-
-
-def check_api_key(key: str, variable: str) -> None:
-    """Raise `ConfigError` for a key that no HTTP header can hold."""
     if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
         what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
         raise ConfigError(
             f"the key in {variable} contains {what}, which no request can carry: set it again to the key alone, "
             f"`export {variable}=...`"
         )
+    register_secret(key)
+    return key
 
 
-def strip_provider_key(model: str) -> str | None:
-    """Return the stripped key of the provider's usual variable if it has surrounding white space, which libraries would
-    send along; None otherwise. Raises `ConfigError` for a key that cannot be sent."""
+def read_provider_key(model: str) -> str | None:
+    """Return the key in the provider's usual variable if it has surrounding white space, which libraries would send
+    along; None otherwise. Raises `ConfigError` for a key that cannot be sent."""
     variable = f"{model.partition('/')[0].upper()}_API_KEY"
     found = os.environ.get(variable, "")
-    key = found.strip()
-    if key == found:
-        if key:
-            check_api_key(key, variable)
-        return None
-    return read_api_key(variable, model, "--backend embedded") if key else None
+    key = read_api_key(variable, model, "--backend embedded") if found.strip() else found
+    return key if key != found else None
 
 
 # Decoding settings.
@@ -283,20 +274,8 @@ NOT_TAKEN = {
 them silently, and results would name settings that nobody used. For Ollama these are the limits of its OpenAI format.
 """
 
-MODELFILE = "put `PARAMETER {name} {value}` into the model's Modelfile"
-INSTEAD = {
-    "anthropic": "leave it out",
-    "ollama": MODELFILE,
-    "ollama_chat": MODELFILE,
-    "openai": "leave it out, or name a server of your own with base_url",
-}
-"""Provider to advice on what to do instead."""
-
 HOTTEST = {"anthropic": 1.0}
 """Provider to the highest temperature that it supports; DSPy would silently reduce a higher one to it."""
-
-OLLAMA_NAMES = {"repetition_penalty": "repeat_penalty"}
-"""Setting to its name in a Modelfile."""
 
 
 def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> dict[str, Any]:
@@ -312,9 +291,11 @@ def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> d
         )
     for name in list_refused_settings(settings.model or "", settings.base_url):
         if name in options or (name == "seed" and seeded):
-            why = INSTEAD[provider].format(name=OLLAMA_NAMES.get(name, name), value=options.get(name))
-            otherwise = "" if why.startswith("leave") else f", or leave {name} out"
-            raise ConfigError(f"model {settings.model!r} of role {role} does not support {name}: {why}{otherwise}")
+            instead = {"openai": ", or name a server of your own with base_url"}.get(provider, "")
+            if provider.startswith("ollama"):
+                written = {"repetition_penalty": "repeat_penalty"}.get(name, name)
+                instead = f", and put `PARAMETER {written} {options[name]}` into the model's Modelfile"
+            raise ConfigError(f"model {settings.model!r} of role {role} does not support {name}: leave it out{instead}")
     if "repetition_penalty" in options:
         options["repeat_penalty"] = options["repetition_penalty"]  # llama.cpp's name; vLLM uses the other one
     return options
@@ -330,9 +311,3 @@ def is_litellm_needed(settings: RoleOverride) -> bool:
     """Return whether LiteLLM must send the settings, because DSPy's own client omits them in OpenAI's format."""
     provider = (settings.model or "").partition("/")[0]
     return provider in ("openai", "hosted_vllm") and not (settings.top_k is settings.repetition_penalty is None)
-
-
-def is_stochastic_decoding(settings: RoleOverride) -> bool:
-    """Return whether decoding can draw other than the likeliest token, as a provider's own temperature (None) is taken
-    to do. A seed changes nothing at temperature 0."""
-    return settings.temperature != 0 and settings.top_k != 1

@@ -8,7 +8,6 @@ with dspy.context(adapter=Listening(dspy.ChatAdapter())):
 import contextvars
 import ctypes
 import functools
-import http.client
 import json
 import logging
 import os
@@ -16,14 +15,13 @@ import random
 import re
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 import dspy
+import httpx
 from dspy.utils import exceptions
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -42,8 +40,16 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
-from rsso_dspy.calls import Call, CallLines, Place, make_plain
-from rsso_dspy.errors import BackendFailure, MissingKey, RssoError, Stopped, UsageError, find_shortage
+from rsso_dspy.calls import Call, Place, make_plain
+from rsso_dspy.errors import (
+    BackendFailure,
+    BackendUnreachable,
+    MissingKey,
+    RssoError,
+    Stopped,
+    UsageError,
+    find_shortage,
+)
 from rsso_dspy.playing import get_playing
 from rsso_dspy.records import Failure
 from rsso_dspy.redact import redact, register_secret
@@ -61,27 +67,6 @@ WAYS = (
 )  # fmt: skip
 """Options that only say how the model is reached. No answer depends on them, and some are secret, so they are not
 written."""
-
-
-def recall_vectors(model: str, texts: Iterable[str]) -> dict[str, bytes]:
-    """Return vectors by text from the log that is replayed; empty if none is or it holds no vectors. Raises `Stopped`
-    from `NotRecorded` for a text that it lacks."""
-    calls = get_playing().calls
-    try:
-        return calls.find_vectors(model, texts) if calls is not None else {}
-    except RssoError as error:
-        raise Stopped from error
-
-
-def keep_vectors(model: str, vectors: Mapping[str, bytes]) -> None:
-    """Write vectors to the log of the unit, if there is one."""
-    at = get_playing()
-    if at.calls is not None:
-        at.calls.keep_vectors(at.ledger.trial if at.ledger else 0, model, vectors)
-
-
-def is_logged() -> bool:
-    return get_playing().calls is not None
 
 
 def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,16 +222,9 @@ def lookup_policy(error: type[BaseException]) -> Policy | None:
 
 def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
     """Return the policy of a recorded failure; None if it did not come from the model's side."""
-    return _BY_NAME.get(failure.kind) if failure else None
-
-
-def _collect_subclasses(kind: type[Exception]) -> set[type[Exception]]:
-    return {kind}.union(*(_collect_subclasses(sub) for sub in kind.__subclasses__()))
-
-
-_BY_NAME = {
-    kind.__name__: lookup_policy(kind) for base in (LMError, BackendFailure) for kind in _collect_subclasses(base)
-}
+    own = {kind.__name__: kind for kind in (BackendFailure, MissingKey, BackendUnreachable)}
+    kind = own.get(failure.kind) or getattr(exceptions, failure.kind, None) if failure else None
+    return lookup_policy(kind) if isinstance(kind, type) else None
 
 
 # Retries.
@@ -260,40 +238,32 @@ class RequestRetrier:
     more, the request fails. Waiting threads call `stopped` and raise `Stopped` when it returns True.
 
     The wait is the server's Retry-After, otherwise it doubles from one second, with jitter so that threads do not
-    return together. A rate limit makes every thread wait and halves the number of concurrent requests; each round of
-    successes allows one more.
+    return together. A rate limit makes every thread wait.
     """
 
     def __init__(self, retries: int, longest: float, stopped: Callable[[], bool] = lambda: False):
         self.retries = retries
         self.longest = longest
         self.stopped = stopped
-        self.limit: int | None = None
-        """Number of concurrent requests allowed; None until the first rate limit."""
-        self._active = 0
-        self._passed = 0
         self._until = 0.0
-        self._turn = threading.Condition()
+        """When the last rate limit ends, on the monotonic clock."""
 
     def send_with_retries(self, request: Callable[[], T]) -> T:
         """Return the answer. Raises the last error if all attempts fail, and any lasting error at once."""
         for attempt in range(self.retries + 1):
-            self._wait_for_permit()
+            self._sleep_unless_stopped(0.0)
             try:
-                answer = request()
+                return request()
             except BaseException as error:
                 wait = self.wait_after(error, attempt)
-                throttled = isinstance(error, LMRateLimitError)
-                self._release_permit(throttled=wait if throttled else None)
                 ledger = get_playing().ledger
                 if ledger is not None and isinstance(error, LMError):
                     ledger.count_failure(type(error).__name__)
                 if wait is None:
                     raise
-            else:
-                self._release_permit(passed=True)
-                return answer
-            self._sleep_unless_stopped(0.0 if throttled else wait)
+                if isinstance(error, LMRateLimitError):
+                    self._until = max(self._until, time.monotonic() + wait)
+            self._sleep_unless_stopped(wait)
         raise AssertionError("unreachable")
 
     def wait_after(self, error: BaseException, attempt: int) -> float | None:
@@ -301,41 +271,17 @@ class RequestRetrier:
         if lookup_policy(type(error)) != "retry" or attempt == self.retries:
             return None
         asked = getattr(error, "retry_after", None)
-        if asked is not None:
-            return asked if asked <= self.longest else None
-        return min(2.0**attempt, self.longest) * random.uniform(0.75, 1.25)
-
-    def _wait_for_permit(self) -> None:
-        with self._turn:
-            while (pause := self._until - time.monotonic()) > 0 or (
-                self.limit is not None and self._active >= self.limit
-            ):
-                self._raise_if_stopped()
-                self._turn.wait(min(TICK, pause) if pause > 0 else TICK)
-            self._active += 1
-
-    def _release_permit(self, passed: bool = False, throttled: float | None = None) -> None:
-        with self._turn:
-            if throttled is not None:
-                self._until = max(self._until, time.monotonic() + throttled)
-                self.limit = max(1, self._active // 2)
-                self._passed = 0
-            elif passed and self.limit is not None:
-                self._passed += 1
-                if self._passed >= self.limit:
-                    self.limit, self._passed = self.limit + 1, 0
-            self._active -= 1
-            self._turn.notify_all()
+        if asked is not None and asked > self.longest:
+            return None
+        return (min(2.0**attempt, self.longest) if asked is None else asked) * random.uniform(1.0, 1.25)
 
     def _sleep_unless_stopped(self, seconds: float) -> None:
+        """Sleep, and as long as a rate limit lasts."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._raise_if_stopped()
+        while (left := max(end, self._until) - time.monotonic()) > 0:
+            if self.stopped():
+                raise Stopped
             time.sleep(min(TICK, left))
-
-    def _raise_if_stopped(self) -> None:
-        if self.stopped():
-            raise Stopped
 
 
 def read_retry_after(error: BaseException) -> float | None:
@@ -353,16 +299,8 @@ def read_retry_after(error: BaseException) -> float | None:
 
 LIST_SECONDS = 5.0
 """Total time of a request for the models that a server has."""
-LONGEST_LIST = 1_000_000
-"""Maximum number of bytes read of a list."""
-MOST_NAMED = 12
-LONGEST_NAME = 200
-"""Maximum characters kept of a model name that a server reports."""
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Make a redirect an error."""
+MOST_NAMED, LONGEST_NAME = 12, 200
+"""Maximum number of models that a message names, and maximum characters kept of a name that a server reports."""
 
 
 def list_models(base_url: str | None, key: str | None = None) -> list[str]:
@@ -373,29 +311,14 @@ def list_models(base_url: str | None, key: str | None = None) -> list[str]:
     if not base_url:
         return []
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-
-    def read_answer() -> Any:
-        request = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers=headers)
-        try:
-            with urllib.request.build_opener(_NoRedirects).open(request, timeout=LIST_SECONDS) as answer:
-                return json.loads(answer.read(LONGEST_LIST))
-        except urllib.error.HTTPError as refused:
-            refused.close()  # it holds the connection
-            return None
-
+    url = f"{base_url.rstrip('/')}/models"
     try:
-        said = call_with_timeout(LIST_SECONDS, read_answer)
-    except (OSError, ValueError, RecursionError, http.client.HTTPException, RequestTimeout):
+        said = call_with_timeout(LIST_SECONDS, lambda: httpx.get(url, headers=headers, timeout=LIST_SECONDS).json())
+    except (OSError, ValueError, RecursionError, httpx.HTTPError, RequestTimeout):
         return []
     listed = said.get("data") if isinstance(said, dict) else None
     names = [each.get("id") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     return [name[:LONGEST_NAME] for name in names if isinstance(name, str) and name]
-
-
-def describe_models(names: list[str]) -> str:
-    """Describe the names in a phrase; empty if there are none."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"the server has {', '.join(names[:MOST_NAMED])}{more}" if names else ""
 
 
 # Models.
@@ -454,17 +377,114 @@ class Logged:
         return self.model.startswith("embedded/")
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        ledger = get_playing().ledger
-        if ledger is not None:
+        """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
+        model, whose attempts are written.
+
+        Raises errors of the model, live or recorded, and `Stopped` from `NotRecorded` if the replayed log lacks the
+        request.
+        """
+        at, calls = get_playing().ledger, get_playing().calls
+        if at is not None:
             if self.seeds is not None:
-                kwargs = {"seed": ledger.draw_seed(self.seeds), **kwargs}
+                kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
             if not self.is_player:
-                ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
-        return LoggedCall(self, prompt, messages, kwargs).answer()
+                at.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
+        number = 0
+        if calls is not None:
+            place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
+            request = describe_request(self, prompt, messages, kwargs)
+            try:
+                found = calls.find(place, request)
+            except RssoError as error:  # callers may treat any other error as the model's and ask again
+                raise Stopped from error
+            if found is not None:
+                call, is_own = found
+                if not is_own:
+                    calls.copy(call)
+                return self._give_again(call, is_own, prompt, messages, kwargs)
+            number = calls.begin(place, request)
+        if self.replays:
+            raise UsageError(
+                f"{self.model} is not called: its backend answers from the log of a run, which only runs, compiles "
+                "and builds read; leave replay out of the backend's table to call the model"
+            )
+        if at is not None:
+            at.is_paid = False
+        try:
+            return self.patience.send_with_retries(lambda: self._attempt(number, prompt, messages, kwargs))
+        except LMError as error:
+            if calls is not None:
+                calls.end(number, error={"kind": type(error).__name__, "message": error.message, **_read_fields(error)})
+            raise
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         return await dspy.asyncify(self.__call__)(prompt, messages=messages, **kwargs)
+
+    def _attempt(self, number: int, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        """Ask the model once; write and book what comes of it."""
+        heard, begun = RequestTracker(), time.perf_counter()
+        ledger, calls = get_playing().ledger, get_playing().calls
+        try:
+            answer = self.send(heard, prompt, messages, kwargs)
+        except RequestTimeout as error:
+            failure: Exception = LMTimeoutError(str(error), model=self.model)
+        except LMError as error:
+            # A shortage on this machine is not the provider's fault, and retrying does not help.
+            failure = find_shortage(error) or _name_models(self, normalize_error(error))
+        else:
+            if heard.changed:
+                failure = LMUnsupportedFeatureError(
+                    f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of "
+                    "the backend, or leave it out",
+                    model=self.model,
+                )
+            elif answer == []:
+                failure = LMProviderError("a response without any choice", model=self.model)
+            else:
+                answer, is_overlong = _drop_overlong_texts(answer)
+                cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
+                if calls is not None:
+                    seconds = round(time.perf_counter() - begun, 3)
+                    calls.end(number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds)
+                self._book(heard.usage, heard.name, cut)
+                return answer
+        if calls is not None:
+            calls.fail(number, type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
+        self._book(heard.usage, heard.name, heard.cut)
+        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+
+    def _book(self, usage: Iterable[dict[str, Any]], served: str = "", cut: bool = False) -> None:
+        """Tell the ledger and DSPy's usage tracker what a request came to."""
+        ledger = get_playing().ledger
+        if cut and ledger is not None:
+            ledger.note_truncated()  # of the usage that follows
+        for entry in usage if dspy.settings.usage_tracker else ():
+            dspy.settings.usage_tracker.add_usage(self.model, dict(entry))
+        if served and ledger is not None:
+            ledger.note_model(served)
+
+    def _give_again(self, call: Call, is_paid: bool, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        """Return the answer of a recorded call or raise its error. Notifies the same listeners as a live request:
+        DSPy's callbacks, usage trackers and the ledger, to which it costs nothing more if it was paid in this very
+        trial."""
+
+        def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+            """A stand-in for a request, with the signature that DSPy's callbacks expect."""
+
+        ledger = get_playing().ledger
+        if ledger is not None:
+            ledger.is_paid = is_paid
+        for kind, usage in call.failed:
+            with_callbacks(request)(self, prompt, messages=messages, **kwargs)
+            self._book(usage)
+            if kind and ledger is not None:
+                ledger.count_failure(kind)
+        if call.error is not None:
+            raise restore_error(call.error)
+        with_callbacks(request)(self, prompt, messages=messages, **kwargs)
+        self._book(call.usage, call.served, call.cut)
+        return list(call.answer or [])
 
     def update_history(self, entry: dict[str, Any]) -> None:
         """Take the model name and changed settings from DSPy's entry of a request, and pass it on to the history if
@@ -474,9 +494,7 @@ class Logged:
             heard.name = "" if self.is_player else str(entry.get("response_model") or "")[:LONGEST_NAME]
             notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
             heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
-            if heard.kept:
-                super().update_history(entry)  # type: ignore[misc]
-        else:
+        if not isinstance(heard, RequestTracker) or heard.kept:
             super().update_history(entry)  # type: ignore[misc]
 
     def send(self, heard: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
@@ -489,119 +507,6 @@ class Logged:
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked)
-
-
-class LoggedCall:
-    """One call of a model, with the log of the unit and the ledger of the trial, if there are any."""
-
-    def __init__(self, lm: Any, prompt: Any, messages: Any, kwargs: dict[str, Any]):
-        self.lm, self.prompt, self.messages, self.kwargs = lm, prompt, messages, kwargs
-        at = get_playing()
-        self.calls: CallLines | None = at.calls
-        self.ledger = at.ledger
-        self.number = 0
-
-    def answer(self) -> Any:
-        """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
-        model, whose attempts are written.
-
-        Raises errors of the model, live or recorded, and `Stopped` from `NotRecorded` if the replayed log lacks the
-        request.
-        """
-        at = self.ledger
-        if self.calls is not None:
-            place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
-            request = describe_request(self.lm, self.prompt, self.messages, self.kwargs)
-            try:
-                found = self.calls.find(place, request)
-            except RssoError as error:  # callers may treat any other error as the model's and ask again
-                raise Stopped from error
-            if found is not None:
-                call, is_own = found
-                if not is_own:
-                    self.calls.copy(call)
-                return self._give_again(call, is_own)
-            self.number = self.calls.begin(place, request)
-        if self.lm.replays:
-            raise UsageError(
-                f"{self.lm.model} is not called: its backend answers from the log of a run, which only runs, compiles "
-                "and builds read; leave replay out of the backend's table to call the model"
-            )
-        if at is not None:
-            at.is_paid = False
-        try:
-            return self.lm.patience.send_with_retries(self._attempt)
-        except LMError as error:
-            if self.calls is not None:
-                said = {"kind": type(error).__name__, "message": error.message, **_read_fields(error)}
-                self.calls.end(self.number, error=said)
-            raise
-
-    def _attempt(self) -> Any:
-        heard, begun = RequestTracker(), time.perf_counter()
-        try:
-            answer = self.lm.send(heard, self.prompt, self.messages, self.kwargs)
-        except RequestTimeout as error:
-            failure: Exception = LMTimeoutError(str(error), model=self.lm.model)
-        except LMError as error:
-            # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or _name_models(self.lm, _normalize_error(error))
-        else:
-            if heard.changed:
-                failure = LMUnsupportedFeatureError(
-                    f"{heard.changed} on the way to {self.lm.model}, which does not support it: change the setting of "
-                    "the backend, or leave it out",
-                    model=self.lm.model,
-                )
-            elif answer != []:
-                answer, is_overlong = _drop_overlong_texts(answer)
-                cut = is_overlong or heard.cut or (self.ledger is not None and self.ledger.is_cut(heard.usage))
-                if self.calls is not None:
-                    seconds = round(time.perf_counter() - begun, 3)
-                    self.calls.end(
-                        self.number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds
-                    )
-                self._book(heard.usage, heard.name, cut)
-                return answer
-            else:
-                failure = LMProviderError("a response without any choice", model=self.lm.model)
-        if self.calls is not None:
-            self.calls.fail(self.number, type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
-        self._book(heard.usage, heard.name, heard.cut)
-        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
-
-    def _book(self, usage: Iterable[dict[str, Any]], served: str, cut: bool) -> None:
-        """Tell the ledger and DSPy's usage tracker what a request came to."""
-        if cut and self.ledger is not None:
-            self.ledger.note_truncated()
-        if tracker := dspy.settings.usage_tracker:
-            for entry in usage:
-                tracker.add_usage(self.lm.model, entry)
-        if served and self.ledger is not None:
-            self.ledger.note_model(served)
-
-    def _give_again(self, call: Call, is_paid: bool) -> Any:
-        """Return the answer of a recorded call or raise its error. Notifies the same listeners as a live request:
-        DSPy's callbacks, usage trackers and the ledger, to which it costs nothing more if it was paid in this very
-        trial."""
-
-        def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-            """A stand-in for a request, with the signature that DSPy's callbacks expect."""
-
-        def notify(usage: list[dict[str, Any]], served: str = "", cut: bool = False) -> None:
-            with_callbacks(request)(self.lm, self.prompt, messages=self.messages, **self.kwargs)
-            self._book(map(dict, usage), served, cut)
-
-        if self.ledger is not None:
-            self.ledger.is_paid = is_paid
-        for kind, usage in call.failed:
-            notify(usage)
-            if kind and self.ledger is not None:
-                self.ledger.count_failure(kind)
-        if call.error is not None:
-            raise restore_error(call.error)
-        notify(call.usage, call.served, call.cut)
-        return list(call.answer or [])
 
 
 class LoggedLM(Logged, dspy.LM):
@@ -634,14 +539,10 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     kind: Any = type(lm)
     logged.__class__ = _add_logging(kind)
     logged.history = lm.history
-    logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, get_stop())
+    runtime = get_playing().runtime
+    logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, runtime.stopped if runtime else lambda: False)
     logged.num_retries = 0
     return logged
-
-
-def get_stop() -> Callable[[], bool]:
-    runtime = get_playing().runtime
-    return runtime.stopped if runtime is not None else lambda: False
 
 
 class Listening:
@@ -695,11 +596,15 @@ def _name_models(lm: dspy.BaseLM, error: LMError) -> LMError:
     """Add the server's models to the error of a missing model; return other errors unchanged."""
     if not isinstance(error, LMUnsupportedModelError):
         return error
-    served = describe_models(list_models(lm.kwargs.get("api_base"), lm.kwargs.get("api_key")))
-    return type(error)(message=redact(f"{error.message} ({served})"), **_read_fields(error)) if served else error
+    names = list_models(lm.kwargs.get("api_base"), lm.kwargs.get("api_key"))
+    if not names:
+        return error
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    text = redact(f"{error.message} (the server has {', '.join(names[:MOST_NAMED])}{more})")
+    return type(error)(message=text, **_read_fields(error))
 
 
-def _normalize_error(error: LMError) -> LMError:
+def normalize_error(error: LMError) -> LMError:
     """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
     that they refuse, and messages end up in records."""
     text = redact(ADVICE.sub("", error.message))

@@ -17,7 +17,7 @@ import numpy as np
 
 from rsso_dspy.config import Config
 from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
-from rsso_dspy.files import atomic_write_text, check_output_path, make_json_kind, read_json, read_text
+from rsso_dspy.files import atomic_write_text, check_output_path, make_marked_kind, read_json, read_text
 from rsso_dspy.memory import Embed
 from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution, render_block, replace_block
@@ -182,7 +182,7 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
     return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)
 
 
-LIBRARY = make_json_kind("skill library", KIND)
+LIBRARY = make_marked_kind("skill library", f'"kind": "{KIND}"'.encode())
 
 
 @dataclass(frozen=True, slots=True)

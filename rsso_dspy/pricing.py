@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.config.sections import EMBEDDED, PriceConfig
+from rsso_dspy.config import EMBEDDED, PriceConfig
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.files import read_json
 from rsso_dspy.records import TrialsRecord, Usage

@@ -18,8 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import rsso_dspy.signatures as signatures
-from rsso_dspy.config import EMBEDDED, MINILM, Config, EnvironmentConfig, MemoryConfig, ProtocolConfig
-from rsso_dspy.config.sections import ReflectionsConfig
+from rsso_dspy.config import (
+    EMBEDDED,
+    MINILM,
+    Config,
+    EnvironmentConfig,
+    MemoryConfig,
+    ProtocolConfig,
+    ReflectionsConfig,
+)
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.errors import ConfigError, UnknownName

@@ -16,9 +16,9 @@ import html
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 STRUCK = "***"
@@ -42,23 +42,41 @@ Redactor = Callable[[str], str]
 _registered: set[str] = set()
 _watched: set[str] = set()
 _addresses: set[str] = set()
-_made: tuple[tuple[Any, ...], Redactor] | None = None
-"""The last redactor, and what it was made from."""
+_changes = 0
+"""Number of changes of the environment and of what is registered."""
+_made: tuple[int, Redactor] | None = None
+"""The last redactor, and the number of changes before it was made."""
+
+
+def _count_change(event: str, _: object) -> None:
+    global _changes
+    if event in ("os.putenv", "os.unsetenv"):
+        _changes += 1
+
+
+sys.addaudithook(_count_change)  # reading all variables for each text would take longer than all else
+
+
+def _add_known(known: set[str], text: str | None) -> None:
+    global _changes
+    if text and text not in known:
+        known.add(text)
+        _changes += 1
 
 
 def register_secret(value: str | None) -> None:
     """Redact this value from now on."""
-    _registered.update([value] if value else ())
+    _add_known(_registered, value)
 
 
 def watch_variable(name: str | None) -> None:
     """Redact the value of this environment variable."""
-    _watched.update([name] if name else ())
+    _add_known(_watched, name)
 
 
 def register_address(address: str | None) -> None:
     """Redact user, password and keys in this address."""
-    _addresses.update([address] if address else ())
+    _add_known(_addresses, address)
 
 
 def redact(text: str) -> str:
@@ -85,11 +103,10 @@ def redact_json(text: str) -> str:
 def make_redactor() -> Redactor:
     """Return `redact` for many texts in a row, made anew when the environment or what is registered changes."""
     global _made
-    # A step of a trial asks five times, and reading each variable through os.environ takes most of its time.
-    known = (dict(getattr(os.environ, "_data", os.environ)), set(_registered), set(_watched), set(_addresses))
-    if _made is None or _made[0] != known:
-        _made = known, _read_redactor()
-    return _made[1]
+    made, changes = _made, _changes
+    if made is None or made[0] != changes:
+        made = _made = changes, _read_redactor()
+    return made[1]
 
 
 def _read_redactor() -> Redactor:

@@ -4,7 +4,7 @@ from threading import Event
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import ConfigError, UnknownName, UsageError
+from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import EventStream, UsageSpent
 from rsso_dspy.forecast import SpendLimit
 from rsso_dspy.pricing import (
@@ -49,19 +49,6 @@ def test_a_configured_price_goes_before_the_list():
     config = load_config(overrides=['prices."openai/gpt-4.1-mini".input=1', 'prices."openai/gpt-4.1-mini".output=2'])
     assert make_price_lookup(config.prices)("openai/gpt-4.1-mini") == Price(1e-6, 2e-6, 1e-6, 1e-6)
     assert config.hash() == load_config().hash(), "a price changes no result"
-
-
-@pytest.mark.parametrize(
-    ("override", "error", "words"),
-    [
-        ('prices."a/b".input=-1', ConfigError, "greater than or equal to 0"),
-        ('prices."a/b".inptu=1', UnknownName, "prices.a/b.input"),
-        ('prices."a/b".input=1', ConfigError, "prices.a/b.output"),
-    ],
-)
-def test_a_price_that_makes_no_sense_is_named(override, error, words):
-    with pytest.raises(error, match=words):
-        load_config(overrides=[override])
 
 
 def test_a_bill_is_by_arm_role_and_model_and_an_unknown_price_is_never_zero():

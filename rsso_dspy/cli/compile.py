@@ -82,7 +82,6 @@ def compile_program(
     compile.trials (2) and compile.steps (60) of a rollout, compile.max_idle, compile.max_lm_calls, compile.demo_tokens
     (1500), compile.roles (all), compile.start (a compiled program to improve on).
     """
-    from rsso_dspy.config import load_compile_options
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
     from rsso_dspy.optimize.program_file import load
@@ -96,7 +95,7 @@ def compile_program(
     settings = build_config(
         config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
     )
-    more = load_compile_options(config, set_ or ())
+    more = settings.compile
     check_writers([get_method(method_name)], settings)
     preset = resolve_protocol(settings)
     calibration = draw_calibration(

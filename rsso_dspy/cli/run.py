@@ -117,17 +117,17 @@ def run_methods(
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.store.commands import RunSpec, Shard
 
-    asked = load_run_options(
-        config,
-        set_ or (),
-        methods=methods,
-        tasks=task_names,
-        variants=variants,
-        per_task=per_task,
-        trials=trials,
-        programs=programs,
-        constitution=constitution,
-    )
+    typed = {
+        "methods": methods,
+        "tasks": task_names,
+        "variants": variants,
+        "per_task": per_task,
+        "trials": trials,
+        "programs": programs,
+        "constitution": constitution,
+    }
+    file_options = load_run_options(config, set_ or ())
+    asked = file_options.model_copy(update={name: value for name, value in typed.items() if value is not None})
     given = (methods, benchmark, task_names, variants, per_task, trials, protocol, seed, programs, skills, constitution)
     if replay is not None and all(each is None for each in (*given, shard, model, backend, config, set_)):
         return replay_run(replay, out, jobs, dry_run, engine)

@@ -88,9 +88,7 @@ def _check_embedder(config: "Config") -> str:
 
     embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0, "cache": False}))
     embedder.check()
-    dimensions = embedder(["a text"]).shape[1]
-    where = f", from {source}" if (source := embedder.describe_source()) else ""
-    return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
+    return f"{config.embedder.model} gives {embedder(['a text']).shape[1]} dimensions"
 
 
 def _check_backend(config: "Config", seconds: float) -> str:

@@ -105,8 +105,6 @@ class Invocation:
     examples: str | None = None
     """Value of `memory.constitution.examples`."""
     shard: str = ""
-    withheld: tuple[str, ...] = ()
-    """Keys of addresses with a password or a query, which is not stored."""
     unconfirmed: bool = False
     """Whether to play the candidates of compiled programs that are not confirmed."""
 
@@ -149,7 +147,6 @@ _PRICES = TypeAdapter(dict[str, PriceConfig])
 def describe_command(config: Config, spec: RunSpec) -> tuple[Invocation, dict[str, str]]:
     """Return the arguments of a command, and its input files by path in ``given``. Raises `OSError` for an unreadable
     file."""
-    text, withheld = dump_config_toml(config)
     book = config.memory.constitution.examples
     named: dict[str, Sequence[Path]] = {
         "programs": spec.compiled,
@@ -169,10 +166,9 @@ def describe_command(config: Config, spec: RunSpec) -> tuple[Invocation, dict[st
         constitution=f"constitution/{spec.constitution.name}" if spec.constitution else None,
         examples=f"examples/{Path(book).name}" if book else None,
         shard=str(spec.shard or ""),
-        withheld=withheld,
         unconfirmed=spec.unconfirmed,
     )
-    return asked, {**files, CONFIG: text}
+    return asked, {**files, CONFIG: dump_config_toml(config)}
 
 
 def add_command(store: Store, asked: Invocation, files: Mapping[str, str]) -> dict[str, Any]:
@@ -237,15 +233,13 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
     return found
 
 
-def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:
-    """Return the configuration as TOML with the selected backend only, and the keys of shortened addresses.
-
-    Text before an @ or after a ? in an address may be a secret and is removed.
-    """
+def dump_config_toml(config: Config) -> str:
+    """Return the configuration as TOML with the selected backend only. Text before an @ or after a ? in an address may
+    be a secret and is removed."""
     import tomlkit
 
     data = config.model_dump(mode="json", exclude_none=True)
     data["backends"] = {config.backend: data["backends"][config.backend]}
     data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
-    withheld = tuple(strip_addresses(data))
-    return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
+    strip_addresses(data)
+    return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"

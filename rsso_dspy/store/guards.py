@@ -6,12 +6,11 @@ Planning a run (`run.plan_run`) applies every guard once.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import named_in
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import ZERO_SHOT, Variant
 from rsso_dspy.store.commands import RunSpec
@@ -95,31 +94,8 @@ class CompileEnvironment:
         return f"{self.name} {self.version}, simplification {self.simplification or 'none'}"
 
 
-class CompiledProgram(Protocol):
-    """A compiled program, as read by `rsso_dspy.load`."""
-
-    @property
-    def method(self) -> str:
-        """Name of its method."""
-
-    @property
-    def calibration(self) -> tuple[str, ...]:
-        """Keys of all variants it was compiled on."""
-
-    @property
-    def environment(self) -> CompileEnvironment | None:
-        """Its environment; None if unknown."""
-
-    @property
-    def protocol(self) -> str:
-        """Id of the protocol it was compiled under."""
-
-    def agent(self, method: str | None = None) -> Agent:
-        """Return the program for its method, or for the method with a constitution added."""
-
-
-Programs = Mapping[str, CompiledProgram | None]
-"""Programs by name; None is the zero-shot program, which needs no entry."""
+Programs = Mapping[str, Any]
+"""Programs by name, each a `CompiledProgram`; None is the zero-shot program, which needs no entry."""
 
 NO_PROGRAMS: Programs = {}
 
@@ -141,7 +117,7 @@ def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
             )
 
 
-def check_environment(program: CompiledProgram, source: object, played: CompileEnvironment) -> None:
+def check_environment(program: Any, source: object, played: CompileEnvironment) -> None:
     """Raise `UsageError` if a program was compiled in another environment than that of the run."""
     made_in = program.environment
     if made_in is None or made_in == played:

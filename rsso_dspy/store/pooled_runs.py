@@ -11,22 +11,18 @@ arm's label.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.programs.methods import ADDITIONS, METHODS
 from rsso_dspy.records import RoleUsage, TrainingRecord, UnitRecord
 from rsso_dspy.store.commands import Shard, load_invocations
 from rsso_dspy.store.run_folder import Store, describe_difference, find_logs, flatten_keys
-
-R = TypeVar("R", UnitRecord, TrainingRecord)
-
-NOTHING = "nothing"
 
 FIXED = ("benchmark", "environment.simplification", "environment.data")
 """Settings that make other variants or points: runs that differ in one are refused."""
@@ -53,26 +49,26 @@ class PooledRuns:
         self._settings = dict(zip(settings, _describe_differences(list(settings.values())), strict=True))
         self._files = _name_files(self._identities)
         self._labels: dict[tuple[Store, str], str] = {}
-        self._kinds = ArmChecker(self.label_arm)
         if not separate:
-            for store in stores:
-                self._kinds.check_arms(store)
+            self._check_arms()
             _check_same_selection(stores)
             self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
-        """Yield all units, folder by folder. Raises `RunMismatch` for a unit that cannot be pooled with its arm."""
-        return self._load_checked(Store.units)
+        """Yield all units, folder by folder."""
+        return self._label_records(Store.units)
 
     def trainings(self) -> Iterator[TrainingRecord]:
         """Yield all trainings, as `units` does."""
-        return self._load_checked(Store.trainings)
+        return self._label_records(Store.trainings)
 
     def load_begun(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Count unfinished units and trainings."""
+        """Yield the finished trials of unfinished units and trainings."""
+        return self._label_records(Store.load_begun)
+
+    def _label_records(self, read: Callable[[Store], Iterable[Any]]) -> Iterator[Any]:
         for store in self.stores:
-            for record in store.load_begun():
-                yield replace(record, arm=self.label_arm(store, record.arm))
+            yield from (replace(record, arm=self.label_arm(store, record.arm)) for record in read(store))
 
     def read_abandoned(self) -> Iterator[RoleUsage]:
         """Return arm, role and usage of abandoned costs."""
@@ -114,13 +110,6 @@ class PooledRuns:
         arm, slash, rest = unit.partition("/")
         return f"{self.label_arm(store, arm)}{slash}{rest}"
 
-    def _load_checked(self, read: Callable[[Store], Iterator[R]]) -> Iterator[R]:
-        for store in self.stores:
-            for record in read(store):
-                if not self.separate:
-                    self._kinds.check_record(store, record)
-                yield replace(record, arm=self.label_arm(store, record.arm))
-
     def _check_comparable(self, one: Store, other: Store) -> None:
         """Raise `RunMismatch` for runs of which no comparison would mean anything."""
         identities = [self._identities[store][0] for store in (one, other)]
@@ -140,6 +129,19 @@ class PooledRuns:
                 f"{one.folder} and {other.folder} cannot be compared:\n{describe_difference(ours, theirs)}"
             )
 
+    def _check_arms(self) -> None:
+        """Raise `RunMismatch` if arms of one label have other programs or initial memories."""
+        known: dict[str, tuple[Path, dict[str, str]]] = {}
+        for store, (identity, arms) in self._identities.items():
+            for arm, program in arms.items():
+                label, kind = self.label_arm(store, arm), {**_select_carried(identity, arm), "program": program}
+                folder, earlier = known.setdefault(label, (store.folder, kind))
+                if kind != earlier:
+                    raise RunMismatch(
+                        f"{label} in {store.folder} is not the same arm as {label} in {folder}:\n"
+                        f"{describe_difference(earlier, kind)}\nTheir units cannot be pooled: {MEND}"
+                    )
+
     def _check_no_overlap(self) -> None:
         held: dict[tuple[str, ...], Path] = {}
         for store in self.stores:
@@ -148,48 +150,6 @@ class PooledRuns:
                 kind, arm, *rest = name.parts
                 if (other := held.setdefault((kind, self.label_arm(store, arm), *rest), store.folder)) != store.folder:
                     raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
-
-
-class ArmChecker:
-    """Checks that units of each arm agree in program, initial memories and model.
-
-    The store already rejects records of another program or protocol. `label` names arms that may differ apart.
-    """
-
-    def __init__(self, label: Callable[[Store, str], str]):
-        self._label = label
-        self._known: dict[str, tuple[Path, dict[str, str]]] = {}
-        self._bound: dict[Path, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
-
-    def check_arms(self, store: Store) -> None:
-        """Raise `RunMismatch` if an arm of this run differs from that of an earlier run, by their folders."""
-        for arm in store.read_identity()[1]:
-            self._register_kind(store, arm, self._read_arm_kind(store, arm))
-
-    def check_record(self, store: Store, record: UnitRecord | TrainingRecord) -> None:
-        """Raise `RunMismatch` if a record cannot be pooled with earlier ones of its arm."""
-        kind = {**self._read_arm_kind(store, record.arm), "model": record.model}
-        digests = [source.digest for source in record.sources if source.kind == "file"]
-        kind |= {"start": " ".join(digests) or NOTHING}
-        self._register_kind(store, record.arm, kind, record.key)
-
-    def _register_kind(self, store: Store, arm: str, kind: dict[str, str], unit: str = "") -> None:
-        arm = self._label(store, arm)
-        folder, known = self._known.setdefault(arm, (store.folder, kind))
-        if any(known[name] != kind[name] for name in known.keys() & kind.keys()):
-            shared = {name: value for name, value in known.items() if name in kind}
-            told = describe_difference(shared, {name: kind[name] for name in shared})
-            where = f"{unit} of {arm} in {store.folder}" if unit else f"{arm} in {store.folder}"
-            raise RunMismatch(
-                f"{where} is not the same arm as {arm} in {folder}:\n{told}\nTheir units cannot be pooled: {MEND}"
-            )
-        self._known[arm] = (folder, {**kind, **known})
-
-    def _read_arm_kind(self, store: Store, arm: str) -> dict[str, str]:
-        identity, arms = self._bound.setdefault(store.folder, store.read_identity())
-        carried = _select_carried(identity, arm)
-        told = ", ".join(f"{name} {digest}" for name, digest in sorted(carried.items()))
-        return {"carried": told or NOTHING, **({"program": arms[arm]} if arm in arms else {})}
 
 
 def _list_read_memories(arm: str) -> tuple[str, ...]:

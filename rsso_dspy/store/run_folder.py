@@ -21,7 +21,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
@@ -88,38 +91,38 @@ Job = Unit | Training
 RUN_FILE = "run.json"
 
 
+class RunData(TypedDict):
+    """The content of ``run.json``, besides what `commands` keeps there."""
+
+    schema: int
+    identity: dict[str, Any]
+    arms: dict[str, str]
+    shards: NotRequired[list[str]]
+    planned: NotRequired[list[str]]
+
+
+_RUN, _TABLES = TypeAdapter(RunData), TypeAdapter(dict[str, dict[str, Any]])
+
+
 def read_run_file(file: Path) -> dict[str, Any]:
     """Read ``run.json``. Raises `UsageError` if it is damaged or of a newer version."""
     try:
         data: dict[str, Any] = read_json(file)
-        _check_run_data(data)
-    except (DamagedFile, ValueError) as error:
-        why = error.why if isinstance(error, DamagedFile) else error
+        _RUN.validate_python(data, strict=True)
+        _TABLES.validate_python({key: data["identity"].get(key, {}) for key in ("config", "carried")}, strict=True)
+    except (DamagedFile, ValidationError) as error:
+        why = error.why if isinstance(error, DamagedFile) else "; ".join(map(_describe_flaw, error.errors()))
         raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
-    if not is_readable(schema := data["schema"]):
+    if data["schema"] > SCHEMA_VERSION:
         raise UsageError(
-            f"{file} has schema version {schema}, but this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+            f"{file} has schema version {data['schema']}, but this program reads up to {SCHEMA_VERSION}; update "
+            "rsso-dspy"
         )
     return data
 
 
-def is_readable(version: Any) -> bool:
-    return type(version) is int and version <= SCHEMA_VERSION
-
-
-def _check_run_data(data: Any) -> None:
-    """Raise `ValueError` if the data does not have the form of ``run.json``."""
-    known = data if isinstance(data, dict) and "schema" in data else {}
-    identity, arms = known.get("identity"), known.get("arms")
-    if not isinstance(identity, dict) or not isinstance(arms, dict):
-        raise ValueError("it is no object with schema, identity and arms")
-    if not all(isinstance(program, str) for program in arms.values()):
-        raise ValueError("its arms have no programs")
-    if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
-        raise ValueError(f"the {wrong[0]} of its identity is no object")
-    for key in ("shards", "planned"):
-        if not isinstance(listed := known.get(key, []), list) or not all(isinstance(each, str) for each in listed):
-            raise ValueError(f"its {key} are no list of texts")
+def _describe_flaw(flaw: Any) -> str:
+    return f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}".removeprefix(": ")
 
 
 def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
@@ -210,16 +213,12 @@ class Store:
         """
         before = self.check_identity(identity, arms)
         data = self.read_file() if self.exists else {}
-        there = self.read_shards() if data else ((shard,) if shard else ())
-        shards = list(dict.fromkeys((*there, shard))) if shard and there else []
-        wanted = list(dict.fromkeys([*data.get("planned", ()), *planned]))
+        there = data.get("shards", ()) if data else (shard,)
         self.write_file(
-            {
-                **{**data, "schema": SCHEMA_VERSION, "identity": identity, "arms": {**before, **(arms or {})}},
-                **told,
-                "shards": shards,
-                "planned": wanted,
-            }
+            data
+            | {"schema": SCHEMA_VERSION, "identity": identity, "arms": {**before, **(arms or {})}, **told}
+            | {"shards": list(dict.fromkeys((*there, shard))) if shard and there else []}
+            | {"planned": list(dict.fromkeys([*data.get("planned", ()), *planned]))}
         )
         self._held = True
 
@@ -230,9 +229,7 @@ class Store:
 
     def write_file(self, data: dict[str, Any]) -> None:
         """Write run.json unless it says the same; empty values are left out."""
-        data = {
-            name: value for name, value in data.items() if value not in ([], (), {}) or name in ("arms", "identity")
-        }
+        data = {name: value for name, value in data.items() if value or name in ("arms", "identity")}
         if not self.exists or self.read_file() != json.loads(json.dumps(data)):
             self.check_exists()
             atomic_write_text(self.folder / RUN_FILE, json.dumps(data, indent=1) + "\n")
@@ -365,15 +362,11 @@ class Store:
             self._set_aside(path, error.why)
             return None
 
-    def load(self, work: Job | JobRecord) -> Any:
-        """Return the record of finished work; None if there is none."""
+    def load(self, work: Job | JobRecord, begun: bool = False) -> Any:
+        """Return the record of finished work, or with `begun` also of work with any finished trial; None if there is
+        none."""
         log = self.load_log(self.path_of(work))
-        return log.make_record() if log is not None and log.is_finished else None
-
-    def load_begun_work(self, work: Job | JobRecord) -> Any:
-        """Return the record of work with a finished trial, whether it is finished or not; None if there is none."""
-        log = self.load_log(self.path_of(work))
-        return log and log.make_record()
+        return log.make_record() if log is not None and (begun or log.is_finished) else None
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all finished units, ordered by arm (in the order of the run), task, variant and seed."""
@@ -494,23 +487,19 @@ class Store:
             self._held = False
 
     def is_playing(self) -> bool | None:
-        """Return whether a process holds the folder; None if unknown.
+        """Return whether a process holds the folder; None if unknown. Keeps others out for microseconds, and `lock`
+        retries."""
+        from filelock import FileLock, Timeout
 
-        Does not keep others out: the test takes microseconds, and `lock` retries.
-        """
+        file = self.folder / ".lock"
+        if not file.exists():
+            return False
         try:
-            import fcntl
-
-            if explain_unreadable(self.folder / ".lock"):
-                return None
-            with (self.folder / ".lock").open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
+            with FileLock(file, timeout=0):
+                return False
+        except Timeout:
             return True
-        except (OSError, ModuleNotFoundError):
+        except OSError:
             return None
 
 

@@ -17,6 +17,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,7 @@ class UnitLog(CallLines):
             usage = {
                 role: result.usage.get(role, Usage()) + unused.get(role, Usage()) for role in result.usage | unused
             }
-            result = TrialResult(**{**_get_fields(result), "usage": dict(sorted(usage.items()))})
+            result = replace(result, usage=dict(sorted(usage.items())))
         data = _TRIAL.dump_json(result).decode()
         for nothing in UNTOLD:
             data = data.replace(nothing, "")
@@ -250,7 +251,8 @@ def dump_record(record: JobRecord) -> dict[str, Any]:
 def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, Usage]:
     """Return the usage by role with that of these lines of calls added; lines that tell of none are read past."""
     found, roles = dict(total), dict[int, str]()
-    for entry in _iterate_entries(lines):
+    for line in lines:
+        entry = {} if line.startswith(b'{"text"') else parse_entry(line)
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             if "call" in entry:
                 add_usage(found, roles.setdefault(entry["call"], str(entry.get("role", ""))), [entry])
@@ -258,14 +260,6 @@ def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, 
                 told = Usage(malformed=int("malformed" in entry), repaired=int("repaired" in entry))
                 found[roles[entry["read"]]] += told
     return {role: usage for role, usage in found.items() if usage != Usage()}
-
-
-def _iterate_entries(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
-    return (entry for line in lines if not line.startswith(b'{"text"') and isinstance(entry := parse_entry(line), dict))
-
-
-def _get_fields(result: TrialResult) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in TrialResult.__slots__}
 
 
 def _shorten(error: BaseException) -> str:

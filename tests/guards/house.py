@@ -173,7 +173,7 @@ def play_run(job: Data, config: Config, folder: Path, tell: Tell) -> None:
 def tell_trial(event: Event, store: Store, tell: Tell) -> None:
     if not isinstance(event, TrialFinished):
         return
-    record = store.load_begun_work(event.work)
+    record = store.load(event.work, begun=True)
     memories = record.memories if record and event.result.trajectory else {}
     tell({"unit": describe_unit(record) if record else {}, **describe_trial(event.result, memories)})
 

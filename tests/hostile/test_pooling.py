@@ -16,7 +16,6 @@ from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
 SKILLS = Source("skills", "file", "boil.json", "0123456789ab")
-OTHERS = Source("skills", "file", "boil.json", "ba9876543210")
 ALIKE = {"protocol": "sso-adapt/1", "config": {"seed": 0}}
 
 
@@ -46,14 +45,6 @@ DIFFERENT: dict[str, tuple[Makes, str]] = {
     "programs, by their folders": (
         lambda a, b: (folder(a, unit(1)), folder(b, unit(2), fingerprint="2")),
         "program: there '1', now '2'",
-    ),
-    "skills, by their records": (
-        lambda a, b: (folder(a, unit(1, sources=(SKILLS,))), folder(b, unit(2, sources=(OTHERS,)))),
-        "start: there '0123456789ab', now 'ba9876543210'",
-    ),
-    "models": (
-        lambda a, b: (folder(a, unit(1)), folder(b, unit(2, model="openai/gpt"))),
-        "model: there 'embedded/explorer', now 'openai/gpt'",
     ),
 }
 

@@ -9,8 +9,8 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
+from rsso_dspy.config import PriceConfig
 from rsso_dspy.config import load_config as load_config
-from rsso_dspy.config.sections import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.optimize.acceptance import CompileLimits, Losses

@@ -184,7 +184,7 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
             kill(cluster, node)
             lost.append(work.key)
             assert planned.store.load(work) is None
-            assert planned.store.load_begun_work(work) is not None
+            assert planned.store.load(work, begun=True) is not None
 
     model.before = lambda: lost or time.sleep(THINKING)
     planned = planned_run(tmp_path / "run", settings)

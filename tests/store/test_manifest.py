@@ -1,4 +1,4 @@
-"""What a run's folder keeps of its commands."""
+"""What a run's folder keeps of its commands, and what has changed since."""
 
 from rsso_dspy.config import Config, load_config
 from rsso_dspy.protocol import make_run_identity, resolve_protocol
@@ -7,7 +7,6 @@ from rsso_dspy.store.commands import (
     Shard,
     add_command,
     describe_command,
-    dump_config_toml,
     extract_given,
     load_invocations,
 )
@@ -45,22 +44,3 @@ def test_no_password_gets_into_the_folder(tmp_path):
     again = load_given_config(store)
     assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert again.hash() == config.hash()
-    (command,) = load_invocations(store)
-    assert set(command.withheld) == {"backends.vllm.base_url", "embedder.base_url"}
-
-
-def test_any_configuration_survives_the_file(tmp_path):
-    odd = r'"a \u007f \"quoted\" \\ \u2603\U0001f600 name"'
-    file = tmp_path / "rsso.toml"
-    file.write_text(
-        f'backend = "my.own"\n[backends."my.own"]\nmodel = "openai/x"\nkey_variable = {odd}\n'
-        '[backends."my.own".roles.actor]\ntemperature = 0.5\n[prices."openai/x"]\ninput = 1e-7\noutput = 2\n'
-    )
-    config = load_config(file, ["memory.constitution.categories=[]", "environment.heap=1g"])
-    text, withheld = dump_config_toml(config)
-    (tmp_path / "kept.toml").write_text(text)
-    again = load_config(tmp_path / "kept.toml")
-    assert withheld == ()
-    assert again.hash() == config.hash()
-    assert again.active_backend == config.active_backend
-    assert (again.prices, again.environment) == (config.prices, config.environment)

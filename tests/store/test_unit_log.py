@@ -2,7 +2,6 @@
 
 import json
 
-import dspy
 import pytest
 
 from rsso_dspy.calls import CallLines, Place, TextTable
@@ -203,13 +202,3 @@ def test_vectors_of_a_server_are_kept_once_and_answer_in_its_place(monkeypatch):
     replay.source = UnitLog(whole=True).make_answers("u")
     with playing(calls=replay), pytest.raises(MissingKey):
         Embedder(embed.config)(["a lamp"])
-
-
-def test_a_model_of_the_users_is_logged_with_all_that_is_set_on_it(live):
-    file = File()
-    lm = dspy.utils.DummyLM([{"answer": "blue"}] * 2)
-    with live.activate_for_user(), playing(calls=file.log), dspy.context(lm=lm):
-        assert dspy.Predict("question -> answer")(question="sky?").answer == "blue"
-    (lines,) = file.read().by_number.values()
-    assert "blue" in file.read().decode(lines).text
-    assert len(lm.history) == 1

@@ -1,36 +1,43 @@
-"""The sections of the configuration. Every field has a docstring, which the template shows."""
+"""The configuration: one tree, read from TOML and `--set a.b=value` overrides.
+
+    config = load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
+    config.run, config.compile      # options of these commands, which a file may hold besides
+    render_config_template()        # a file with every default
+
+Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
+the environment variable with its key. Every field has a docstring, which the template shows.
+"""
 
 import hashlib
 import json
+import os
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
     LEAST_DEMO_TOKENS,
+    MOST_COUNT,
     MOST_DEMO_TOKENS,
-    MOST_DEMONSTRATIONS,
     MOST_DOLLARS,
-    MOST_KEPT,
     MOST_PER_TASK,
-    MOST_RETRIES,
     MOST_SECONDS,
     MOST_SEED,
-    MOST_STATES,
-    MOST_STEPS,
-    MOST_TEMPERATURE,
-    MOST_TOKENS,
     MOST_TRIALS,
     USUAL_DEMO_TOKENS,
+    shorten_text,
 )
+from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
-from rsso_dspy.files import parse_entry, read_lines
+from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
+from rsso_dspy.files import parse_entry, parse_toml, read_lines, read_toml
 from rsso_dspy.redact import register_address, register_secret, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
@@ -80,60 +87,50 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
-TopP = Annotated[float | None, Field(gt=0, le=1)]
-
-TopK = Annotated[int | None, Field(gt=0, le=MOST_KEPT)]
-
-Penalty = Annotated[float | None, Field(gt=0, le=MOST_TEMPERATURE)]
+Count = Annotated[int, Field(gt=0, le=MOST_COUNT)]
+Trials = Annotated[int, Field(gt=0, le=MOST_TRIALS)]
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+Dollars = Annotated[float, Field(ge=0, le=MOST_DOLLARS)]
+Temperature = Annotated[float, Field(ge=0, le=100)]
 
 
 class RoleOverride(Section):
-    """Overrides of a backend for one role."""
+    """What a role may have of its own, in place of its backend's."""
 
     model: str | None = None
-    """`provider/model` (default: the backend's)."""
-    base_url: Url = None
-    """Endpoint of this role."""
-    key_variable: Variable = None
-    """Environment variable with the key of this role."""
-    temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
-    """Sampling temperature of this role."""
-    top_p: TopP = None
-    """Nucleus sampling (top-p) of this role."""
-    top_k: TopK = None
-    """Top-k sampling of this role."""
-    repetition_penalty: Penalty = None
-    """Repetition penalty of this role."""
-    max_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
-    """Maximum answer length of this role, in tokens."""
-
-
-class BackendConfig(Section):
-    """A backend: the source of answers for all roles."""
-
-    model: str
     """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
     base_url: Url = None
     """Endpoint, if not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable with the key; absent for a backend without keys."""
-    temperature: float | None = Field(0.0, ge=0, le=MOST_TEMPERATURE)
+    temperature: Temperature | None = None
     """Sampling temperature of every role that does not override it."""
-    top_p: TopP = None
+    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
     """Nucleus sampling (top-p); not sent when absent."""
-    top_k: TopK = None
+    top_k: Count | None = None
     """Top-k sampling; not sent when absent. OpenAI and Ollama do not support it."""
-    repetition_penalty: Penalty = None
+    repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
     """Penalty of repeated tokens, 1 for none; not sent when absent. Self-hosted servers such as vLLM and llama.cpp
     support it; Anthropic, OpenAI and Ollama do not."""
+    max_tokens: Count | None = None
+    """Maximum answer length in tokens."""
+
+
+class BackendConfig(RoleOverride):
+    """A backend: the source of answers for all roles."""
+
+    model: str
+    """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
+    temperature: Temperature | None = 0.0
+    """Sampling temperature of every role that does not override it."""
+    max_tokens: Count | None = 1024
+    """Maximum answer length in tokens."""
     seed: bool = False
     """Whether every request carries its own seed, derived from unit, trial and request number. Samples then differ
     between trials and repeat between runs, if the server honours seeds. Anthropic does not support it."""
-    max_tokens: int | None = Field(1024, gt=0, le=MOST_TOKENS)
-    """Maximum answer length in tokens."""
-    timeout: float = Field(120.0, gt=0, le=MOST_SECONDS)
+    timeout: Seconds = 120.0
     """Time limit of a request in seconds, from its first byte to the last byte of the answer."""
-    retries: int = Field(4, ge=0, le=MOST_RETRIES)
+    retries: int = Field(4, ge=0, le=1000)
     """Retries of a request after a connection failure, a rate limit or a server error."""
     longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
     """Maximum seconds to wait before a retry; a server that asks for more fails the trial."""
@@ -186,16 +183,16 @@ class EmbedderConfig(Section):
     """The text embedder of the skill memory."""
 
     model: str = Field(default_factory=pick_default_embedder, min_length=1)
-    """A sentence-transformers model by name or folder, `numpy/NAME` for the same without torch,
+    """A sentence-transformers model by name or folder, `numpy/all-MiniLM-L6-v2` for this one without torch,
     `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests).
     Default: all-MiniLM-L6-v2 where sentence-transformers is installed, else numpy/all-MiniLM-L6-v2."""
     base_url: Url = None
     """Endpoint of a `litellm/` model, if not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable with the key of a `litellm/` model."""
-    timeout: float = Field(60.0, gt=0, le=MOST_SECONDS)
+    timeout: Seconds = 60.0
     """Time limit of an embedding request in seconds."""
-    retries: int = Field(4, ge=0, le=MOST_RETRIES)
+    retries: int = Field(4, ge=0, le=1000)
     """Retries of an embedding request after a connection failure, a rate limit or a server error."""
     cache: bool = True
     """Whether to keep vectors in the user's cache folder for later runs."""
@@ -204,31 +201,25 @@ class EmbedderConfig(Section):
     @classmethod
     def _check_model_route(cls, value: str) -> str:
         """Refuse a route without a model, which would be taken for a model name."""
-        route, slash, name = value.partition("/")
-        if route == "numpy" and not name.strip("/ "):
-            raise ValueError(f"numpy/ needs a sentence-transformers model after it, e.g. numpy/{MINILM}")
-        provider, _, model = name.partition("/")
-        if route == "litellm" and not (provider.strip() and model.strip("/ ")):
+        route, _, name = value.partition("/")
+        if route == "numpy" and name != MINILM:
+            raise ValueError(f"only numpy/{MINILM} runs in numpy")
+        if route == "litellm" and not all(name.partition("/")):
             raise ValueError("litellm/ needs provider and model, e.g. litellm/openai/text-embedding-3-small")
-        if value != value.strip() or (slash and not route and not name):
-            raise ValueError("not the name of a model, e.g. all-MiniLM-L6-v2")
         return value
 
 
 class PriceConfig(Section):
     """Price of a model in US dollars per million tokens."""
 
-    input: float = Field(ge=0, le=MOST_DOLLARS)
+    input: Dollars
     """Input tokens."""
-    output: float = Field(ge=0, le=MOST_DOLLARS)
+    output: Dollars
     """Output tokens."""
-    cached: float | None = Field(None, ge=0, le=MOST_DOLLARS)
+    cached: Dollars | None = None
     """Tokens read from the provider's cache (default: the input price)."""
-    cache_write: float | None = Field(None, ge=0, le=MOST_DOLLARS)
+    cache_write: Dollars | None = None
     """Tokens written to the provider's cache (default: the input price)."""
-
-
-_HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
 
 
 class EnvironmentConfig(Section):
@@ -237,20 +228,12 @@ class EnvironmentConfig(Section):
     simplification: str = "easy"
     """Comma-separated simplifications, for benchmarks that have any. The paper plays `easy`, whose gold lengths are
     shipped."""
-    heap: str = "512m"
+    heap: str = Field("512m", pattern="^[1-9][0-9]*[kmgKMG]$")
     """Memory limit of each simulator process, e.g. 512m or 2g."""
-    step_seconds: float = Field(20.0, gt=0, le=MOST_SECONDS)
+    step_seconds: Seconds = 20.0
     """Time limit of a step in seconds; a longer step ends its trial as stalled."""
     data: str | None = None
     """Folder of your own with what a benchmark plays besides, of one that takes any."""
-
-    @field_validator("heap", mode="before")
-    @classmethod
-    def _check_heap_size(cls, value: Any) -> str:
-        """Check a memory size in Java's notation; a bare number would mean bytes."""
-        if not isinstance(value, str) or not _HEAP.fullmatch(value):
-            raise ValueError("not a size in k, m or g such as 512m or 4g")
-        return value
 
 
 class ProtocolConfig(Section):
@@ -260,15 +243,15 @@ class ProtocolConfig(Section):
     """`adapt/2` (the paper's rules; shows all actions and the whole room), `sso-adapt/1` (the paper's rules; shows what
     the SSO code shows), `release` (the SSO code's choices); `adapt/2-cap60` and `sso-adapt/1-cap60` have at most 60
     steps. `omnireflect/1`, `agentboard/1` and `reflexion/1` are the rules of these projects on their benchmarks."""
-    trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
+    trials: Trials | None = None
     """Trials per variant (default: the preset's)."""
-    steps: int | None = Field(None, gt=0, le=MOST_STATES)
+    steps: Count | None = None
     """Steps per trial, whatever the gold length (default: the preset's, most of which have 1.5 times the gold
     length)."""
-    demonstrations: int | None = Field(None, ge=0, le=MOST_DEMONSTRATIONS)
+    demonstrations: int | None = Field(None, ge=0, le=20)
     """Solved training variants of the task type shown to the actor, if the benchmark knows solutions (default: the
     preset's)."""
-    retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
+    retry_temperature: Temperature | None = None
     """Temperature of the actor from the second trial of a variant on. Default: 0.7 for an actor at temperature 0, whose
     trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
     action_choice: Literal["free", "listed"] | None = None
@@ -295,11 +278,11 @@ class ProtocolConfig(Section):
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""
-    train_trials: int = Field(3, gt=0, le=MOST_TRIALS)
+    train_trials: Trials = 3
     """Transfer: number of rounds, with one trial on each training variant."""
     train_per_task: int = Field(10, gt=0, le=MOST_PER_TASK)
     """Transfer: number of training variants per task."""
-    stream_trials: int = Field(1, gt=0, le=MOST_TRIALS)
+    stream_trials: Trials = 1
     """Trials per variant for methods that write a constitution over a stream of variants."""
 
 
@@ -310,11 +293,11 @@ class SkillsConfig(Section):
     """How to cut trajectories into windows."""
     pairs: Literal["across-trials", "any"] | None = None
     """`across-trials`: a skill needs windows of two trials; `any`: two pieces of one long trial suffice."""
-    max_window: int | None = Field(None, ge=3, le=MOST_STATES)
+    max_window: int | None = Field(None, ge=3, le=MOST_COUNT)
     """Maximum length of a window in states."""
     feedback: bool | None = None
     """Whether the results of pursued skills enter their scores."""
-    retrieved: int | None = Field(None, gt=0, le=MOST_STATES)
+    retrieved: Count | None = None
     """Skills shown per step."""
     past_reward: bool | None = None
     """Whether a skill's words go one action beyond the reward that its examples end at, where both do the same next."""
@@ -325,9 +308,9 @@ class SkillsConfig(Section):
 class ConstitutionConfig(Section):
     """The constitution: when rules are written, and which are kept. Defaults follow OmniReflect (section 3.2)."""
 
-    r_freq: int = Field(10, gt=0, le=MOST_KEPT)
+    r_freq: Count = 10
     """Steps of an episode between two writings by a model."""
-    s_freq: int = Field(10, gt=0, le=MOST_KEPT)
+    s_freq: Count = 10
     """Tasks between two summaries."""
     at_end: bool | None = None
     """Whether a model is asked at the end of an episode too, and told its outcome; the preset's when absent."""
@@ -336,9 +319,9 @@ class ConstitutionConfig(Section):
     three calls in place of one). Default: the preset's, which is joint."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
     """Categories of rules to keep; a model is asked only for these."""
-    max_rules: int = Field(50, gt=0, le=MOST_KEPT)
+    max_rules: Count = 50
     """Maximum number of rules in a category; more trigger a summary."""
-    max_chars: int = Field(12_000, gt=0, le=MOST_TOKENS)
+    max_chars: Count = 12_000
     """Maximum length of all rules in characters; more trigger a summary."""
     examples: str | None = None
     """Constitution file with examples for a neuro-symbolic writer (default: those of the package)."""
@@ -348,14 +331,14 @@ def _digest_units(name: str) -> str:
     """The first 12 hexadecimal digits over what memories held after each trial of a run. Raises `ConfigError` if there
     is none."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
-    units = sorted(run.glob("units/*/*/*.jsonl"))
-    if not units:
+    try:
+        logs = {unit: read_lines(unit) for unit in sorted(run.glob("units/*/*/*.jsonl"))}
+    except (OSError, DamagedFile) as error:
+        raise ConfigError(f"config key memory.reflections.index: {error}") from None
+    if not logs:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
-    for unit in units:
-        try:
-            entries = [parse_entry(line) for line in read_lines(unit) if line.startswith('{"trial"')]
-        except (OSError, DamagedFile) as error:
-            raise ConfigError(f"config key memory.reflections.index: cannot read {unit}: {error}") from None
+    for unit, lines in logs.items():
+        entries = [parse_entry(line) for line in lines if line.startswith('{"trial"')]
         memories = [entry.get("memories") for entry in entries if isinstance(entry, dict)]
         digest.update(f"{unit.relative_to(run).as_posix()}\n{json.dumps(memories, sort_keys=True)}".encode())
     return digest.hexdigest()[:12]
@@ -364,7 +347,7 @@ def _digest_units(name: str) -> str:
 class ReflectionsConfig(Section):
     """The reflections."""
 
-    size: int = Field(3, gt=0, le=MOST_KEPT)
+    size: Count = 3
     """Number of reflections kept; the oldest is dropped first."""
     improvements: tuple[
         Literal[
@@ -376,7 +359,7 @@ class ReflectionsConfig(Section):
     counterfactual, retrieval (docs/CONCEPTS.md explains each)."""
     novelty_threshold: float = Field(0.85, ge=0, le=1)
     """`novelty`: a reflection is dropped when its cosine similarity with one that is kept is higher."""
-    retrieved: int = Field(3, gt=0, le=MOST_STATES)
+    retrieved: Count = 3
     """`retrieval`: number of reflections of other units that are shown."""
     index: str | None = None
     """`retrieval`: folder of an earlier run whose reflections are read; without one, they come from earlier units of
@@ -396,11 +379,11 @@ class ReflectionsConfig(Section):
 class EntriesConfig(Section):
     """Bounds of the memories that keep a list of texts: `last-trajectory` to `cheatsheet`."""
 
-    max_entries: int = Field(100, gt=0, le=MOST_KEPT)
+    max_entries: Count = 100
     """Maximum number of entries; the weakest, or the oldest, is dropped first."""
-    max_chars: int = Field(12_000, gt=0, le=MOST_TOKENS)
+    max_chars: Count = 12_000
     """Maximum length in a prompt in characters; what does not fit is left out, and both prompt and record say so."""
-    retrieved: int = Field(3, gt=0, le=MOST_STATES)
+    retrieved: Count = 3
     """Attempts at other tasks whose entries are shown, by the memories that retrieve."""
 
 
@@ -432,7 +415,7 @@ class RunOptions(Section):
     tasks: Names = "all"
     variants: Names | None = None
     per_task: int | None = Field(None, gt=0, le=MOST_PER_TASK)
-    trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
+    trials: Trials | None = None
     programs: Names = "zero-shot"
     constitution: Path | None = None
 
@@ -440,13 +423,13 @@ class RunOptions(Section):
 class CompileOptions(Section):
     """Section `[compile]` of a file, or `--set compile.KEY=VALUE`. Other commands ignore it."""
 
-    trials: int = Field(2, gt=0, le=MOST_TRIALS)
+    trials: Trials = 2
     """Trials per rollout."""
-    steps: int = Field(60, gt=0, le=MOST_STEPS)
+    steps: Count = 60
     """Steps per trial at most; or what the protocol allows."""
-    max_idle: int | None = Field(None, gt=0, le=MOST_STEPS)
+    max_idle: Count | None = None
     """End a trial after this many steps in a row that earned nothing."""
-    max_lm_calls: int | None = Field(None, gt=0)
+    max_lm_calls: Count | None = None
     """Model calls at most."""
     demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
     """Tokens of all demonstrations of a predictor at most, under a teacher."""
@@ -454,13 +437,6 @@ class CompileOptions(Section):
     """Roles or predictors that may change, e.g. actor,reflector; all when absent."""
     start: Path | None = None
     """Compiled program to improve on; zero-shot when absent."""
-
-
-class CommandOptions(Section):
-    """The parts of a file that are not `Config`."""
-
-    run: RunOptions = RunOptions()
-    compile: CompileOptions = CompileOptions()
 
 
 class Config(Section):
@@ -486,6 +462,8 @@ class Config(Section):
         default_factory=lambda: {name: BackendConfig(**profile) for name, profile in PROFILES.items()}
     )
     """Backends by name."""
+    run: RunOptions = Field(RunOptions(), exclude=True)
+    compile: CompileOptions = Field(CompileOptions(), exclude=True)
 
     @property
     def active_backend(self) -> BackendConfig:
@@ -505,7 +483,7 @@ class Config(Section):
 
     @property
     def simplification(self) -> str:
-        """Simplification of the variants; empty if the benchmark has none."""
+        """Simplification of the variants; empty if the benchmark has none. Raises `UsageError` for unknown names."""
         return self.active_benchmark.check_simplification(self.environment.simplification)
 
     def resolve_settings(self) -> dict[str, Any]:
@@ -538,3 +516,175 @@ class Config(Section):
         """Return the first 12 hexadecimal digits of a hash over `resolve_settings`."""
         text = json.dumps(self.resolve_settings(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+# Reading and writing.
+
+RECORDED = "replay"
+"""Name of the backend that stands for the recorded one."""
+
+DEFAULT_FILE = "rsso.toml"
+"""File that is read from the working directory if it exists and no other is named."""
+
+
+def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides.
+
+    Raises `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the
+    nearest keys.
+    """
+    config = _read_config(path, overrides)
+    _ = config.active_backend
+    try:
+        _ = config.simplification
+    except (UnknownName, NotInstalled):  # of the benchmark, not of this key
+        raise
+    except UsageError as error:
+        raise ConfigError(f"config key environment.simplification{f' in {path}' if path else ''}: {error}") from None
+    return config
+
+
+def load_run_options(path: Path | None = None, overrides: Sequence[str] = ()) -> RunOptions:
+    """Load section `[run]` alone: options may yet name another backend and benchmark. Raises what `load_config`
+    raises."""
+    return _read_config(path, overrides).run
+
+
+def _read_config(path: Path | None, overrides: Sequence[str]) -> Config:
+    data = _read_config_file(path)
+    for override in overrides:
+        _merge_tables(data, _parse_override(override))
+    named = data.setdefault("backends", {})
+    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
+        raise ConfigError('a backend must be a table: [backends.NAME] with model = "provider/model"')
+    _name_recorded(data)
+    for name, profile in PROFILES.items():
+        named[name] = {**profile, **named.get(name, {})}
+    return validate_config(data, path)
+
+
+def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
+    """Return the configuration of these values. Raises `ConfigError` or `UnknownName`, naming the file if there is
+    one."""
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise _explain_invalid(error, path) from None
+
+
+def _name_recorded(data: dict[str, Any]) -> None:
+    """Replace the backend `replay` by the recorded one, so that results carry its name and settings.
+
+    Raises `UsageError` if there is no log.
+    """
+    table = data["backends"].pop(RECORDED, None)
+    if data.get("backend") != RECORDED:
+        return
+    folder = (table or {}).get("replay")
+    if not isinstance(folder, str):
+        raise ConfigError(
+            f'backend "{RECORDED}" needs a log: add --replay DIR to run, elsewhere --set backends.replay.replay=DIR'
+        )
+    data["backend"], settings = read_replayed_backend(Path(folder))
+    data["backends"][data["backend"]] = {**settings, "replay": folder}
+
+
+def format_override(key: str, value: Any) -> str:
+    """Return ``key=value`` such that `load_config` reads this value."""
+    import tomlkit
+
+    return f"{key}={tomlkit.item(value).as_string()}"
+
+
+def _read_config_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        path = Path(DEFAULT_FILE)
+        if not os.path.lexists(path):
+            return {}
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
+    except DamagedFile as error:
+        raise ConfigError(str(error)) from None
+
+
+def _parse_override(override: str) -> dict[str, Any]:
+    """Parse ``key=value`` as TOML; a value that is none is text: model names need no quotes."""
+    key, equals, value = map(str.strip, override.partition("="))
+    for written in (value, json.dumps(value)):
+        with suppress(ValueError):  # also for a number with thousands of digits
+            if equals and key:
+                return parse_toml(f"{key} = {written}")
+    raise ConfigError(
+        f"--set {override!r} must have the form key=value, e.g. --set protocol.trials=3; a name with other characters "
+        'than letters, digits, - and _ is quoted: prices."openai/m".input=1'
+    )
+
+
+def _merge_tables(table: dict[str, Any], other: Mapping[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(table.get(key), dict):
+            _merge_tables(table[key], value)
+        else:
+            table[key] = value
+
+
+def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
+    errors = error.errors()
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    where, source = ".".join(map(str, first["loc"])), f" in {path}" if path else ""
+    if where.endswith(".[key]"):
+        return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
+    if first["type"] == "extra_forbidden":
+        section: Any = Config
+        for part in first["loc"][:-1]:
+            fields = getattr(section, "model_fields", None)
+            section = fields[part].annotation if fields else get_args(section)[1]
+        prefix = where.rpartition(".")[0]
+        keys = [f"{prefix}.{key}".lstrip(".") for key in section.model_fields]
+        hint = "Options of `run` stand in its section [run]." if where in RunOptions.model_fields else ""
+        return UnknownName(f"config key{source}", where, keys, hint)
+    message = first["msg"].removeprefix("Value error, ")
+    value = first["input"]
+    if where.endswith("base_url") and "@" in str(value):
+        value = f"***@{str(value).rpartition('@')[2]}"
+    shown = shorten_text(repr(value))
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {shown})")
+
+
+def render_config_template() -> str:
+    """Render a TOML file with every default, each key below a comment that explains it."""
+    import tomlkit
+
+    document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
+    return document.as_string()
+
+
+def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
+    """Render a TOML table with these values; `section` is the prefix of the names in its header."""
+    import tomlkit
+    from tomlkit import comment
+
+    for name, field in type(values).model_fields.items():
+        value = getattr(values, name)
+        note = " ".join((field.description or "").split())
+        if field.exclude:
+            continue
+        if isinstance(value, BaseModel):
+            table.add(name, _fill_table(tomlkit.table().comment(note), value, f"{section}{name}."))
+        elif name == "backends":
+            backends = tomlkit.table(is_super_table=True)
+            for backend, settings in value.items():
+                backends.add(backend, _fill_table(tomlkit.table(), settings, f"{name}.{backend}."))
+            table.add(name, backends)
+        elif name == "roles":
+            keys = ", ".join(RoleOverride.model_fields)
+            table.add(comment(f"[{section}roles.actor]  # overrides of one role: {keys}"))
+        elif name == "prices":
+            keys = ", ".join(PriceConfig.model_fields)
+            table.add(tomlkit.nl()).add(comment(note)).add(comment(f'[prices."provider/model"]  # {keys}'))
+        else:
+            table.add(comment(note))
+            table.add(comment(f"{name} =")) if value is None else table.add(name, value)
+    return table
