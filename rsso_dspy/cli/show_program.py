@@ -1,6 +1,6 @@
 """A compiled program, printed: how it was made, the candidates that were compared, its prompts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,7 @@ def _describe_origin(file: Path, compiled: "Compiled") -> Iterator[str]:
         f"rollouts: {compiled.rollouts} of {compiled.max_rollouts}, each {compiled.trials} trials of {compiled.steps} "
         f"steps at most; {ended}"
     )
-    calls = f" of {compiled.max_lm_calls:,}" if compiled.max_lm_calls is not None else ""
-    yield f"model calls: {compiled.lm_calls:,}{calls}; tokens: {_format_tokens(compiled.usage.values())}"
+    yield f"model calls: {compiled.lm_calls:,}; tokens: {_format_tokens(compiled.usage.values())}"
     for role, usage in compiled.usage.items():
         yield f"{role}: {usage.calls:,} calls, {_format_tokens([usage])}"
     if compiled.abandoned:

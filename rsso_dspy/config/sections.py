@@ -444,12 +444,8 @@ class CompileOptions(Section):
     """Trials per rollout."""
     steps: int = Field(60, gt=0, le=MOST_STEPS)
     """Steps per trial at most; or what the protocol allows."""
-    max_idle: int | None = Field(None, gt=0, le=MOST_STEPS)
-    """End a trial after this many steps in a row that earned nothing."""
-    max_lm_calls: int | None = Field(None, gt=0)
-    """Model calls at most."""
     demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
-    """Tokens of all demonstrations of a predictor at most, under a teacher."""
+    """Tokens of all demonstrations of a predictor at most, by bootstrap."""
     roles: Names | None = None
     """Roles or predictors that may change, e.g. actor,reflector; all when absent."""
     start: Path | None = None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import dspy
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -22,7 +22,7 @@ from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
-from rsso_dspy.optimize.acceptance import Confirmation, Noise
+from rsso_dspy.optimize.acceptance import CompileEnding, Confirmation, Noise
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
@@ -141,53 +141,35 @@ class Compiled:
     """A compiled program and its history. The content of one JSON file."""
 
     method: str
-    improved: bool
-    """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
-    and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
-    compared with nothing."""
-    ended_by: Literal["rollouts", "lm-calls", "cost", "interrupted", "error"] | None
-    """What cut the compile short; None when the optimizer finished."""
     optimizer: str
-    trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)]
-    """Trials per rollout; 0 for a program made elsewhere."""
-    steps: int
-    """Steps per trial at most; fewer where the protocol allows fewer."""
-    seed: int
-    notes: tuple[str, ...]
-    """What a reader of the scores should know."""
-    max_rollouts: int
-    max_lm_calls: int | None
     train: tuple[str, ...]
     """Variants that feedback came from."""
     val: tuple[str, ...]
     """Variants that candidates were chosen by."""
-    before: ProgramScores | None
-    """Scores on val of the program to improve; None when it was not played on all of val."""
-    after: ProgramScores | None
-    """Scores on val of the best candidate, confirmed or not."""
-    tried: tuple[TriedProgram, ...]
-    rollouts: int
-    """Rollouts spent."""
-    lm_calls: int
-    usage: dict[str, Usage]
-    """Calls and tokens by role."""
-    model: str
-    """The acting model, ``provider/model``."""
-    proposer: str
-    """The model that proposed instructions."""
-    rule_based: bool
-    """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
     environment: CompileEnvironment | None
     """None when it was made outside of `rsso-dspy compile`."""
     signatures: str
     """Hash of the fields of the method's predictors; see `hash_schema`."""
     identity: dict[str, Any]
     """Protocol, configuration, prompts and versions that the compile depends on."""
-    versions: dict[str, str]
     program: str
     """Fingerprint of the state."""
     state: dict[str, PredictorState]
     """DSPy's state of the program, by predictor."""
+    improved: bool = False
+    """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
+    and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
+    compared with nothing."""
+    ended_by: CompileEnding | None = None
+    """What cut the compile short; None when the optimizer finished."""
+    trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)] = 0
+    """Trials per rollout; 0 for a program made elsewhere."""
+    steps: int = 0
+    """Steps per trial at most; fewer where the protocol allows fewer."""
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+    """What a reader of the scores should know."""
+    max_rollouts: int = 0
     max_cost: float | None = None
     """US dollars."""
     roles: tuple[str, ...] = ()
@@ -196,26 +178,40 @@ class Compiled:
     """Fingerprint of the compiled program that the compile started from, or zero-shot."""
     seen: tuple[str, ...] = ()
     """Keys of the variants that the program of `start` was compiled on."""
-    max_idle: int | None = None
-    """Steps in a row without reward after which a trial was ended; None for no limit."""
-    abandoned: dict[str, Usage] = field(default_factory=dict)
-    """Cost of attempts at this compile that were cut short, by role; not in `usage`."""
     confirm: tuple[str, ...] = ()
     """Variants that the chosen candidate and the program to improve were compared on."""
     fresh: tuple[str, ...] = ()
-    """Further variants that feedback came from, drawn once those of `train` were solved."""
+    """Further variants that feedback came from, drawn once some of `train` were solved."""
     seeds: int = 1
     """Number of seeds that each val and confirm variant was played with."""
     placebos: int = 0
     """How many placebos were asked for."""
+    before: ProgramScores | None = None
+    """Scores on val of the program to improve; None when it was not played on all of val."""
+    after: ProgramScores | None = None
+    """Scores on val of the best candidate, confirmed or not."""
+    tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None
     """The verdict; None for a program made elsewhere."""
     noise: Noise | None = None
-    """What placebos gained, and how much equally good programs differ."""
+    """What placebos gained."""
     candidate: KeptCandidate | None = None
     """The best candidate on val, where it is not confirmed."""
     search_end: str | None = None
     """Why the search ended, in words."""
+    rollouts: int = 0
+    """Rollouts spent."""
+    usage: dict[str, Usage] = field(default_factory=dict)
+    """Calls and tokens by role."""
+    abandoned: dict[str, Usage] = field(default_factory=dict)
+    """Cost of attempts at this compile that were cut short, by role; not in `usage`."""
+    model: str = ""
+    """The acting model, ``provider/model``."""
+    proposer: str = ""
+    """The model that proposed instructions."""
+    rule_based: bool = False
+    """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
+    versions: dict[str, str] = field(default_factory=dict)
     teacher: str | None = None
     """Who played the train variants for demonstrations: `gold`, or a backend's acting model; None when nobody did."""
     demo_tokens: int | None = None
@@ -226,6 +222,11 @@ class Compiled:
     def __repr__(self) -> str:
         said = self.confirmation or ("made elsewhere" if self.is_made_elsewhere else "no verdict")
         return f"Compiled({self.method}, {self.optimizer}, {said})"
+
+    @property
+    def lm_calls(self) -> int:
+        """Answers of models."""
+        return sum(usage.calls for usage in self.usage.values())
 
     @property
     def is_made_elsewhere(self) -> bool:
@@ -292,30 +293,13 @@ class Compiled:
         notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
         compiled = cls(
             method=agent.method.name,
-            improved=False,
-            ended_by=None,
             optimizer=ELSEWHERE,
-            trials=0,
-            steps=0,
-            seed=0,
             notes=notes,
-            max_rollouts=0,
-            max_lm_calls=None,
             train=tuple(trainset),
             val=tuple(valset),
-            before=None,
-            after=None,
-            tried=(),
-            rollouts=0,
-            lm_calls=0,
-            usage={},
-            model="",
-            proposer="",
-            rule_based=False,
             environment=environment,
             signatures=hash_schema(agent),
             identity={"protocol": ""},
-            versions={},
             program=fingerprint_state(state),
             state=cast(dict[str, PredictorState], state),
         )

@@ -23,7 +23,7 @@ from rsso_dspy.forecast import TEACHING
 from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.prediction import score_trials
-from rsso_dspy.records import Usage, Variant, sum_usage
+from rsso_dspy.records import Usage, Variant
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import UnitLog
 
@@ -129,16 +129,14 @@ class RolloutLogs:
                 "to ask the model"
             ) from None
 
-    def sum_abandoned_usage(self) -> dict[str, Usage]:
-        """Usage that is in no finished rollout, by role."""
+    def sum_usage(self) -> dict[str, Usage]:
+        """Usage of everything that was ever answered here, by role."""
         total: dict[str, Usage] = {}
         for log in self._load_logs():
             ahead = TEACHING if log.head.get("teacher") else ""
-            found = {f"{ahead}{role}": usage for role, usage in log.sum_usage().items()}
-            kept = sum_usage(rollout.trials) if (rollout := _read_rollout(log)) else {}
-            for role, usage in found.items():
-                total[role] = total.get(role, Usage()) + usage.subtract(kept.get(role, Usage()))
-        return {role: usage for role, usage in sorted(total.items()) if usage != Usage()}
+            for role, usage in log.sum_usage().items():
+                total[f"{ahead}{role}"] = total.get(f"{ahead}{role}", Usage()) + usage
+        return total
 
     def _load_logs(self) -> Iterator[UnitLog]:
         if self.store is not None:

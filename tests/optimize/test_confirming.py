@@ -2,7 +2,6 @@
 
 import random
 from itertools import product
-from uuid import uuid4
 
 import dspy
 import numpy as np
@@ -12,7 +11,6 @@ from rsso_dspy.bounds import MOST_SCORE
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize import confirm
 from rsso_dspy.optimize.confirming import (
-    Discordance,
     compare_pairs,
     compute_p,
 )
@@ -22,7 +20,6 @@ from rsso_dspy.report.statistics import (
     run_sign_test,
     run_wilcoxon_test,
 )
-from tests.live import Engine, says
 
 
 @pytest.mark.parametrize("differences", [[0.5, 0.5, -0.25], [0.1, 0, 0.3, -0.2, 0.45], [0.2] * 6, [-1, 0, 0], [0, 0]])
@@ -93,10 +90,6 @@ def test_equal_programs_are_confirmed_no_more_often_than_the_level_says():
     assert sum(compute_p(each) < 0.05 for each in flips) / len(flips) <= 0.075
 
 
-def test_the_discordance_is_how_often_and_by_how_much_pairs_differ():
-    assert Discordance.measure([0.4, 0, 0, 0, 0, 0, 0, 0, 0, -0.4]) == Discordance(0.2, pytest.approx(0.4))
-
-
 class Knows(dspy.Module):
     """Is right below a bound; with a seed, the bound moves."""
 
@@ -124,18 +117,6 @@ def test_two_programs_are_compared_example_by_example(threads):
     assert confirm(Knows(5), Knows(7), EXAMPLES, right).verdict == "unconfirmed"
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        lambda _gold, said, _trace: said.right,
-        lambda _gold, said, trace=None: said.right and trace is None,
-        lambda _gold, said, _trace, _name, _pred_trace: said.right,
-    ],
-)
-def test_a_metric_may_take_what_optimizers_of_dspy_give(metric):
-    assert confirm(Knows(5), Knows(12), EXAMPLES, metric).difference == pytest.approx(0.35)
-
-
 def test_seeds_are_means_and_not_examples():
     found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
     assert found.pairs == 20
@@ -153,30 +134,6 @@ def test_the_model_of_a_program_without_seeds_is_asked_by_rollout():
     with dspy.context(lm=dspy.LM("openai/none", temperature=1.0)):
         confirm(Asks(), Asks(), EXAMPLES[:1], right, seeds=3)
     assert sorted(asked, key=str) == [1, 1, 2, 2, None, None]
-
-
-def test_the_models_of_predictors_are_asked_by_rollout_too():
-    asked = []
-
-    def answer(prompt):
-        asked.append(prompt)
-        return says(reasoning="As always.", right="True")
-
-    class Nested(dspy.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = dspy.ChainOfThought("number -> right: bool")
-
-        def forward(self, number):
-            return self.inner(number=number)
-
-    program = Nested()
-    answers = dspy.LM(f"mine/{uuid4()}", engine=Engine(answer), temperature=1.0)  # unknown to any cache
-    program.set_lm(answers)
-    program.inner._compiled = True
-    confirm(program, program, EXAMPLES[:1], right, seeds=3)
-    assert len(asked) == 3, "one for each seed; equal requests of one seed come from DSPy's cache"
-    assert program.inner.predict.lm is answers
 
 
 def test_an_error_is_raised_and_no_score():

@@ -11,7 +11,6 @@ import scienceworld
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.environments import Goal
-from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.offline import Explorer
@@ -94,11 +93,6 @@ def test_an_answer_of_the_flat_scaffold_is_found_too():
     assert find_answer_steps(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED]) == []
 
 
-def test_an_answer_without_action():
-    text = build_feedback("actor", {}, dspy.Prediction(reasoning="Hm.", next_action=""), [PLAYED])
-    assert text.startswith("Facts:\nThis answer held no action.")
-
-
 ORDERS = re.compile(r"fern|rock|greenhouse|bedroom|closet|door", re.I)
 """Whatever the trials were about."""
 
@@ -116,12 +110,6 @@ def test_facts_name_what_was_done_and_advice_names_none_of_it():
     assert not ORDERS.search(advice)
 
 
-def test_what_another_trial_shows_to_be_good_was_not_in_vain():
-    other = trial(("teleport to bedroom", 0), ("pick up doll", 10), ("opne door", 0), number=2)
-    text = actor("open closet", PLAYED, other)
-    assert "Never understood" not in text
-
-
 def test_points_are_credited_to_what_came_before_them_too():
     """Opening a closet while something boils does not bring the points."""
     boiling = trial(("move water to pot", 0), ("activate stove", 0), ("open closet", 25))
@@ -137,28 +125,6 @@ def test_a_solved_variant_hears_facts_alone():
     )
     assert "Advice:" in actor("look around", unsolved)
     assert "Advice:" not in actor("look around", unsolved, solved)
-
-
-ASKING = "Your task is to create green paint. When you are done, focus on the green paint."
-AGAINST = (
-    # what was played, what the old rules made of it
-    (("focus on blue box", 100), "When you can, focus on blue box."),
-    (("focus on green paint", 0, {"understood": False}), "Do not focus on green paint."),
-    (("move apple tree to yellow box", -50), "Unless the task names it, avoid moving apple tree to yellow box."),
-    (("open closet", 25), "When you can, open closet."),
-    (("teleport to bedroom", 0), "Avoid teleporting to bedroom."),
-)
-
-
-@pytest.mark.parametrize(("act", "order"), AGAINST, ids=[order for _, order in AGAINST])
-def test_no_order_of_one_variant_becomes_advice(act, order):
-    went = trial(("teleport to kitchen", 0), act)
-    went = replace(went, trajectory=replace(went.trajectory, task=ASKING))
-    text = actor(act[0], went)
-    told = extract_feedback_lines(text)
-    assert order not in text
-    words = set(act[0].split()) - {"on", "to", "focus", "move", "open", "teleport"}
-    assert not [line for line in told if words & set(re.findall(r"[a-z]+", line.lower()))]
 
 
 def test_loops_are_named():
@@ -187,13 +153,6 @@ def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
     assert BY_KIND.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
     for line in {line for said in BY_KIND.values() for line in said}:
         assert extract_feedback_lines(line) == [line]
-
-
-def test_facts_are_not_taken_for_advice():
-    text = actor("focus on rock", PLAYED, trial(*[("look around", 0)] * 5))
-    assert extract_feedback_lines(text)
-    for said in extract_feedback_lines(text):
-        assert not re.search(r"\d|earned|brought|action (?!that)", said), said
 
 
 def test_variant_and_budget_are_never_named():
@@ -235,11 +194,6 @@ def test_the_reflector_is_blamed_for_what_it_does_not_name():
     assert any(line.startswith("Always forbid a mistake") for line in extract_feedback_lines(text))
     good = reflector("Teleport to greenhouse. Pick up fern. Do not focus on rock. Do not opne door.", PLAYED)
     assert extract_feedback_lines(good) == []
-
-
-def test_the_reflector_is_not_judged_by_a_transcript_that_is_none_of_the_trials():
-    text = build_feedback("reflector", {"transcript": "?"}, dspy.Prediction(what_went_wrong="", plan=""), [PLAYED])
-    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
 SHOWN = {"skills:abc,def": "Subgoal 1: A fern is held.\n  1. pick up fern\nSubgoal 2: A door is open.\n  1. open door"}
@@ -296,59 +250,30 @@ def test_names_and_steps_of_skills_have_a_form():
     assert "Of 2 steps 1 are no actions." in build_feedback("skill_verbalizer.instructions", given, said, [PLAYED])
 
 
-def written(abstract, errors=(), known=""):
-    said = dspy.Prediction(abstract_rules=abstract, error_rules=errors, progress_rules=["Done: the door is open."])
-    return build_feedback("constitution_writer.write", {"known_rules": known}, said, [PLAYED])
-
-
 ROCK = {"mistake": "focus on rock", "solution": "Focus on what the task names."}
-
-
-@pytest.mark.parametrize(
-    ("abstract", "errors", "known", "said"),
-    [
-        (["Doors have to be opened."], [ROCK], "", ""),
-        (
-            ["A closed door has to be opened."],
-            [],
-            "A CLOSED door has to be opened!",
-            "Said already: abstract rule 1.",
-        ),
-        (["Wait.", "Look.", "Wait."], [], "", "Said already: abstract rule 3."),
-        ([], [ROCK, ErrorRule(**ROCK)], "", "Said already: error rule 2."),
-        ([f"Room {n} holds thing {n}." for n in range(51)], [], "", "It gave 51 abstract rules where 50 are the most"),
-        (["A rule " + "without end " * 40], [], "", "Longer than 300 characters: abstract rule 1."),
-        (None, "Wait.", None, ""),
-        ([5, None, {}], 5, None, ""),
-    ],
-)
-def test_writers_are_told_what_repeats_and_what_is_too_much(abstract, errors, known, said):
-    text = written(abstract, errors, known)
-    assert said in text
-    assert bool(extract_feedback_lines(text)) == bool(said)
-
-
-def test_a_summary_is_told_what_it_drops():
-    gathered = ["Thermometers measure temperature.", "A stove heats a pot quickly."]
-
-    def merged(*made):
-        said = dspy.Prediction(abstract_rules=list(made), error_rules=[])
-        given = {"gathered_abstract_rules": gathered, "gathered_error_rules": []}
-        return build_feedback("constitution_writer.summarize", given, said, [PLAYED])
-
-    assert extract_feedback_lines(merged(*gathered)) == []
-    assert "Nothing is left of what was gathered as abstract rule 1." in merged(gathered[1])
+RULES_OF_A_WRITER = {"abstract_rules": ["Doors have to be opened."], "error_rules": [ROCK], "progress_rules": []}
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "said"),
     [
-        ("insight_writer", {"insight_edits": [{"text": "Wait."}] * 2}, "Said already: text 2."),
+        ("constitution_writer.write", RULES_OF_A_WRITER, ""),
+        ("constitution_writer.write", {"abstract_rules": None, "error_rules": "Wait.", "progress_rules": [{}]}, ""),
+        (
+            "constitution_writer.summarize",
+            {"abstract_rules": [f"Room {n} holds thing {n}." for n in range(51)], "error_rules": []},
+            "It gave 51 abstract rules where 50 are the most",
+        ),
+        (
+            "constitution_writer.write",
+            {"error_rules": [ErrorRule(mistake="wait", solution="Look. " * 60)]},
+            "Longer than 300 characters: error rule 1.",
+        ),
         ("cheatsheet_writer", {"new_cheatsheet": "Wait.\nWait."}, ""),
         ("strategy_writer", {"strategies": [f"Try {n}." for n in range(4)]}, "It gave 4 texts where 3 are the most"),
     ],
 )
-def test_writers_of_entries_are_judged_alike(name, fields, said):
+def test_writers_are_told_what_is_too_much(name, fields, said):
     text = build_feedback(name, {}, dspy.Prediction(**fields), [PLAYED])
     assert said in text
     assert ("Advice:" in text) == bool(said)
@@ -399,13 +324,6 @@ def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class():
     assert "These kinds of goals were reached: a place to be in." in text
     assert "These kinds of goals were missed: the thing asked for in focus." in text
     assert not re.search(r"Goal[A-Z]", text)
-
-
-def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
-    phrases = get_benchmark().goal_phrases
-    assert phrases.keys() == get_benchmark().goal_advice.keys()
-    for phrase in set(phrases.values()):
-        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 
 def test_every_predictor_has_a_rule():

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.config import PriceConfig
+from rsso_dspy.config.sections import CompileOptions
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
-from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
+from rsso_dspy.optimize.compile import compile_agent, load_finished_compile
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
@@ -19,13 +19,10 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS, ROLE_OF
 from rsso_dspy.records import Variant
 from rsso_dspy.store.guards import check_held_out
-from tests.live import acting
 from tests.optimize.conftest import REQUESTS, TRAIN, VAL
 from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
 
-SMALL = replace(
-    wanted("gepa", TRAIN, VAL, 8, method_name="rsso", trials=2), budgets=dict.fromkeys((*TRAIN, *VAL), STEPS + 2)
-)
+SMALL = wanted("gepa", TRAIN, VAL, 8, method_name="rsso", trials=2, steps=STEPS + 2)
 """A compile by the embedded model."""
 
 
@@ -60,7 +57,7 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("rsso"), live, SMALL, events=first, out=out)
     assert load_finished_compile(out, live.config, SMALL) is None
-    kept = RolloutLogs.for_output(out).check_request(describe_request(live.config, SMALL))
+    kept = RolloutLogs.for_output(out).check_request(SMALL.describe(live.config))
     assert kept == len(first.told) >= after
     compile_agent(Agent("rsso"), live, SMALL, events=second, out=out)
     assert second.of.recalled == kept
@@ -124,7 +121,7 @@ def test_a_role_that_is_frozen_stays_as_it_was_and_plays_all_the_same(live, opti
 def test_a_method_that_never_asks_the_roles_is_refused(live):
     calibration = Calibration(LONGEST[:1], LONGEST[1:2])
     with pytest.raises(UsageError, match="react never asks reflector"):
-        build_request(METHODS["react"], live.protocol, calibration, roles=["reflector"])
+        build_request(METHODS["react"], live.protocol, calibration, options=CompileOptions(roles="reflector"))
 
 
 # Where it starts
@@ -136,9 +133,8 @@ def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live,
     assert first.candidate
     start = load(tmp_path / "first.json").select_candidate()
     calibration = Calibration(LONGEST[2:3], SHORTEST[2:3])
-    again = build_request(
-        METHODS["react"], live.protocol, calibration, "gepa", trials=1, steps=2, max_rollouts=4, start=start
-    )
+    options = CompileOptions(trials=1, steps=2)
+    again = build_request(METHODS["react"], live.protocol, calibration, "gepa", options, max_rollouts=4, start=start)
     second = compile_agent(start.agent(), models.within(live), again, out=tmp_path / "second.json")
     there = load(tmp_path / "second.json")
     assert there.start == start.program
@@ -164,23 +160,12 @@ def test_a_compile_stops_at_its_cost_with_the_best_so_far(live, tmp_path):
     full = compile_agent(Agent("rsso"), priced, SMALL)
     spent = sum(usage.input for usage in full.usage.values()) / 1000
     out = tmp_path / "program.json"
-    limited = replace(SMALL, limits=CompileLimits(SMALL.limits.rollouts, None, spent / 2))
+    limited = replace(SMALL, max_cost=spent / 2)
     compiled = compile_agent(Agent("rsso"), priced, limited, out=out)
     assert compiled.ended_by == "cost"
     assert 0 < compiled.rollouts < full.rollouts
     assert sum(usage.input for usage in compiled.usage.values()) / 1000 < spent
     assert load_finished_compile(out, priced.config, limited) is not None
-
-
-def test_a_trial_may_end_once_nothing_was_earned_for_a_while(live):
-    models = Models(actor=actor(lambda _: False))
-    with acting(live, models, budget=lambda _: 9):
-        assert len(Agent("react")(variant="lifespan-longest-lived::98", trials=1).trials[0].trajectory.steps) == 9
-    rules = replace(live.runtime.rules, max_idle=4)
-    with acting(live, models, budget=lambda _: 9, rules=rules):
-        (trial,) = Agent("react")(variant="lifespan-longest-lived::98", trials=1).trials
-    assert len(trial.trajectory.steps) == 4
-    assert trial.trajectory.outcome == "budget"
 
 
 def test_scores_by_variant_stand_in_the_file(whole):
