@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import dspy
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
@@ -102,16 +101,6 @@ def check_stock_modules(agent: Agent) -> None:
             "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
             "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
         )
-
-
-def find_misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:
-    """Why a state does not fit a predictor; empty when it fits."""
-    if state is None:
-        return "is missing"
-    if len(state["signature"]["fields"]) != len(signature.fields):
-        return "has another number of fields"
-    strange = {key for demo in state["demos"] for key in demo} - signature.fields.keys() - {"augmented"}
-    return f"has demonstrations with the fields {', '.join(sorted(strange))}" if strange else ""
 
 
 def hash_schema(agent: Agent) -> str:
@@ -311,11 +300,14 @@ class Compiled:
         """The program, for its own method or for that method with a constitution added, which has the same prompts.
         Raises `UsageError` when the state does not fit the method's predictors."""
         agent = Agent(method or self.method)
-        own = Agent(self.method).predictors_by_name
-        misfits = {name: find_misfit(self.state.get(name), predictor.signature) for name, predictor in own.items()}
-        misfits |= dict.fromkeys(self.state.keys() - own.keys(), "is no predictor")
-        if wrong := [f"{name} {what}" for name, what in misfits.items() if what]:
-            raise UsageError(f"its state does not fit the method {self.method}: {', '.join(wrong)}; compile again")
+        misfits = self.state.keys() ^ Agent(self.method).predictors_by_name.keys()
+        if not misfits:
+            fields = {name: len(each.signature.fields) for name, each in agent.predictors_by_name.items()}
+            misfits = {name for name, each in self.state.items() if len(each["signature"]["fields"]) != fields[name]}
+        if misfits:
+            raise UsageError(
+                f"its state does not fit the method {self.method} in {', '.join(sorted(misfits))}; compile again"
+            )
         agent.load_state({**agent.dump_state(), **self.state})
         return agent
 

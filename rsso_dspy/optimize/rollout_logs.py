@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.calls import RecordedCalls, find_log_folder
-from rsso_dspy.errors import DamagedFile, NotRecorded, RunMismatch
+from rsso_dspy.errors import DamagedFile, NotRecorded
 from rsso_dspy.files import read_bytes
 from rsso_dspy.forecast import TEACHING
 from rsso_dspy.optimize.acceptance import Rollout
@@ -52,14 +52,7 @@ class RolloutLogs:
         """Return how many rollouts are kept. Raises `RunMismatch` when they were played for another request, and
         `UsageError` for a folder of something else."""
         assert self.store is not None
-        try:
-            self.store.check_identity(_make_identity(request))
-        except RunMismatch as error:
-            lines = [line for line in str(error).splitlines() if line.startswith("  ")]
-            raise RunMismatch(
-                "\n".join([f"{self.store.folder} holds rollouts of another compile:", *lines])
-                + "\nUse another -o, or the same settings, or remove that folder."
-            ) from None
+        self.store.check_identity(_make_identity(request))
         return sum(log.rollout is not None for log in self._load_logs())
 
     @contextmanager

@@ -184,7 +184,7 @@ def test_a_result_that_was_cut_short_is_played_again(rsso, tmp_path):
         (tmp_path / "new.json").write_text(json.dumps({**json.loads(whole), "ended_by": ending, "rollouts": 0}))
         code, _, err = rsso(*words)
         assert code == 0
-        assert "kept" not in err
+        assert "holds the result already" not in err
         assert (tmp_path / "new.json").read_bytes() == whole, "a compile replays byte for byte"
 
 

@@ -14,7 +14,6 @@ from rsso_dspy.optimize.acceptance import (
     explain_no_choice,
     judge_candidate,
     measure_noise,
-    order_by_contrast,
 )
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import play_phases
@@ -108,16 +107,6 @@ def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
     assert not other.dropped
     assert len([v for v in val if v in bad.rollouts]) == 5, "one block of four"
     assert estimate_score(bad, start, next(v for v in val if v not in bad.rollouts), 1) == 0.0
-
-
-def test_variants_on_which_all_scored_alike_come_last():
-    variants = request().calibration.val[:4]
-    scores = {"a": (1.0, 0.2, 0.0, 0.5), "b": (1.0, 0.8, 0.0, 0.5), "c": (1.0, 0.8, 0.0, 0.9)}
-    tried = [
-        CandidateProgram(name, {}, {v: Rollout(v, s, (), (), ()) for v, s in zip(variants, row, strict=True)})
-        for name, row in scores.items()
-    ]
-    assert order_by_contrast(tried, variants) == [variants[1], variants[3], variants[0], variants[2]]
 
 
 def test_a_placebo_that_wins_is_told_and_never_chosen():

@@ -9,7 +9,6 @@ from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
 from rsso_dspy.records import Variant
-from rsso_dspy.store.guards import check_held_out
 
 TRAIN = tasks.parse("boil::0")
 VAL = tasks.parse("boil::14")
@@ -230,12 +229,3 @@ def test_an_example_is_a_key_and_nothing_else():
     drawn = draw_calibration("1-per-task", given["tasks"], 3)
     assert rsso_dspy.trainset("scienceworld", "1-per-task", **given) == build_examples(drawn.train)
     assert rsso_dspy.valset("scienceworld", "1-per-task", **given) == build_examples(drawn.val)
-
-
-def test_a_run_on_calibration_variants_is_refused():
-    held_out = tasks.held_out("boil", n=4)
-    check_held_out(Calibration((TRAIN,), (VAL,)).keys, held_out)
-    check_held_out((), held_out)
-    seen = [held_out[1].key, "find-plant::0", held_out[3].key]
-    with pytest.raises(SplitError, match=f"compiled on {held_out[1].key}, {held_out[3].key}: "):
-        check_held_out(seen, held_out)

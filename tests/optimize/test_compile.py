@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from dataclasses import replace
 
 import dspy
@@ -16,7 +15,6 @@ from rsso_dspy.errors import BackendFailure
 from rsso_dspy.optimize.compile import ENDED, compile, compile_agent
 from rsso_dspy.optimize.confirming import LEVEL
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
-from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
@@ -118,17 +116,6 @@ def test_without_something_better_the_program_stays_as_it_was(live, goes, progra
     assert compiled.program == fingerprint_program(Agent("react"))
 
 
-@pytest.mark.parametrize("name", ["gepa", "mipro"])
-def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
-    said = iter(["[[ ## completed ## ]]"] * 2)
-    right = proposer([ADVICE])
-    models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted(name))
-    assert compiled.usage["proposer"].malformed >= 1
-    assert compiled.candidate
-    assert capsys.readouterr() == ("", "")
-
-
 # Budgets
 
 
@@ -223,24 +210,6 @@ def test_ctrl_c_stops_rollouts_before_their_next_step(live):
     assert models.asked["actor"] == sent[0]
 
 
-def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
-    goes = actor(advised)
-
-    def answer(prompt):
-        if sum(map(advised, models.engines["actor"].prompts)) > 3 * STEPS:  # the candidate was played on all variants
-            raise KeyboardInterrupt
-        return goes(prompt)
-
-    models = Models(actor=answer, proposer=proposer([ADVICE, f"{ADVICE} Be polite."]))
-    out = tmp_path / "compiled.json"
-    with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("react"), models.within(live), wanted(rollouts=20), out=out)
-    there = load(out)
-    assert (there.ended_by, there.confirmation.verdict) == ("interrupted", "unconfirmed")
-    assert ADVICE in there.chosen_state["actor"]["signature"]["instructions"]
-    assert dspy.settings.trace is None
-
-
 def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, capsys):
     session = Models(actor=actor(lambda _: False)).within(live)
     compiled = compile(Agent("react"), session, tasks=["lifespan-shortest-lived"], optimizer="none", trials=1, steps=1)
@@ -267,29 +236,6 @@ def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(l
         compile_agent(Agent("rsso"), two, small, jobs=2, out=again)
     assert len(first.observed.of.candidates) > 1
     assert again.read_bytes() == once.read_bytes()
-
-
-def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monkeypatch):
-    variant, late = Rollouts.find_variant, set()
-
-    def hesitate(rollouts, key):
-        """A thread that comes late for what it was given."""
-        if key in late:
-            time.sleep(0.2)
-        return variant(rollouts, key)
-
-    monkeypatch.setattr(Rollouts, "find_variant", hesitate)
-
-    def play(jobs, *keys):
-        late.clear()
-        late.update(keys)
-        models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
-        return compile_agent(Agent("react"), models.within(live), wanted(train=SIX, rollouts=12), jobs)
-
-    alone = play(1)
-    assert (alone.ended_by, alone.rollouts) == ("rollouts", 12)
-    for key in alone.train[::3]:
-        assert play(2, key) == alone, key
 
 
 def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(

@@ -122,11 +122,6 @@ def test_a_file_that_is_no_compiled_program_is_refused(tmp_path, content, said):
         load(path)
 
 
-def test_a_file_that_is_not_there_is_named_with_the_command_that_makes_it(tmp_path):
-    with pytest.raises(UsageError, match=r"nowhere\.json: No such file.*`rsso-dspy compile -o FILE`"):
-        load(tmp_path / "nowhere.json")
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -10,10 +10,10 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
+import rsso_dspy
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure, UnknownName, UsageError
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
 from rsso_dspy.optimize.program_file import ProgramScores, load
 from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS, get_kept_instruction
@@ -253,14 +253,18 @@ def playing(live):
 
 
 REFLECTING = Engine(lambda _: json.dumps({"new_instruction": f"Play. {ADVICE}"}))
-SET = [dspy.Example(variant=variant.key).with_inputs("variant") for variant in (LONGEST[0], SHORTEST[0])]
+LIFE_SPANS = ["lifespan-longest-lived", "lifespan-shortest-lived"]
+SET = rsso_dspy.trainset("scienceworld", "1-per-task", LIFE_SPANS)
+TO_CHOOSE_BY = rsso_dspy.valset("scienceworld", "1-per-task", LIFE_SPANS[1:])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_dspy_evaluates_the_program(playing, threads):
     models = Models(actor=actor(asks_for("longest")))
     with playing(models):
-        result = dspy.Evaluate(devset=SET, metric=metric, num_threads=threads, display_progress=False)(Agent("react"))
+        result = dspy.Evaluate(devset=SET, metric=rsso_dspy.metric, num_threads=threads, display_progress=False)(
+            Agent("react")
+        )
     assert [score for _, _, score in result.results] == [0.5, 0.0]
     assert models.asked["actor"] == STEPS * 2
 
@@ -277,22 +281,24 @@ def answer_everything(prompt):
 
 DSPYS_OPTIMIZERS = {
     "bootstrap": (
-        lambda: dspy.BootstrapFewShot(metric=metric, metric_threshold=0.5, max_labeled_demos=0),
+        lambda: dspy.BootstrapFewShot(metric=rsso_dspy.metric, metric_threshold=0.5, max_labeled_demos=0),
         {"trainset": SET},
         ({GO}, False),
     ),
     "gepa": (
-        lambda: dspy.GEPA(metric, max_metric_calls=4, reflection_minibatch_size=1, reflection_lm=model(REFLECTING)),
-        {"trainset": SET[1:], "valset": SET[1:]},
+        lambda: dspy.GEPA(
+            rsso_dspy.metric, max_metric_calls=4, reflection_minibatch_size=1, reflection_lm=model(REFLECTING)
+        ),
+        {"trainset": SET[1:], "valset": TO_CHOOSE_BY},
         (set(), True),
     ),
     "mipro": (
-        lambda: dspy.MIPROv2(metric, auto=None, num_candidates=3, max_labeled_demos=0, num_threads=1),
-        {"trainset": SET[:1], "valset": SET[1:], "num_trials": 2, "minibatch": False},
+        lambda: dspy.MIPROv2(rsso_dspy.metric, auto=None, num_candidates=3, max_labeled_demos=0, num_threads=1),
+        {"trainset": SET[:1], "valset": TO_CHOOSE_BY, "num_trials": 2, "minibatch": False},
         ({GO}, True),
     ),
     "simba": (
-        lambda: dspy.SIMBA(metric=metric, bsize=2, num_candidates=2, max_steps=1, num_threads=1),
+        lambda: dspy.SIMBA(metric=rsso_dspy.metric, bsize=2, num_candidates=2, max_steps=1, num_threads=1),
         {"trainset": SET, "seed": 3},  # a seed that draws a demonstration, not a rule, for the better variant
         ({GO}, False),
     ),
@@ -321,8 +327,8 @@ def test_dspys_optimizers_improve_a_program_without_a_session(name, method_name)
 
     def optimize():
         with dspy.context(lm=model(Engine(answer_everything))):
-            program = make_optimizer().compile(Agent(method_name), **data)
-            return program, metric(None, program(variant=SHORTEST[0].key))
+            program = make_optimizer().compile(rsso_dspy.Agent(method_name), **data)
+            return program, rsso_dspy.metric(None, program(variant=SHORTEST[0].key))
 
     program, score = Context().run(optimize)  # no session is active there
     demonstrated = {demo.get("action") or demo.get("next_action") for demo in program.actor.demos}

@@ -5,10 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
-from dspy.utils.exceptions import LMServerError
 from dspy.utils.parallelizer import ParallelExecutor
 
-from rsso_dspy.errors import BackendFailure
 from rsso_dspy.optimize.acceptance import CandidateProgram, Rollout
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.metric import metric
@@ -86,16 +84,6 @@ def test_a_rollout_is_told_once_and_scored_by_the_metric(live, models):
     assert (rollout.score, rollout.accumulator, rollout.variant) == (0.5, 50, FIRST)
     assert rollouts.best_candidate.program == fingerprint_program(Agent("react"))
     assert rollouts.usage["actor"].calls == STEPS
-
-
-def test_a_candidate_has_no_mean_before_it_was_played_on_all_variants(live, models):
-    rollouts = rollouts_of(models.within(live))
-    rollouts.play(Agent("react"), LONGEST[1])
-    assert rollouts.best_candidate is None
-    (candidate,) = rollouts.candidates.values()
-    assert candidate.mean_over(LONGEST[:2]) is None
-    rollouts.play(Agent("react"), FIRST)
-    assert candidate.mean_over(LONGEST[:2]) == 0.5
 
 
 # The student
@@ -194,26 +182,6 @@ def test_a_rollout_under_way_stops_before_its_next_step_and_has_no_score(live):
     assert rollouts.best_candidate is None
     with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), FIRST)
-
-
-def test_whoever_waits_for_a_rollout_that_fails_is_told_too(live):
-    started, asked = threading.Event(), threading.Event()
-
-    def answer(_):
-        started.set()
-        assert asked.wait(PATIENCE)
-        raise LMServerError("oops")
-
-    models = Models(actor=answer)
-    rollouts = rollouts_of(models.within(live))
-    with ThreadPoolExecutor() as threads:
-        one = threads.submit(rollouts.play, Agent("react"), FIRST)
-        assert started.wait(PATIENCE)
-        other = threads.submit(rollouts.play, Told(asked), FIRST)
-        ends = (one.exception(), other.exception())
-    assert [type(end) for end in ends] == [CompileStopped, CompileStopped]
-    assert rollouts.ended_by == "error"
-    assert isinstance(rollouts.error, BackendFailure)
 
 
 @pytest.mark.parametrize(("score", "better"), [(0.5004, False), (0.502, True)])
