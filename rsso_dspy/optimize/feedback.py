@@ -49,7 +49,7 @@ _ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
 _NOTES = re.compile(r"\bNotes?:.*", re.S)
 _ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
 _SUBGOAL = re.compile(r"^Subgoal \d+: (.+)\n((?: +\d+\. .+\n?)*)", re.M)
-_ENTRY = re.compile(r"^(\d+)\. (.*(?:\n(?!\d+\. ).*)*)", re.M)
+_ENTRY = re.compile(r"^(\d+)\. ", re.M)
 
 WRITTEN = {"insight_edits": 4, "workflows": 3, "strategies": 3, "new_bullets": 5, "new_cheatsheet": 40}
 WRITTEN |= {"never": 10, "always": 10, "abstract_rules": 50, "error_rules": 50, "progress_rules": 50}
@@ -397,19 +397,14 @@ def _report_skill_use(offered: int, pursued: Sequence[bool]) -> str:
 
 
 def judge_skill_equivalence(call: PredictorCall) -> Iterator[str]:
-    """Report numbers that do not exist and duplicates that were kept."""
-    library = {int(number): text for number, text in _ENTRY.findall(call.get_input("library"))}
+    """Report numbers that do not exist."""
+    library = {int(number) for number in _ENTRY.findall(call.get_input("library"))}
     given = list(call.outputs.get("equivalent") or ())
     inside = [number for number in given if number in library]
     yield f"The new skill was called {f'the same as number {inside[0]}' if inside else 'new'}."
     if outside := [number for number in given if number not in library]:
         yield f"There is no skill number {outside[0]}."
         yield Advice("Only give numbers that stand in the library.")
-    new = call.get_input("new_skill")
-    twin = next((number for number, known in library.items() if _words(known) == _words(new)), None)
-    if twin is not None and not inside:
-        yield f"Number {twin} has the same words: the library now holds one skill twice."
-        yield Advice("Always call two skills the same when their targets and steps say the same.")
 
 
 # The writers of rules and entries. Texts are named by their numbers: a quoted text would reach the proposer as advice.
@@ -436,10 +431,6 @@ def _read_text(item: Any) -> str:
         return item
     fields = item if isinstance(item, Mapping) else vars(item)
     return "\n".join(str(text) for text in fields.values() if isinstance(text, str))
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[^\W_]+", text.lower()))
 
 
 def _names_action(text: str, action: str) -> bool:

@@ -25,7 +25,7 @@ from rsso_dspy.optimize.acceptance import CompileEnding, Confirmation, Noise
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
-from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, read_state
+from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
 
@@ -255,14 +255,10 @@ class Compiled:
     @property
     def changes(self) -> tuple[str, ...]:
         """What the chosen candidate changes in the zero-shot program, predictor by predictor."""
-        zero_shot = Agent(self.method).dump_state()
-        found = []
-        for name, state in self.chosen_state.items():
-            if state["signature"] != zero_shot[name]["signature"]:
-                found.append(f"instruction of {name}")
-            if state["demos"]:
-                found.append(f"{len(state['demos'])} demonstrations of {name}")
-        return tuple(found)
+        zero_shot, state = Agent(self.method).dump_state(), self.chosen_state
+        words = [name for name, each in state.items() if each["signature"] != zero_shot[name]["signature"]]
+        shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
+        return (*(f"instruction of {name}" for name in words), *shown)
 
     @classmethod
     def from_agent(
@@ -411,23 +407,9 @@ def _load_saved_agent(path: Path) -> Compiled:
             f"{path} does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
         )
     agent = Agent(saved.method)
-    if (missing := agent.predictors_by_name.keys() - saved.predictors.keys()) or (
-        saved.predictors.keys() - agent.predictors_by_name.keys()
-    ):
-        raise UsageError(
-            f"{path} does not fit the method {saved.method}"
-            + (f": it lacks {', '.join(sorted(missing))}" if missing else "")
-            + "; save an agent of that method, with its own modules"
-        )
-    agent.load_state({name: {**state, "lm": None} for name, state in saved.predictors.items()})
+    predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
+    agent.load_state(merge_state(path, replace(saved, predictors=predictors), saved.method, agent.dump_state()))
     return Compiled.from_agent(agent)
-
-
-def _explain_changed_prompts(found: str) -> str:
-    return (
-        f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
-        f'it all the same, write "program": "{found}" into it'
-    )
 
 
 def _check_compiled(compiled: Compiled) -> None:
@@ -449,7 +431,10 @@ def _check_compiled(compiled: Compiled) -> None:
         )
     for each in (compiled, compiled.select_candidate()):
         if (found := fingerprint_program(each.agent())) != each.program:
-            raise UsageError(_explain_changed_prompts(found))
+            raise UsageError(
+                "its prompts were changed after compiling, so its scores are another program's; restore it, or, to "
+                f'play it all the same, write "program": "{found}" into it'
+            )
     if compiled.confirmation and compiled.improved != (compiled.confirmation.verdict == "confirmed"):
         raise UsageError(
             f"its verdict is {compiled.confirmation.verdict!r} and `improved` says otherwise: it was changed after "

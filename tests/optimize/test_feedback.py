@@ -229,10 +229,6 @@ def test_equivalence_is_told_what_its_answer_meant():
     assert said().startswith("Facts:\nThe new skill was called new.")
     assert said(2).startswith("Facts:\nThe new skill was called the same as number 2.")
     assert "There is no skill number 7." in said(7)
-    twice = build_feedback(
-        "skill_equivalence", {"library": "1. Target: A.", "new_skill": "target: a"}, dspy.Prediction(equivalent=[]), []
-    )
-    assert "Number 1 has the same words" in twice
 
 
 def test_names_and_steps_of_skills_have_a_form():
