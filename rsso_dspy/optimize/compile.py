@@ -221,7 +221,8 @@ def play_phases(agent: Agent, rollouts: Rollouts) -> None:
 
 def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
     """Score the program to improve and the placebos, then race what the optimizer proposes."""
-    wanted, search = rollouts.wanted, Search(agent, rollouts)
+    wanted: CompileRequest = rollouts.wanted
+    search = Search(agent, rollouts)
     with dspy.context(callbacks=[*dspy.settings.callbacks, EvaluationListener(rollouts)]):
         rollouts.play_all(agent, rollouts.val, rollouts.seeds)
         # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
@@ -264,7 +265,8 @@ ENDED = {
 
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     """The content of the file of a compile, finished or cut short."""
-    live, wanted, seeds = rollouts.live, rollouts.wanted, rollouts.seeds
+    wanted: CompileRequest = rollouts.wanted
+    live, seeds = rollouts.live, rollouts.seeds
     start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # in case nothing was begun
     start = rollouts.candidates.get(start.program, start)
     chosen, calibration = choose_candidate(rollouts), wanted.calibration

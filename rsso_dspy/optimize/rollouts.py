@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 
@@ -25,6 +25,7 @@ from rsso_dspy.errors import BackendFailure, Stopped
 from rsso_dspy.executor import Event, EventStream
 from rsso_dspy.forecast import SpendLimit
 from rsso_dspy.optimize.acceptance import CandidateProgram, CompileEnding, Rollout, is_hopeless, order_by_contrast
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
 from rsso_dspy.optimize.teacher import Lead
 from rsso_dspy.pricing import make_price_lookup
@@ -34,9 +35,6 @@ from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Usage, Variant
 from rsso_dspy.sessions import Session
-
-if TYPE_CHECKING:
-    from rsso_dspy.optimize.request import CompileRequest
 
 
 class CompileStopped(BaseException):
@@ -77,22 +75,24 @@ class RolloutFinished(Event):
 
 
 class Rollouts:
-    """Plays, remembers and counts the rollouts of one compile, their tokens and money. Thread-safe."""
+    """Plays, remembers and counts the rollouts of one compile, their tokens and money. `wanted` is its
+    `CompileRequest`. Thread-safe."""
 
     def __init__(
         self,
         live: Session,
-        wanted: "CompileRequest",
+        wanted: Any,
         jobs: int = 1,
         events: EventStream | None = None,
         logs: RolloutLogs | None = None,
         lead: Lead | None = None,
     ):
         self.live, self.wanted, self.jobs = live, wanted, jobs
-        self.val, self.seeds = wanted.calibration.val, wanted.calibration.seeds
+        calibration: Calibration = wanted.calibration
+        self.val, self.seeds = calibration.val, calibration.seeds
         self.logs = logs or RolloutLogs(source=live.backend.replay)
         self.events = events or EventStream()
-        self.reserved = wanted.reserved
+        self.reserved: int = wanted.reserved
         """Rollouts that are kept back for confirming: the search may not begin them."""
         self.spent = 0
         """Rollouts begun."""
@@ -133,7 +133,7 @@ class Rollouts:
     @property
     def rollouts_left(self) -> int:
         """Rollouts that may still be begun."""
-        return self.wanted.max_rollouts - self.spent - self.reserved
+        return int(self.wanted.max_rollouts) - self.spent - self.reserved
 
     @property
     def is_halted(self) -> bool:
@@ -148,8 +148,8 @@ class Rollouts:
     @property
     def has_spent_search_share(self) -> bool:
         """Whether the search has used its share of the money; the rest is for the rollouts that are kept back."""
-        limit = self.wanted.max_cost
-        share = 1 - self.reserved / self.wanted.max_rollouts
+        limit: float | None = self.wanted.max_cost
+        share: float = 1 - self.reserved / self.wanted.max_rollouts
         return bool(self.reserved) and limit is not None and self.purse.cost >= share * limit
 
     def end_search(self, why: str) -> None:
@@ -204,7 +204,8 @@ class Rollouts:
 
     def find_variant(self, key: str) -> Variant:
         """The calibration variant called `key`."""
-        return next(variant for variant in self.wanted.calibration.variants if variant.key == key)
+        variants: tuple[Variant, ...] = self.wanted.calibration.variants
+        return next(variant for variant in variants if variant.key == key)
 
     def register_candidate(self, program: Agent, placebo: bool = False) -> CandidateProgram:
         """The candidate of a program; a new one gets the next number."""

@@ -27,6 +27,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from rsso_dspy.environments import Interface
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped, UnknownName
 from rsso_dspy.optimize.acceptance import Rollout, TracedCall, estimate_score, is_solved
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
@@ -64,8 +65,9 @@ class Search:
 
     def __init__(self, agent: Agent, rollouts: Rollouts):
         self.agent, self.rollouts = agent, rollouts
-        self.calibration, self.seed = rollouts.wanted.calibration, rollouts.wanted.seed
-        self.open = set(rollouts.wanted.tuned)
+        self.calibration: Calibration = rollouts.wanted.calibration
+        self.seed: int = rollouts.wanted.seed
+        self.open: set[str] = set(rollouts.wanted.tuned)
         """Predictors that the optimizer sees."""
         self.adapter = ProposerAdapter(rollouts, self.seed)
         self._lock = threading.Lock()
