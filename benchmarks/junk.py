@@ -20,14 +20,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.script import make_parser
-from rsso_dspy.config import load_config
+from rsso_dspy.config import CompileOptions, load_config
 from rsso_dspy.optimize.acceptance import Confirmation, Rollout, judge_candidate
-from rsso_dspy.optimize.calibration import Calibration, draw_calibration
+from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import compile_agent, play_phases
 from rsso_dspy.optimize.confirming import FLIP, FLIPPED
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
-from rsso_dspy.optimize.request import STEPS, CompileRequest, build_request
-from rsso_dspy.optimize.rollouts import Job, Rollouts, choose_candidate, race_on_val
+from rsso_dspy.optimize.request import CompileRequest, build_request
+from rsso_dspy.optimize.rollouts import Job, Rollouts, choose_candidate
 from rsso_dspy.optimize.student import SENTENCES, make_placebo
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
@@ -44,13 +44,11 @@ SPREAD = 0.05
 class SimulatedRollouts(Rollouts):
     """Rollouts whose scores are dice. `gains` says by how much a program is truly better than others."""
 
-    def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int):
+    def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int, jobs: int = 1):
         backend = SimpleNamespace(models={}, replay=None)
         runtime = SimpleNamespace(rules=SimpleNamespace(interface="sso"))
         live: Any = SimpleNamespace(backend=backend, config=SimpleNamespace(prices={}), runtime=runtime)
-        calibration = wanted.calibration
-        super().__init__(live, calibration.val, wanted.budgets, wanted.trials, 0, wanted.limits, tuned=wanted.tuned,
-                         seeds=calibration.seeds, reserved=wanted.reserved)  # fmt: skip
+        super().__init__(live, wanted, jobs)
         self.gains, self.dice_seed = gains, dice_seed
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:  # noqa: ARG002
@@ -79,13 +77,7 @@ def make_candidates(count: int) -> list[Agent]:
 
 def make_trier(programs: list[Agent]) -> Optimizer:
     """An optimizer that tries these, as far as the budget reaches."""
-
-    def run(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
-        for program in programs:
-            race_on_val(rollouts, program, jobs)
-        return agent
-
-    return replace(get_optimizer("gepa"), name="trier", run=run)
+    return replace(get_optimizer("gepa"), name="trier", propose=lambda _: iter(programs))
 
 
 def simulate_compiles(given: argparse.Namespace, gain: float, say: Callable[[str], None]) -> dict[str, float]:
@@ -102,7 +94,7 @@ def simulate_compiles(given: argparse.Namespace, gain: float, say: Callable[[str
         wanted = replace(wanted, optimizer=make_trier(order))
         rollouts = SimulatedRollouts(wanted, {good: gain} if gain else {}, number)
         agent = Agent(METHOD)
-        play_phases(agent, wanted, rollouts, 1)
+        play_phases(agent, rollouts)
         start, chosen = next(iter(rollouts.candidates.values())), choose_candidate(rollouts)
         found = judge_candidate(start, chosen, calibration.confirm, given.seeds)
         verdicts.append(found)
@@ -132,9 +124,9 @@ def compile_placebos(given: argparse.Namespace) -> dict[str, int]:
         config = load_config(overrides=[f"seed={seed}", "protocol.preset=sso-adapt/1-cap60"])
         with session(config, jobs=given.jobs) as live:
             calibration = draw_calibration(given.calib, tasks, seed, config.simplification)
-            wanted = build_request(
-                get_method(METHOD), live.protocol, calibration, seed=seed, placebos=0, steps=given.steps
-            )
+            options = CompileOptions(steps=given.steps)
+            wanted = build_request(get_method(METHOD), live.protocol, calibration, options=options, seed=seed)
+            wanted = replace(wanted, placebos=0)
             agent = Agent(METHOD)
             programs = [make_placebo(agent, wanted.tuned, seed + n) for n in range(min(4, len(SENTENCES)))]
             compiled = compile_agent(agent, live, replace(wanted, optimizer=make_trier(programs)), given.jobs)
@@ -153,7 +145,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=1)
     options.add_argument("--real", type=int, default=0)
     options.add_argument("--tasks", default="", help="of real compiles")
-    options.add_argument("--steps", type=int, default=STEPS, help="of a trial of a real compile, at most")
+    options.add_argument("--steps", type=int, default=60, help="of a trial of a real compile, at most")
     options.add_argument("--jobs", type=int, default=2)
     given = options.parse_args()
     if given.real:

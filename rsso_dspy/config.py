@@ -427,12 +427,8 @@ class CompileOptions(Section):
     """Trials per rollout."""
     steps: Count = 60
     """Steps per trial at most; or what the protocol allows."""
-    max_idle: Count | None = None
-    """End a trial after this many steps in a row that earned nothing."""
-    max_lm_calls: Count | None = None
-    """Model calls at most."""
     demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
-    """Tokens of all demonstrations of a predictor at most, under a teacher."""
+    """Tokens of all demonstrations of a predictor at most, by bootstrap."""
     roles: Names | None = None
     """Roles or predictors that may change, e.g. actor,reflector; all when absent."""
     start: Path | None = None

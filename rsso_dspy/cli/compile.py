@@ -12,7 +12,6 @@ from rsso_dspy.cli.options import (
     format_plural,
     print_plan,
     print_status,
-    split_names,
     split_tasks,
 )
 from rsso_dspy.cli.process import catch_interruptions
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from rsso_dspy.config import Config
     from rsso_dspy.forecast import Forecast
-    from rsso_dspy.optimize.calibration import Calibration
     from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.optimize.request import CompileRequest
 
@@ -79,13 +77,13 @@ def compile_program(
 
     It is confirmed when it beats the program it started from on variants that neither has seen. Ctrl-C and a spent
     budget keep the best so far. Held-out variants are never played. More by --set or in section [compile] of the file:
-    compile.trials (2) and compile.steps (60) of a rollout, compile.max_idle, compile.max_lm_calls, compile.demo_tokens
-    (1500), compile.roles (all), compile.start (a compiled program to improve on).
+    compile.trials (2) and compile.steps (60) of a rollout, compile.demo_tokens (1500) of bootstrap, compile.roles
+    (all), compile.start (a compiled program to improve on).
     """
     from rsso_dspy.optimize.calibration import draw_calibration
-    from rsso_dspy.optimize.compile import describe_request, load_finished_compile
+    from rsso_dspy.optimize.compile import load_finished_compile
     from rsso_dspy.optimize.program_file import load
-    from rsso_dspy.optimize.request import build_request, choose_optimizer
+    from rsso_dspy.optimize.request import build_request
     from rsso_dspy.optimize.rollout_logs import RolloutLogs
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.plan import check_writers
@@ -101,36 +99,32 @@ def compile_program(
     calibration = draw_calibration(
         calib, split_tasks(task_names), settings.seed, settings.simplification, settings.benchmark_in_data
     )
-    base = load(more.start) if more.start else None
     request = build_request(
         get_method(method_name),
         preset,
         calibration,
-        optimizer or choose_optimizer(teacher_name),
-        more.trials,
-        more.steps,
+        optimizer,
+        more,
         max_rollouts,
-        more.max_lm_calls,
-        settings.seed,
-        print_status,
         max_cost,
-        split_names(more.roles, "compile.roles") if more.roles is not None else None,
-        base,
-        more.max_idle,
+        settings.seed,
         seeds,
-        teacher=choose_teacher(teacher_name, settings, more.demo_tokens) if teacher_name else None,
+        choose_teacher(teacher_name, settings) if teacher_name else None,
+        load(more.start) if more.start else None,
+        print_status,
     )
+    base = request.start
     finished = load_finished_compile(out, settings, request)
-    kept = 0 if finished else RolloutLogs.for_output(out).check_request(describe_request(settings, request))
+    kept = 0 if finished else RolloutLogs.for_output(out).check_request(request.describe(settings))
     forecast = request.forecast(preset)
     price = _price_forecast(forecast, request, settings)
     print_plan(
         f"plan: {request.optimizer.name} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, "
         f"into {out}",
-        f"      at most {request.limits.rollouts} rollouts of {more.trials} trials of {more.steps} steps",
+        f"      at most {request.max_rollouts} rollouts of {more.trials} trials of {more.steps} steps",
         f"      {describe_models(settings, {'actor', *forecast.calls})}",
         f"      {_describe_cost(forecast, request, price)}",
-        *(f"      {note}" for note in _list_notes(request, calibration, base, forecast, price, kept)),
+        *(f"      {note}" for note in _list_notes(request, kept)),
     )
     if base and base.candidate:
         print_plan(
@@ -139,31 +133,21 @@ def compile_program(
     if finished:
         print_plan(f"      {out} holds the result already: kept")
     if not dry_run:
-        _print_outcome(finished or _run_compile(request, base, jobs, out, settings), out)
+        _print_outcome(finished or _run_compile(request, jobs, out, settings), out)
 
 
-def _list_notes(
-    request: "CompileRequest",
-    calibration: "Calibration",
-    base: "Compiled | None",
-    forecast: "Forecast",
-    price: float | None,
-    kept: int,
-) -> "Iterator[str]":
+def _list_notes(request: "CompileRequest", kept: int) -> "Iterator[str]":
     """Yield what else a plan says: what is kept of an attempt, who teaches, and what can be confirmed."""
-    from rsso_dspy.optimize.request import describe_limits, describe_power
+    from rsso_dspy.optimize.request import describe_power
 
     if kept:
         yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
     if request.teacher:
-        yield request.teacher.describe_play(calibration)
-    yield from calibration.notes
-    if request.optimizer.name == "gepa":
-        yield from calibration.describe_spare()
-    if request.teacher:
+        free = "" if request.teacher.backend else "; no model is asked for that"
+        yield f"{request.teacher.model} plays the train variants{free}"
         yield from request.teacher.notes
-    yield from describe_power(request, base)
-    yield from describe_limits(request, forecast.total_calls, price)
+    yield from request.calibration.notes
+    yield from describe_power(request)
 
 
 def _price_forecast(forecast: "Forecast", request: "CompileRequest", settings: "Config") -> float | None:
@@ -183,14 +167,11 @@ def _describe_cost(forecast: "Forecast", request: "CompileRequest", amount: floa
     from rsso_dspy.pricing import format_dollars
 
     text = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
-    calls, money = request.limits.lm_calls, request.limits.cost
-    text += f"; stopped after {calls:,} calls" if calls is not None else ""
+    money = request.max_cost
     return text + (f"; stopped after {format_dollars(money)}" if money is not None else "")
 
 
-def _run_compile(
-    request: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config"
-) -> "Compiled":
+def _run_compile(request: "CompileRequest", jobs: int, out: Path, settings: "Config") -> "Compiled":
     from rsso_dspy.cli.progress import CompileProgress
     from rsso_dspy.executor import EventStream
     from rsso_dspy.optimize.compile import compile_agent
@@ -201,11 +182,11 @@ def _run_compile(
         live.backend.check_connections()
         if "skills" in request.method.memories:
             live.embedder.check(live.backend.replay is not None)
-        with CompileProgress(request.limits.rollouts) as watch:
+        with CompileProgress(request.max_rollouts) as watch:
             events = EventStream()
             watch.follow(events)
             try:
-                agent = base.agent() if base else Agent(request.method.name)
+                agent = request.start.agent() if request.start else Agent(request.method.name)
                 return compile_agent(agent, live, request, jobs, events, out)
             except KeyboardInterrupt:
                 watch.print_line(

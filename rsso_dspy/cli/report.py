@@ -227,7 +227,8 @@ class CallFinder:
 def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
     """Compare the compiled programs of a run with the zero-shot one, role by role; equal roles are left out."""
     from rsso_dspy.optimize.program_file import describe_verdict, load
-    from rsso_dspy.optimize.program_text import build_side, compare_programs
+    from rsso_dspy.optimize.program_text import compare_states
+    from rsso_dspy.programs.agent import Agent
     from rsso_dspy.report.page import PromptChange
     from rsso_dspy.store.commands import extract_given
 
@@ -238,8 +239,8 @@ def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
             except UsageError as error:
                 print_status(f"not in the page: the prompts of {file.name} ({error})")
                 continue
-            sides = build_side(None, "zero-shot", compiled.method), build_side(compiled, file.stem)
-            changed = [role for role in compare_programs(*sides) if role.changed]
+            states = Agent(compiled.method).dump_state(), compiled.chosen_state
+            changed = [role for role in compare_states(*states) if role.changed]
             text = f"It changes {', '.join(role.name for role in changed)}." if changed else "It changes no prompt."
             if compiled.candidate:
                 text += " What is shown is its candidate, which plays only by evaluate --candidate."
@@ -250,17 +251,9 @@ def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
 def _build_change(title: str, role: "RoleDifference", compiled: "Compiled") -> "PromptChange":
     from rsso_dspy.report.page import PromptChange
 
-    rows = tuple(
-        row.words or (((row.op, row.a),) if row.op == "same" else _keep_texts(("removed", row.a), ("added", row.b)))
-        for row in role.rows
-    )
     demos = [("Dropped", demo) for demo in role.removed] + [("Added", demo) for demo in role.added]
     listed = tuple(
         (f"{sign} demonstration", "\n\n".join(f"{key}: {text}" for key, text in demo.items())) for sign, demo in demos
     )
-    state = compiled.chosen_state.get(role.name)
-    return PromptChange(title, rows, listed, state["signature"]["instructions"] if state else "")
-
-
-def _keep_texts(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((op, text) for op, text in pairs if text)
+    rows = tuple((row,) for row in role.rows)
+    return PromptChange(title, rows, listed, compiled.chosen_state[role.name]["signature"]["instructions"])

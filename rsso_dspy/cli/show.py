@@ -39,8 +39,7 @@ def show_source(
 ) -> None:
     """Print a unit step by step, with the texts that each trial taught: plans, skills, rules, entries.
 
-    Of a compiled program: how it was made, the candidates that were compared, its prompts beside the zero-shot ones,
-    and what is wrong with the file; the exit code is then 1.
+    Of a compiled program: how it was made, the candidates that were compared, its prompts beside the zero-shot ones.
     """
     from rsso_dspy.report.page_records import trace_learnt_items
     from rsso_dspy.store.run_folder import Store

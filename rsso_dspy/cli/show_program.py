@@ -1,10 +1,8 @@
-"""A compiled program, printed: how it was made, the candidates that were compared, its prompts, what is wrong."""
+"""A compiled program, printed: how it was made, the candidates that were compared, its prompts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from rsso_dspy.cli.options import format_command, format_plural
 from rsso_dspy.cli.terminal_text import print_json, print_paragraph, print_title
@@ -12,36 +10,27 @@ from rsso_dspy.report.terminal import create_named_table, print_renderable, to_p
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.program_file import Compiled
-    from rsso_dspy.optimize.program_text import ComparedProgram, RoleDifference
+    from rsso_dspy.optimize.program_text import RoleDifference
 
 ABRIDGED = 160
 """How many characters of a demonstration's field are printed; `--json` prints all."""
 
 
 def show_program(file: Path, json_: bool) -> None:
-    """Print a compiled program and what is wrong with its file; exit with code 1 then. Raises what `load` raises."""
-    from rsso_dspy.optimize.program_file import load
-    from rsso_dspy.optimize.program_text import build_side, check_program, compare_programs, describe_program
+    """Print a compiled program. Raises what `load` raises."""
+    from rsso_dspy.optimize.program_file import FILE, load
+    from rsso_dspy.optimize.program_text import compare_states
+    from rsso_dspy.programs.agent import Agent
 
     compiled = load(file)
-    program = describe_program(compiled)
-    checks = check_program(compiled)
     if json_:
-        problems = {check.what: check.problem for check in checks if check.problem}
-        print_json({**program.to_json_data(), "problems": problems})
-    else:
-        for line in _describe_origin(file, compiled):
-            print_paragraph(line, bold=line.startswith(f"{file}: "))
-        for check in checks:
-            if check.problem:
-                print_paragraph(f"wrong: {check.what}: {check.problem}", color="red")
-            elif check.note:
-                print_paragraph(f"note: {check.note}")
-        _print_candidates(program.candidates, compiled.val)
-        for role in compare_programs(build_side(None, "zero-shot", compiled.method), build_side(compiled, file.name)):
-            _print_role(role)
-    if any(check.problem for check in checks):
-        raise typer.Exit(1)
+        print_json(FILE.dump_python(compiled, mode="json"))
+        return
+    for line in _describe_origin(file, compiled):
+        print_paragraph(line, bold=line.startswith(f"{file}: "))
+    _print_candidates(compiled)
+    for role in compare_states(Agent(compiled.method).dump_state(), compiled.chosen_state):
+        _print_role(role)
 
 
 def _describe_origin(file: Path, compiled: "Compiled") -> Iterator[str]:
@@ -70,8 +59,7 @@ def _describe_origin(file: Path, compiled: "Compiled") -> Iterator[str]:
         f"rollouts: {compiled.rollouts} of {compiled.max_rollouts}, each {compiled.trials} trials of {compiled.steps} "
         f"steps at most; {ended}"
     )
-    calls = f" of {compiled.max_lm_calls:,}" if compiled.max_lm_calls is not None else ""
-    yield f"model calls: {compiled.lm_calls:,}{calls}; tokens: {_format_tokens(compiled.usage.values())}"
+    yield f"model calls: {compiled.lm_calls:,}; tokens: {_format_tokens(compiled.usage.values())}"
     for role, usage in compiled.usage.items():
         yield f"{role}: {usage.calls:,} calls, {_format_tokens([usage])}"
     if compiled.abandoned:
@@ -126,26 +114,29 @@ def _format_tokens(usages: Iterable[Any]) -> str:
     return f"{sum(sent for sent, _ in both):,} in, {sum(answered for _, answered in both):,} out"
 
 
-def _print_candidates(candidates: "Sequence[ComparedProgram]", val: Sequence[str]) -> None:
+def _print_candidates(compiled: "Compiled") -> None:
     """Print all programs that were compared, then their scores per variant if the file holds them."""
+    candidates, val = compiled.tried, compiled.val
     if not candidates:
         return
     title = f"{format_plural(candidates, 'program')} compared, on the val variants; scores from 0 to 100"
     table = create_named_table(f"\n{title}", "program", "#", "metric", "Mean", "kind", words=("kind",))
-    for each in candidates:
-        kinds = {"zero-shot": each.zero_shot, "placebo": each.placebo, "dropped": each.dropped, "chosen": each.chosen}
+    numbers = [place if each.number is None else each.number for place, each in enumerate(candidates)]
+    for number, each in zip(numbers, candidates, strict=True):
+        chosen = each.program == compiled.chosen_program
+        kinds = {"start": number == 0, "placebo": each.placebo, "dropped": each.dropped, "chosen": chosen}
         kind = ", ".join(name for name, there in kinds.items() if there)
-        table.add_row(
-            to_plain_text(each.program[:12]), str(each.number), f"{100 * each.metric:.1f}", f"{each.mean:.1f}", kind
-        )
+        scores = (f"{100 * each.scores.metric:.1f}", f"{each.scores.mean:.1f}")
+        table.add_row(to_plain_text(each.program[:12]), str(number), *scores, kind)
     print_renderable(table)
     if not any(each.per_variant for each in candidates):
         return
-    numbers = [f"#{each.number}" for each in candidates]
-    table = create_named_table("\nMetric per calibration variant; * in val", "variant", *numbers)
+    table = create_named_table(
+        "\nMetric per calibration variant; * in val", "variant", *(f"#{number}" for number in numbers)
+    )
     for key in dict.fromkeys([*val, *(key for each in candidates for key in each.per_variant)]):
-        scores = [each.per_variant.get(key) for each in candidates]
-        cells = ("-" if score is None else f"{100 * score:.1f}" for score in scores)
+        known = [each.per_variant.get(key) for each in candidates]
+        cells = ("-" if score is None else f"{100 * score:.1f}" for score in known)
         table.add_row(to_plain_text(f"{'*' if key in val else ' '}{key}"), *cells)
     print_renderable(table)
 
@@ -154,16 +145,10 @@ def _print_role(role: "RoleDifference") -> None:
     """Print the instruction of one role, sentence by sentence where it differs from the zero-shot one, and its
     demonstrations."""
     print_title(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}")
-    for row in role.rows:
-        if row.op == "same":
-            print_paragraph(row.a, "  ")
-            continue
-        if row.a:
-            print_paragraph(f"- {row.a}", "  ", color="red")
-        if row.b:
-            print_paragraph(f"+ {row.b}", "  ", color="green")
-    if role.respaced:
-        print_paragraph("the words are the same; spaces or line breaks differ", "  ")
+    marks = {"same": ("", None), "removed": ("- ", "red"), "added": ("+ ", "green")}
+    for op, text in role.rows:
+        mark, color = marks[op]
+        print_paragraph(f"{mark}{text}", "  ", color=color)
     if role.fields:
         print_paragraph(f"field descriptions that differ: {', '.join(role.fields)}", "  ")
     for number, demo in enumerate(role.added, start=1):

@@ -16,25 +16,15 @@ from statistics import NormalDist, fmean
 from typing import Any, Literal
 
 from rsso_dspy.environments import Goal
-from rsso_dspy.optimize.confirming import LEVEL, USUAL, Discordance, Verdict, compare_pairs
+from rsso_dspy.optimize.confirming import DEVIATION, LEVEL, Verdict, compare_pairs
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.records import TrialResult, Variant
 
 TracedCall = tuple[str, dict[str, Any], dict[str, Any]]
 """Predictor name, inputs, outputs."""
 
-CompileEnding = Literal["rollouts", "lm-calls", "cost", "interrupted", "error"]
+CompileEnding = Literal["rollouts", "cost", "interrupted", "error"]
 """What cut a compile short: a budget, the user, or infrastructure."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompileLimits:
-    """Limits of what a compile spends."""
-
-    rollouts: int
-    lm_calls: int | None = None
-    cost: float | None = None
-    """US dollars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +39,6 @@ class Rollout:
     """The goals at the end of each trial: kinds and states, no texts."""
     calls: tuple[TracedCall, ...]
     """The informative calls, in order."""
-    requests: int = 0
-    """How many requests to models it took."""
     repeat: int = 0
     """Which of its variant's seeds it was played with, from 0."""
 
@@ -58,20 +46,6 @@ class Rollout:
     def accumulator(self) -> int:
         """Best accumulator over the trials, the paper's score."""
         return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Trials whose environment score was lower at the end than before, which neither the metric nor Mean counts."""
-
-    lost: int
-    trials: int
-    """All trials."""
-    lowest: int | None
-    """Lowest score that such a trial ended at, -100 to 100; None without one."""
-
-    def __str__(self) -> str:
-        return f"{self.lost} of {self.trials}" + (f" (down to {self.lowest})" if self.lost else "")
 
 
 @dataclass
@@ -111,13 +85,6 @@ class CandidateProgram:
         known = [mean for mean in means if mean is not None]
         return fmean(known) if known and len(known) == len(means) else None
 
-    def count_losses(self, variants: Sequence[Variant], seeds: int = 1) -> Losses:
-        """What it lost in the trials that were played on `variants`."""
-        rollouts = [rollout for variant in variants for rollout in self.list_rollouts(variant, seeds)]
-        played = [result.trajectory for rollout in rollouts for result in rollout.trials if result.trajectory]
-        ends = [trajectory.environment_score for trajectory in played if trajectory.lost_points]
-        return Losses(len(ends), len(played), min(ends, default=None))
-
 
 HOPE = 0.1
 """A candidate goes on while it would catch up in at least one of ten cases, if it were as good as the best so far on
@@ -146,11 +113,9 @@ class Confirmation:
     seeds: int = 1
     per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Variant to the scores of start and candidate."""
-    losses: Mapping[str, tuple[Losses, Losses]] = field(default_factory=dict)
-    """`val` and `confirm` to what start and candidate lost there. The verdict does not depend on it."""
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self._describe_test()}{self.why}{self._describe_losses()}"
+        return f"{self.verdict}: {self._describe_test()}{self.why}"
 
     def _describe_test(self) -> str:
         if self.difference is None or self.p is None:
@@ -166,14 +131,6 @@ class Confirmation:
             f"{inside}one-sided p {self.p:.3f}, level {self.level}; "
         )
 
-    def _describe_losses(self) -> str:
-        if not any(each.lost for pair in self.losses.values() for each in pair):
-            return ""
-        parts = (
-            f"on {part} {own} of the candidate, {start} of the start" for part, (start, own) in self.losses.items()
-        )
-        return f". Trials that ended below their best score, as by a wrong final answer: {'; '.join(parts)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Noise:
@@ -183,10 +140,6 @@ class Noise:
     """Gain of every placebo over the program to improve."""
     won: bool = False
     """Whether a placebo did better on `val` than every candidate."""
-    flipped: float | None = None
-    """Share of val variants on which two programs scored differently; None when too few pairs were played."""
-    by: float | None = None
-    """Root mean square of the difference there."""
 
 
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
@@ -212,7 +165,7 @@ def is_hopeless(
     room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
     if behind + room < WORTH:
         return True
-    return behind < NormalDist().inv_cdf(HOPE) * USUAL.deviation * sqrt(len(left) / seeds)
+    return behind < NormalDist().inv_cdf(HOPE) * DEVIATION * sqrt(len(left) / seeds)
 
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
@@ -264,20 +217,12 @@ def judge_candidate(
 
 
 def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
-    """What placebos gained, and how often programs differ from the first candidate."""
-    if not candidates:
-        return Noise()
-    start = candidates[0]
-    means = {c.program: c.mean_over(val, seeds=seeds) for c in candidates}
-    placebos = [c for c in candidates if c.placebo]
-    base, placebo_means = means[start.program], [means[c.program] for c in placebos]
-    gains = tuple(round(m - base, 4) for m in placebo_means if m is not None and base is not None)
-    others = [m for c in candidates if not c.placebo and (m := means[c.program]) is not None]
-    best = max((m for m in placebo_means if m is not None), default=None)
-    won = best is not None and bool(others) and best - max(others) >= WORTH
-    both = [(c, v) for c in (placebos or candidates[1:]) for v in val if v in c.rollouts and v in start.rollouts]
-    seen = Discordance.measure([c.rollouts[v].score - start.rollouts[v].score for c, v in both])
-    return Noise(gains, won, round(seen.flipped, 4) if seen else None, round(seen.by, 4) if seen else None)
+    """What placebos gained over the first candidate."""
+    means = [(each.placebo, mean) for each in candidates if (mean := each.mean_over(val, seeds=seeds)) is not None]
+    placebos = [mean for placebo, mean in means if placebo]
+    others = [mean for placebo, mean in means if not placebo]
+    won = bool(placebos) and bool(others) and max(placebos) - max(others) >= WORTH
+    return Noise(tuple(round(mean - others[0], 4) for mean in placebos if others), won)
 
 
 def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:

@@ -8,15 +8,16 @@ candidates, `confirm` to compare the chosen one with the program it started from
 No part can hold a held-out variant: making such a `Calibration` raises.
 """
 
-import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shorten_text
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
@@ -99,12 +100,6 @@ class Calibration:
     def confirm_rollouts(self) -> int:
         """Rollouts that two programs take on all of `confirm`."""
         return 2 * len(self.confirm) * self.seeds
-
-    def describe_spare(self) -> Iterator[str]:
-        """Name the tasks with fewer spare variants than `SPARE`, in a line; none where all have enough."""
-        counts = Counter(variant.task for variant in self.spare)
-        if short := dict.fromkeys(f"{v.task} has {counts[v.task]}" for v in self.train if counts[v.task] < SPARE):
-            yield f"fewer than {SPARE} spare train variants for feedback: {', '.join(short)}"
 
     @property
     def size(self) -> str:
@@ -236,7 +231,7 @@ def _build_calibration(parts: Mapping[str, Sequence[Variant]], of: Benchmark, no
 def _load_listed_variants(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
     """The variants of the named tasks that a file lists. The whole file is checked first."""
     content = _read_variant_lists(text)
-    parts = {part: tuple(_parse_listed_key(key, text, of.tasks) for key in content.get(part, ())) for part in PARTS}
+    parts = {part: tuple(_parse_listed_key(key, text, of.tasks) for key in getattr(content, part)) for part in PARTS}
     if twice := [key for part in parts.values() for key, n in Counter(v.key for v in part).items() if n > 1]:
         raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
     try:
@@ -262,7 +257,16 @@ def _parse_listed_key(key: str, source: str, table: TaskTable) -> Variant:
         raise kind(f"{source}: {error}") from None
 
 
-def _read_variant_lists(text: str) -> dict[str, list[str]]:
+class _Listed(BaseModel):
+    """The form of a file that lists variants."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    train: list[str]
+    val: list[str]
+    confirm: list[str] = []
+
+
+def _read_variant_lists(text: str) -> _Listed:
     try:
         content: Any = read_json(Path(text))
     except (OSError, DamagedFile) as error:
@@ -273,25 +277,12 @@ def _read_variant_lists(text: str) -> dict[str, list[str]]:
             f"--calib {text!r} is neither K-per-task with K from 1 (e.g. 1-per-task) nor a file that can be read "
             f"({why}) with {_FILE_FORM}."
         ) from None
-    wrong = "no object at its top"
-    if isinstance(content, dict):
-        wrong = "; ".join(_list_format_errors(content))
-    if wrong:
-        raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.")
-    listed: dict[str, list[str]] = content
-    return listed
-
-
-def _list_format_errors(content: dict[str, Any]) -> Iterable[str]:
-    for key in sorted(content.keys() - set(PARTS)):
-        yield f"{key!r} is unknown"
-    for part in PARTS:
-        if part not in content and part not in NEEDED:
-            continue
-        if not isinstance(entries := content.get(part), list):
-            yield f"{part!r} is no list" if part in content else f"{part!r} is missing"
-        elif strange := [json.dumps(entry) for entry in entries if not isinstance(entry, str)]:
-            yield f"no texts in {part!r}: {', '.join(strange)}"
+    try:
+        return _Listed.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        wrong = ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
+        raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.") from None
 
 
 def _format_pool_size(pool: Sequence[Variant]) -> str:

@@ -6,29 +6,26 @@ the verdict in the file.
     compiled.save("compiled.json")
 """
 
-import logging
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from types import FrameType
 from typing import Any
 
-import tqdm
+import dspy
 
-from rsso_dspy.bounds import USUAL_DEMO_TOKENS
-from rsso_dspy.config import Config
+from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.executor import EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.acceptance import CandidateProgram, explain_no_choice, judge_candidate, measure_noise
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.optimizers import try_lessons
 from rsso_dspy.optimize.program_file import (
+    FILE,
     Compiled,
     KeptCandidate,
     ProgramScores,
@@ -38,21 +35,14 @@ from rsso_dspy.optimize.program_file import (
     hash_schema,
     load,
 )
-from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request, choose_optimizer
+from rsso_dspy.optimize.request import CompileRequest, build_request
 from rsso_dspy.optimize.rollout_logs import RolloutLogs
-from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, choose_candidate, confirm_candidate, race_on_val
-from rsso_dspy.optimize.student import (
-    BUDGET_SPENT,
-    NOTHING_LEFT,
-    has_perfect_candidate,
-    make_placebo,
-    race_in_evaluations,
-)
+from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, choose_candidate, race_on_val
+from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, EvaluationListener, Search, make_placebo
 from rsso_dspy.optimize.teacher import choose_teacher, open_lead
 from rsso_dspy.plan import check_writers
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.guards import CompileEnvironment
@@ -68,21 +58,17 @@ def compile(
     calib: str = "1-per-task",
     tasks: Sequence[str] | None = None,
     optimizer: str | None = None,
-    trials: int = TRIALS,
-    steps: int = STEPS,
     max_rollouts: int | None = None,
-    max_lm_calls: int | None = None,
     max_cost: float | None = None,
-    roles: Sequence[str] | None = None,
     seeds: int = 1,
     teacher: str | None = None,
-    demo_tokens: int = USUAL_DEMO_TOKENS,
+    **options: Any,
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
-    of the session's configuration and as many simulators as it has. `roles` names the predictors, or roles, that may be
-    changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. Without `optimizer`, gepa runs, or
-    bootstrap under a teacher. Prints the verdict and returns the program; unless it is confirmed, it plays as the one
-    that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    of the session's configuration and as many simulators as it has. `teacher` is "gold" or the name of a backend: see
+    `teacher.py`. Without `optimizer`, gepa runs, or bootstrap under a teacher. `options` are those of `CompileOptions`
+    but `start`: trials, steps, roles, demo_tokens. Prints the verdict and returns the program; unless it is confirmed,
+    it plays as the one that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
@@ -90,21 +76,18 @@ def compile(
         agent.method,
         live.protocol,
         calibration,
-        optimizer or choose_optimizer(teacher),
-        trials,
-        steps,
+        optimizer,
+        CompileOptions(**options),
         max_rollouts,
-        max_lm_calls,
+        max_cost,
         config.seed,
-        max_cost=max_cost,
-        roles=roles,
-        seeds=seeds,
-        teacher=choose_teacher(teacher, config, demo_tokens) if teacher else None,
+        seeds,
+        choose_teacher(teacher, config) if teacher else None,
     )
-    compiled = compile_agent(agent, live, wanted, live.jobs)
-    found = CompiledAgent(compiled)
-    kept = "" if compiled.improved else ". It plays the program that it started from"
-    print(f"{found.verdict}{kept}{'; .compiled.select_candidate() plays the candidate' if compiled.candidate else ''}")
+    found = CompiledAgent(compile_agent(agent, live, wanted, live.jobs))
+    kept = "" if found.compiled.improved else ". It plays the program that it started from"
+    candidate = "; .compiled.select_candidate() plays the candidate" if found.compiled.candidate else ""
+    print(f"{found.verdict}{kept}{candidate}")
     return found
 
 
@@ -140,8 +123,8 @@ def compile_agent(
     Candidates race on the val variants. The best one and the program to improve are played on the confirm variants, and
     `improved` says whether that confirmed it. A spent budget ends the search with the best so far. So do Ctrl-C and a
     failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged beside it: cut short
-    and called again, it plays none of them twice. Raises what `Session.check_models`,
-    `check_writers` and `check_stock_modules` raise.
+    and called again, it plays none of them twice. Raises what `Session.check_models`, `check_writers` and
+    `check_stock_modules` raise.
     """
     events = events or EventStream()
     live.check_models([agent])
@@ -150,55 +133,28 @@ def compile_agent(
     if out is not None:
         check_writable(out)
     logs = RolloutLogs.for_output(out, live.backend.replay) if out else RolloutLogs(source=live.backend.replay)
-    with logs.open_for_request(describe_request(live.config, wanted)):
-        return _compile_logged(agent, live, wanted, jobs, events, out, logs)
-
-
-def _compile_logged(
-    agent: Agent,
-    live: Session,
-    wanted: CompileRequest,
-    jobs: int,
-    events: EventStream,
-    out: Path | None,
-    logs: RolloutLogs,
-) -> Compiled:
-    calibration, teacher = wanted.calibration, wanted.teacher
-    rollouts = Rollouts(
-        live,
-        calibration.val,
-        wanted.budgets,
-        wanted.trials,
-        wanted.seed,
-        wanted.limits,
-        events,
-        wanted.tuned,
-        logs,
-        wanted.max_idle,
-        calibration.seeds,
-        wanted.reserved,
-        open_lead(teacher, calibration, live, wanted.method.scaffold) if teacher else None,
-        teacher.models if teacher else {},
-    )
-    try:
-        with stop_on_interrupt(rollouts):
-            play_phases(agent, wanted, rollouts, jobs)
-    except KeyboardInterrupt:
-        rollouts.stop_compile("interrupted")
-    with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
-        rollouts.wait_until_idle()
-    if isinstance(rollouts.error, FolderGone):
-        raise rollouts.error
-    compiled = build_compiled(agent, live, wanted, rollouts)
-    if logs.store is not None:
-        logs.store.check_exists()
-    if out is not None and not (rollouts.ended_by in CUT_SHORT and _is_better_saved(out, compiled)):
-        compiled.save(out)
-    if rollouts.ended_by == "interrupted":
-        raise KeyboardInterrupt
-    if rollouts.error is not None:
-        raise rollouts.error
-    return compiled
+    with logs.open_for_request(wanted.describe(live.config)):
+        lead = open_lead(wanted.teacher, wanted.calibration, live, wanted.method.scaffold) if wanted.teacher else None
+        rollouts = Rollouts(live, wanted, jobs, events, logs, lead)
+        try:
+            with stop_on_interrupt(rollouts):
+                play_phases(agent, rollouts)
+        except KeyboardInterrupt:
+            rollouts.stop_compile("interrupted")
+        with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
+            rollouts.wait_until_idle()
+        if isinstance(rollouts.error, FolderGone):
+            raise rollouts.error
+        compiled = build_compiled(agent, rollouts)
+        if logs.store is not None:
+            logs.store.check_exists()
+        if out is not None:
+            compiled.save(out)
+        if rollouts.ended_by == "interrupted":
+            raise KeyboardInterrupt
+        if rollouts.error is not None:
+            raise rollouts.error
+        return compiled
 
 
 def check_writable(out: Path) -> None:
@@ -207,14 +163,6 @@ def check_writable(out: Path) -> None:
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
     check_output_path(out)
-
-
-def _is_better_saved(out: Path, compiled: Compiled) -> bool:
-    """Whether `out` holds a better result of the same request, from an attempt that was cut short."""
-    if not out.exists():
-        return False
-    before = load(out).after
-    return before is not None and (compiled.after is None or before.metric > compiled.after.metric)
 
 
 def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
@@ -227,7 +175,7 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
         there = load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now = {"teacher": None, "demo_tokens": None, **describe_request(config, wanted)}
+    now = {"teacher": None, "demo_tokens": None, **wanted.describe(config)}
     then = {key: list(value) if isinstance(value := getattr(there, key), tuple) else value for key in now}
     if then != now:
         raise RunMismatch(
@@ -235,31 +183,6 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
             "it away."
         )
     return None if there.ended_by in CUT_SHORT else there
-
-
-def describe_request(config: Config, wanted: CompileRequest) -> dict[str, Any]:
-    """What the result of a compile depends on, as JSON data."""
-    teacher = wanted.teacher
-    return {
-        **({"teacher": teacher.model, "demo_tokens": teacher.demo_tokens} if teacher else {}),
-        "method": wanted.method.name,
-        "optimizer": wanted.optimizer.name,
-        "trials": wanted.trials,
-        "steps": wanted.steps,
-        "max_idle": wanted.max_idle,
-        "seed": wanted.seed,
-        "max_rollouts": wanted.limits.rollouts,
-        "max_lm_calls": wanted.limits.lm_calls,
-        "max_cost": wanted.limits.cost,
-        "roles": list(wanted.tuned),
-        "start": wanted.start,
-        "train": [variant.key for variant in wanted.calibration.train],
-        "val": [variant.key for variant in wanted.calibration.val],
-        "confirm": [variant.key for variant in wanted.calibration.confirm],
-        "seeds": wanted.calibration.seeds,
-        "placebos": wanted.placebos,
-        "identity": make_compile_identity(config, resolve_protocol(config), wanted),
-    }
 
 
 @contextmanager
@@ -287,80 +210,50 @@ def stop_on_interrupt(rollouts: Rollouts) -> Iterator[None]:
 NO_ROOM = "the budget left too few rollouts to confirm it"
 
 
-def play_phases(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
+def play_phases(agent: Agent, rollouts: Rollouts) -> None:
     """Play all phases of a compile, as far as its budget goes. `rollouts` holds the results."""
     with suppress(CompileStopped):
-        search_candidates(agent, wanted, rollouts, jobs)
-    confirm_choice(agent, wanted, rollouts, jobs)
+        search_candidates(agent, rollouts)
+    confirm_choice(agent, rollouts)
 
 
-def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Score the program to improve and the placebos, then let the optimizer try candidates."""
-    calibration, optimizer = wanted.calibration, wanted.optimizer
-    with silence_output(), race_in_evaluations(rollouts, jobs):
-        rollouts.play_all(agent, calibration.val, jobs, calibration.seeds)
-        play_placebos(agent, wanted, rollouts, jobs)
-        if wanted.teacher:
-            try_lessons(agent, rollouts, calibration.train, wanted.teacher.demo_tokens, wanted.seed, jobs)
-            return
-        found = optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
-        race_on_val(rollouts, found, jobs)
+def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
+    """Score the program to improve and the placebos, then race what the optimizer proposes."""
+    wanted: CompileRequest = rollouts.wanted
+    search = Search(agent, rollouts)
+    with dspy.context(callbacks=[*dspy.settings.callbacks, EvaluationListener(rollouts)]):
+        rollouts.play_all(agent, rollouts.val, rollouts.seeds)
+        # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
+        needed = wanted.optimizer.least(wanted.calibration)
+        for number in range(wanted.placebos):
+            if search.has_perfect_candidate or rollouts.rollouts_left < needed:
+                break
+            placebo = make_placebo(agent, wanted.tuned, wanted.seed + number, rollouts.live.runtime.rules.interface)
+            rollouts.register_candidate(placebo, placebo=True)
+            rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
+        for candidate in wanted.optimizer.propose(search):
+            race_on_val(rollouts, candidate)
 
 
-def play_placebos(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Score placebos on all of `val`, as many as leave enough budget for one candidate."""
-    calibration = wanted.calibration
-    # This counts the program to improve, which was played already: as many rollouts as a placebo takes.
-    needed = wanted.optimizer.least(calibration)
-    for number in range(wanted.placebos):
-        if has_perfect_candidate(rollouts) or rollouts.rollouts_left < needed:
-            return
-        placebo = make_placebo(agent, rollouts.tuned, wanted.seed + number, rollouts.live.runtime.rules.interface)
-        rollouts.register_candidate(placebo, placebo=True)
-        rollouts.play_all(placebo, calibration.val, jobs, calibration.seeds)
-
-
-def confirm_choice(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Play the best candidate and the program to improve on `confirm`, if the budget covers all of it."""
+def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
+    """Play the best candidate and the program to improve on `confirm`, in pairs, if the budget covers all of it."""
     rollouts.release_reserve()
-    chosen, calibration = choose_candidate(rollouts), wanted.calibration
+    chosen, calibration = choose_candidate(rollouts), rollouts.wanted.calibration
     if chosen is None or rollouts.is_halted:
         return
     if rollouts.rollouts_left < calibration.confirm_rollouts:
         rollouts.unconfirmed = NO_ROOM
         return
+    program = Agent(agent.method.name)
+    program.load_state(chosen.state)
+    both = (agent, program)
+    pairs = [(each, variant, n) for variant in calibration.confirm for n in range(rollouts.seeds) for each in both]
     with suppress(CompileStopped):
-        confirm_candidate(rollouts, agent, chosen, calibration.confirm, jobs)
-
-
-_LOGGERS = ("dspy", "gepa")
-_lock = threading.RLock()
-
-
-@contextmanager
-def silence_output() -> Iterator[None]:
-    """Inside the block, draw no tqdm bar and let only errors of the optimizers' logs through."""
-    drawn = tqdm.tqdm.__init__
-    levels = {name: logging.getLogger(name).level for name in _LOGGERS}
-
-    def disable_bar(bar: Any, *args: Any, **options: Any) -> None:
-        drawn(bar, *args, **{**options, "disable": True})
-
-    with _lock:
-        tqdm.tqdm.__init__ = disable_bar
-        for name in _LOGGERS:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            tqdm.tqdm.__init__ = drawn
-            for name, level in levels.items():
-                logging.getLogger(name).setLevel(level)
+        rollouts.play_each(pairs)
 
 
 ENDED = {
     "rollouts": "the rollouts of --max-rollouts were spent",
-    "lm-calls": "the model calls of compile.max_lm_calls were spent",
     "cost": "the dollars of --max-cost were spent",
     "interrupted": "it was interrupted",
     "error": "an error cut it short",
@@ -368,80 +261,48 @@ ENDED = {
 """How a compile was cut short, in words."""
 
 
-def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts: Rollouts) -> Compiled:
+def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     """The content of the file of a compile, finished or cut short."""
+    wanted: CompileRequest = rollouts.wanted
+    live, seeds = rollouts.live, rollouts.seeds
     start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # in case nothing was begun
     start = rollouts.candidates.get(start.program, start)
-    calibration, seeds = wanted.calibration, wanted.calibration.seeds
-    chosen = choose_candidate(rollouts)
+    chosen, calibration = choose_candidate(rollouts), wanted.calibration
     cut_short = rollouts.unconfirmed or ENDED.get(rollouts.ended_by or "", "")
     candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
     none_chosen = explain_no_choice(candidates, rollouts.val, seeds)
     confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, cut_short, none_chosen)
-    if chosen:
-        parts = {"val": rollouts.val, "confirm": calibration.confirm}
-        losses = {
-            name: (start.count_losses(part, seeds), chosen.count_losses(part, seeds)) for name, part in parts.items()
-        }
-        confirmation = replace(confirmation, losses=losses)
     improved = confirmation.verdict == "confirmed"
     best = chosen or start
     kept = best if improved else start
     models, played = live.backend.models, live.config.active_benchmark
-    return Compiled(
-        method=wanted.method.name,
-        improved=improved,
-        ended_by=rollouts.ended_by,
-        optimizer=wanted.optimizer.name,
-        trials=wanted.trials,
-        steps=wanted.steps,
-        seed=wanted.seed,
-        notes=(
-            *calibration.notes,
-            *(wanted.teacher.notes if wanted.teacher else ()),
-        ),
-        max_rollouts=wanted.limits.rollouts,
-        max_lm_calls=wanted.limits.lm_calls,
-        max_cost=wanted.limits.cost,
-        roles=wanted.tuned,
-        start=wanted.start,
-        seen=wanted.seen,
-        max_idle=wanted.max_idle,
-        train=tuple(variant.key for variant in calibration.train),
-        val=tuple(variant.key for variant in calibration.val),
-        confirm=tuple(variant.key for variant in calibration.confirm),
-        fresh=tuple(variant.key for variant in rollouts.fresh),
-        seeds=seeds,
-        placebos=wanted.placebos,
-        before=_compute_scores(start, rollouts.val, seeds),
-        after=_compute_scores(best, rollouts.val, seeds),
-        tried=tuple(tried for each in candidates if (tried := _describe_candidate(each, rollouts.val, seeds))),
-        confirmation=confirmation,
-        noise=measure_noise(candidates, rollouts.val, seeds),
-        candidate=None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
-        search_end=_explain_search_end(rollouts),
-        rollouts=rollouts.spent,
-        lm_calls=rollouts.lm_calls,
-        usage=dict(sorted(rollouts.usage.items())),
-        abandoned=rollouts.abandoned,
-        model=models["actor"],
-        proposer=models["proposer"],
-        rule_based=live.backend.rule_based,
-        environment=CompileEnvironment.of(live.config),
-        signatures=hash_schema(agent),
-        identity=make_compile_identity(live.config, live.protocol, wanted),
-        versions={**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
-        program=kept.program,
-        state=kept.state,
-        teacher=wanted.teacher.model if wanted.teacher else None,
-        demo_tokens=wanted.teacher.demo_tokens if wanted.teacher else None,
-    )
-
-
-def make_compile_identity(config: Config, protocol: NamedProtocol, wanted: CompileRequest) -> dict[str, Any]:
-    """What the result of a compile depends on besides its request: what a run depends on, and how a teacher answers."""
-    taught = {"teacher": wanted.teacher.describe()} if wanted.teacher else {}
-    return {**make_run_identity(config, protocol), **taught}
+    found = {
+        **wanted.describe(live.config),
+        "improved": improved,
+        "ended_by": rollouts.ended_by,
+        "notes": (*calibration.notes, *(wanted.teacher.notes if wanted.teacher else ())),
+        "seen": wanted.start.calibration if wanted.start else (),
+        "fresh": [each.key for each in calibration.spare if any(each in c.rollouts for c in candidates)],
+        "before": _compute_scores(start, rollouts.val, seeds),
+        "after": _compute_scores(best, rollouts.val, seeds),
+        "tried": [tried for each in candidates if (tried := _describe_candidate(each, rollouts.val, seeds))],
+        "confirmation": confirmation,
+        "noise": measure_noise(candidates, rollouts.val, seeds),
+        "candidate": None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
+        "search_end": _explain_search_end(rollouts),
+        "rollouts": rollouts.spent,
+        "usage": dict(sorted(rollouts.usage.items())),
+        "abandoned": rollouts.find_abandoned_usage(),
+        "model": models["actor"],
+        "proposer": models["proposer"],
+        "rule_based": live.backend.rule_based,
+        "environment": CompileEnvironment.of(live.config),
+        "signatures": hash_schema(agent),
+        "versions": {**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
+        "program": kept.program,
+        "state": kept.state,
+    }
+    return FILE.validate_python(found)
 
 
 def _explain_search_end(rollouts: Rollouts) -> str:

@@ -23,15 +23,15 @@ How large a gain must be for a compile to confirm it is found by simulating conf
     compute_power(0.126, 6)             # 0.005: even the largest gain is hardly ever confirmed by six pairs
     count_needed_pairs(0.05, seeds=3)   # 49
 
-Programs differ as measured (`Discordance`): a share of rollouts flips, by about as much, up as often as down without a
-gain, and always up at the largest gain that such flips allow. Flips are independent between variants and between seeds.
-What decides is the test that decides a compile, `compute_p`.
+Programs differ as measured (`FLIPPED`, `FLIP`): a share of rollouts flips, by about as much, up as often as down
+without a gain, and always up at the largest gain that such flips allow. Flips are independent between variants and
+between seeds. What decides is the test that decides a compile, `compute_p`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from inspect import Parameter, signature
+from inspect import signature
 from math import ceil, sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
@@ -172,30 +172,8 @@ def _find_upper_bound(differences: Sequence[float], level: float) -> float | Non
     return outside
 
 
-@dataclass(frozen=True, slots=True)
-class Discordance:
-    """How much two equally good programs differ from variant to variant."""
-
-    flipped: float = FLIPPED
-    """Share of variants on which they score differently."""
-    by: float = FLIP
-    """Root mean square of the difference there."""
-
-    @classmethod
-    def measure(cls, differences: Sequence[float]) -> "Discordance | None":
-        """The discordance of these differences; None when there are fewer than ten."""
-        if len(differences) < 10:
-            return None
-        flips = [each for each in differences if abs(each) >= 0.05]
-        return cls(len(flips) / len(differences), sqrt(fmean(each * each for each in flips)) if flips else 0.0)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of one paired difference."""
-        return self.by * sqrt(self.flipped)
-
-
-USUAL = Discordance()
+DEVIATION = FLIP * sqrt(FLIPPED)
+"""Standard deviation of one paired difference."""
 
 
 POWER = 0.80
@@ -214,77 +192,54 @@ _BELOW, _ABOVE = (0.03, 0.7), (0.0, 2.0)
 """How far from there it may turn: so much, and so much divided by the number of differences. Elsewhere it is known."""
 
 
-def compute_power(gain: float, pairs: int, seeds: int = 1, usual: Discordance = USUAL) -> float:
+LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)
+"""The largest gain that such flips allow, in whole tenths of a point: all of them go up."""
+
+
+def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs. A gain above the largest
     one that flips allow counts as that one."""
-    found = _simulate(gain, pairs, seeds, usual, range(DRAWS))
-    return sum(found) / DRAWS
-
-
-def find_largest_gain(usual: Discordance = USUAL) -> float:
-    """The largest gain that such flips allow, in whole tenths of a point: all of them go up."""
-    return round(int(usual.flipped * usual.by / _STEP + 1e-9) * _STEP, 3)
+    sizes, dice = _roll_dice(pairs, seeds)
+    up = min(1.0, 0.5 + gain / (2 * FLIPPED * FLIP))
+    return sum(_decide_each(np.where(dice < up, sizes, -sizes).sum(axis=2))) / DRAWS
 
 
 @lru_cache(maxsize=256)
-def find_smallest_gain(pairs: int, seeds: int = 1, usual: Discordance = USUAL) -> float | None:
+def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     """The smallest true gain that so many pairs confirm in four of five compiles, once the candidate is chosen. None
     when they do not confirm even the largest one so often."""
-    low, high = 0, round(find_largest_gain(usual) / _STEP)
-    confirmed, open_draws = 0, list(range(DRAWS))  # a draw that a gain confirms is confirmed by every larger one
-    at_high = _simulate(high * _STEP, pairs, seeds, usual, open_draws)
-    if sum(at_high) < POWER * DRAWS:
+    low, high = 0, round(LARGEST_GAIN / _STEP)
+    if compute_power(high * _STEP, pairs, seeds) < POWER:
         return None
-    open_draws = [draw for draw, yes in zip(open_draws, at_high, strict=True) if yes]
     while high - low > 1:
         middle = (low + high) // 2
-        found = _simulate(middle * _STEP, pairs, seeds, usual, open_draws)
-        if confirmed + sum(found) >= POWER * DRAWS:
-            high = middle
-            open_draws = [draw for draw, yes in zip(open_draws, found, strict=True) if yes]
-        else:
-            low, confirmed = middle, confirmed + sum(found)
-            open_draws = [draw for draw, yes in zip(open_draws, found, strict=True) if not yes]
+        low, high = (low, middle) if compute_power(middle * _STEP, pairs, seeds) >= POWER else (middle, high)
     return round(high * _STEP, 3)
 
 
 @lru_cache(maxsize=256)
-def count_needed_pairs(gain: float, seeds: int = 1, usual: Discordance = USUAL) -> int | None:
-    """How many confirm variants it takes to confirm a true gain in four of five compiles. None for a gain that such
-    flips do not allow."""
-    if not 0 < gain <= usual.flipped * usual.by + 1e-9:
-        return None
+def count_needed_pairs(gain: float, seeds: int = 1) -> int:
+    """How many confirm variants it takes to confirm a true gain, up to the largest, in four of five compiles."""
     quantiles = _CRITICAL + NormalDist().inv_cdf(POWER)
-    about = (quantiles * usual.deviation / gain) ** 2 / seeds  # by a normal approximation
+    about = (quantiles * DEVIATION / gain) ** 2 / seeds  # by a normal approximation
     low, high = int(0.93 * about), max(5, ceil(1.04 * about))
-    while compute_power(gain, high, seeds, usual) < POWER:
+    while compute_power(gain, high, seeds) < POWER:
         low, high = high, ceil(1.15 * high)
-    while low and compute_power(gain, low, seeds, usual) >= POWER:
+    while low and compute_power(gain, low, seeds) >= POWER:
         low, high = int(0.85 * low), low
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if compute_power(gain, middle, seeds, usual) >= POWER else (middle, high)
+        low, high = (low, middle) if compute_power(gain, middle, seeds) >= POWER else (middle, high)
     return high
 
 
-def _simulate(gain: float, pairs: int, seeds: int, usual: Discordance, draws: Iterable[int]) -> list[bool]:
-    """Whether each of these draws confirms the gain."""
-    if pairs < 1 or not usual.flipped or not usual.by:
-        return [False for _ in draws]
-    sizes, dice = _roll_dice(pairs, seeds, usual.flipped)
-    up = min(1.0, 0.5 + gain / (2 * usual.flipped * usual.by))
-    chosen = np.fromiter(draws, dtype=int)
-    sums = np.where(dice[chosen] < up, sizes[chosen], -sizes[chosen]).sum(axis=2)
-    return _decide_each(sums)
-
-
 @lru_cache(maxsize=8)
-def _roll_dice(pairs: int, seeds: int, flipped: float) -> tuple[Any, Any]:
+def _roll_dice(pairs: int, seeds: int) -> tuple[Any, Any]:
     """The size of every flip (draws x pairs x seeds; 0 where nothing flips), and the dice that say which way it goes:
     the same for every gain."""
     random = np.random.default_rng((pairs, seeds))
     shape = (DRAWS, pairs, seeds)
-    sizes = random.integers(*_SIZES, shape, endpoint=True) * (random.random(shape) < flipped)
+    sizes = random.integers(*_SIZES, shape, endpoint=True) * (random.random(shape) < FLIPPED)
     return sizes, random.random(shape)
 
 
@@ -344,9 +299,8 @@ def confirm(
     made from these examples or chosen by them.
 
     Both play every example `seeds` times. The test is over examples, because repetitions of one example are not
-    independent. A program whose `forward` takes a ``seed`` is given 0, 1, ...; for any other, the language models of
-    `dspy.settings` and of its predictors get the seed as ``rollout_id``, which changes their answers at a temperature
-    above 0.
+    independent. A program whose `forward` takes a ``seed`` is given 0, 1, ...; for any other, the model of
+    `dspy.settings` gets the seed as ``rollout_id``, which changes its answers at a temperature above 0.
 
     Raises `UsageError` for no examples, an example given twice, seeds or a level out of range, or a score that is no
     number, not finite or above a million in size, with its example's number from 1; and what a program or the metric
@@ -364,18 +318,17 @@ def confirm(
         raise UsageError(f"cannot play an example {seeds} times; ask for 1 to {MOST_SEEDS} seeds")
     if not 0 < level < 0.5:
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
-    pairs = [tuple(_set_rollout(program, n) for program in (program_a, program_b)) for n in range(seeds)]
+    pair = (program_a, program_b)
     numbered = list(enumerate(examples, 1))
-    jobs = [(number, program, each, n) for number, each in numbered for n, pair in enumerate(pairs) for program in pair]
+    jobs = [(number, program, each, n) for number, each in numbered for n in range(seeds) for program in pair]
     failed: list[BaseException] = []
-    extra = (None,) * (_count_required(metric) - 2)  # trace and the like, as optimizers of DSPy take them
 
     def score_one(job: tuple[int, dspy.Module, dspy.Example, int]) -> float:
         number, program, example, n = job
         if failed:
             return 0.0
         try:
-            said = metric(example, _play(program, example, n), *extra)
+            said = metric(example, _play(program, example, n))
             value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
             return check_score(value, "score of example", number)
         except Exception as error:
@@ -391,32 +344,6 @@ def confirm(
     a, b = (tuple(fmean(row[side::2]) for row in rows) for side in (0, 1))
     found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
     return Comparison(**asdict(found), seeds=seeds, scores_a=a, scores_b=b)
-
-
-def _count_required(metric: Callable[..., Any]) -> int:
-    """Return the number of positional parameters without a default; 2 if it cannot be told."""
-    try:
-        parameters = signature(metric).parameters.values()
-    except (TypeError, ValueError):
-        return 2
-    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in positional and each.default is Parameter.empty for each in parameters)
-
-
-def _set_rollout(program: dspy.Module, seed: int) -> dspy.Module:
-    """Return the program, or a copy whose predictors' own models answer under this rollout."""
-    if seed == 0 or _takes_seed(program) or not any(each.lm for each in _list_predictors(program)):
-        return program
-    copy = program.deepcopy()
-    for predictor in _list_predictors(copy):
-        if predictor.lm:
-            predictor.lm = predictor.lm.copy(rollout_id=seed)
-    return copy
-
-
-def _list_predictors(program: dspy.Module) -> list[dspy.Predict]:
-    """Return all predictors, also those of modules that are marked as compiled."""
-    return [each for _, each in program.named_sub_modules(dspy.Predict)]
 
 
 def _takes_seed(program: dspy.Module) -> bool:

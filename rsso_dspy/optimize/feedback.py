@@ -30,9 +30,6 @@ LINES = 10
 """Maximum lines of steps of a digested trial; later trials of the rollout get half."""
 LONGEST = 300
 """Maximum characters of a rule or an entry: two or three sentences."""
-ALIKE, KEPT = 0.8, 0.5
-"""Two texts with at least the first share of common words say the same; a text of which another one holds less than the
-second share is lost there."""
 
 ON_TEMPLATES = "Always use a template, with names as the observations give them."
 ON_REPEATING = "Do not repeat an action that changed nothing."
@@ -52,15 +49,11 @@ _ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
 _NOTES = re.compile(r"\bNotes?:.*", re.S)
 _ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
 _SUBGOAL = re.compile(r"^Subgoal \d+: (.+)\n((?: +\d+\. .+\n?)*)", re.M)
-_ENTRY = re.compile(r"^(\d+)\. (.*(?:\n(?!\d+\. ).*)*)", re.M)
+_ENTRY = re.compile(r"^(\d+)\. ", re.M)
 
 WRITTEN = {"insight_edits": 4, "workflows": 3, "strategies": 3, "new_bullets": 5, "new_cheatsheet": 40}
 WRITTEN |= {"never": 10, "always": 10, "abstract_rules": 50, "error_rules": 50, "progress_rules": 50}
 """Output field of a writer to the maximum number of texts in it."""
-WHOLE = ("new_cheatsheet", "never", "always", "progress_rules")
-"""Fields in which a known text is no fault: they are written whole each time, or for one task alone."""
-LASTING = ("abstract_rules", "error_rules")
-KNOWN = ("known_rules", "known_insights", "known_workflows", "playbook", "cheatsheet")
 
 
 class Advice(str):
@@ -404,29 +397,25 @@ def _report_skill_use(offered: int, pursued: Sequence[bool]) -> str:
 
 
 def judge_skill_equivalence(call: PredictorCall) -> Iterator[str]:
-    """Report numbers that do not exist and duplicates that were kept."""
-    library = {int(number): text for number, text in _ENTRY.findall(call.get_input("library"))}
+    """Report numbers that do not exist."""
+    library = {int(number) for number in _ENTRY.findall(call.get_input("library"))}
     given = list(call.outputs.get("equivalent") or ())
     inside = [number for number in given if number in library]
     yield f"The new skill was called {f'the same as number {inside[0]}' if inside else 'new'}."
     if outside := [number for number in given if number not in library]:
         yield f"There is no skill number {outside[0]}."
         yield Advice("Only give numbers that stand in the library.")
-    new = call.get_input("new_skill")
-    twin = next((number for number, known in library.items() if _words(known) == _words(new)), None)
-    if twin is not None and not inside:
-        yield f"Number {twin} has the same words: the library now holds one skill twice."
-        yield Advice("Always call two skills the same when their targets and steps say the same.")
 
 
 # The writers of rules and entries. Texts are named by their numbers: a quoted text would reach the proposer as advice.
 
 
 def judge_writer(call: PredictorCall) -> Iterator[str]:
-    """Judge what was written against what was known already and the number of texts that is useful."""
-    known = [line for name in KNOWN for line in call.get_input(name).splitlines() if _words(line)]
+    """Judge how much was written, and at what length."""
     for field, most in WRITTEN.items():
-        texts = [text for text in map(_read_text, _list_items(call.outputs.get(field))) if text]
+        written = call.outputs.get(field) or ()
+        texts = [_read_text(each) for each in (written.splitlines() if isinstance(written, str) else written)]
+        texts = [text for text in texts if text.strip()]
         what = f"{field.removesuffix('_rules')} rule" if field.endswith("_rules") else "text"
         if len(texts) > most:
             yield f"It gave {len(texts)} {what}s where {most} are the most that is useful."
@@ -434,52 +423,14 @@ def judge_writer(call: PredictorCall) -> Iterator[str]:
         if long := [str(number) for number, text in enumerate(texts, 1) if len(text) > LONGEST]:
             yield f"Longer than {LONGEST} characters: {what} {', '.join(long)}."
             yield Advice("Keep every text to one or two short sentences.")
-        again = [
-            str(number)
-            for number, text in enumerate(texts, 1)
-            if field not in WHOLE and any(_is_same(text, other) for other in (*known, *texts[: number - 1]))
-        ]
-        if again:
-            yield f"Said already: {what} {', '.join(again)}."
-            yield Advice("Only write what is not known already, each thing once.")
-
-
-def judge_summarizer(call: PredictorCall) -> Iterator[str]:
-    """Judge a summary as other writing, and by what is left of the gathered rules."""
-    yield from judge_writer(call)
-    made = [_words(_read_text(each)) for name in LASTING for each in _list_items(call.outputs.get(name))]
-    for name in LASTING:
-        gathered = [_words(_read_text(each)) for each in _list_items(call.inputs.get(f"gathered_{name}"))]
-        lost = [
-            str(number)
-            for number, words in enumerate(gathered, 1)
-            if not any(len(words & other) >= KEPT * len(words) for other in made)
-        ]
-        if lost:
-            yield f"Nothing is left of what was gathered as {name.removesuffix('_rules')} rule {', '.join(lost)}."
-            yield Advice("Keep every fact that any of the gathered rules holds.")
-
-
-def _list_items(value: Any) -> Sequence[Any]:
-    return value.splitlines() if isinstance(value, str) else value if isinstance(value, Sequence) else ()
 
 
 def _read_text(item: Any) -> str:
-    """The words of an entry, which is a text or an object; of an error rule its mistake and its solution."""
+    """The words of an entry, which is a text or an object."""
     if isinstance(item, str):
         return item
-    get = item.get if isinstance(item, Mapping) else lambda key: getattr(item, key, None)
-    told = [str(get(key)) for key in ("mistake", "solution") if get(key)]
-    return "\n".join(told) or next((str(get(key)) for key in ("text", "content", "description") if get(key)), "")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[^\W_]+", text.lower()))
-
-
-def _is_same(one: str, other: str) -> bool:
-    ours, theirs = _words(one), _words(other)
-    return len(ours & theirs) >= ALIKE * len(ours | theirs)
+    fields = item if isinstance(item, Mapping) else vars(item)
+    return "\n".join(str(text) for text in fields.values() if isinstance(text, str))
 
 
 def _names_action(text: str, action: str) -> bool:
@@ -495,10 +446,10 @@ RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {
     "skill_verbalizer.instructions": judge_skill_steps,
     "skill_verbalizer.target": judge_skill_target,
     "skill_equivalence": judge_skill_equivalence,
-    "constitution_writer.summarize": judge_summarizer,
     **dict.fromkeys(
         (
             "constitution_writer.write",
+            "constitution_writer.summarize",
             "reflection_distiller",
             "insight_writer",
             "workflow_writer",

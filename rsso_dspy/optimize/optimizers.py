@@ -1,4 +1,4 @@
-"""DSPy's optimizers by name, each set up for programs that play episodes. Adding one is a function and a row.
+"""Optimizers: functions that yield candidates for a better program. Adding one is a function and a row.
 
 An optimizer only tries candidates; `compile_agent` chooses among all that were played. None sees anything of `val` but
 scores: what it learns from is played on `train`.
@@ -7,9 +7,10 @@ scores: what it learns from is played on `train`.
 import random
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import zip_longest
 from math import ceil
 from typing import Any
 
@@ -21,20 +22,11 @@ from rsso_dspy.optimize.acceptance import Rollout, TracedCall, is_solved
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import find_answer_steps
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.rollouts import Rollouts, race_on_val
-from rsso_dspy.optimize.student import (
-    ALL_SOLVED,
-    ProposerAdapter,
-    Search,
-    SearchDone,
-    Student,
-    find_search_end,
-    has_perfect_candidate,
-)
+from rsso_dspy.optimize.student import ProposerAdapter, Search, SearchDone, Student
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.programs.render import is_transcript_of
-from rsso_dspy.records import TrialResult, Variant
+from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures.proposing import PROPOSING
 
 MINIBATCH = 3
@@ -44,7 +36,7 @@ PROPOSALS = 12
 """Maximum instructions per predictor that MIPROv2 combines (its "medium" setting)."""
 
 DEMONSTRATIONS = 4
-"""Maximum demonstrations per predictor (BootstrapFewShot's own default)."""
+"""Maximum demonstrations per predictor that MIPROv2 combines (its own default)."""
 
 WORTH_SHOWING = 0.5
 """Lowest metric of a rollout that demonstrations are taken from."""
@@ -55,8 +47,8 @@ CIRCLES = 2
 LONGEST_INPUT = 1200
 """Maximum characters of an input field in an example that a proposer is shown; the feedback digests the trials."""
 
-TRAIN_SOLVED = "every train variant was solved at the first trial, and no fresh one was left to draw"
-NOTHING_TAUGHT = "the teacher did nothing that is short enough and good enough to show"
+TRAIN_SOLVED = "every train variant was solved at the first trial, and no spare one was left to draw"
+NOTHING_TAUGHT = "no rollout on train has anything that is short enough and good enough to show"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +56,16 @@ class Optimizer:
     """One row."""
 
     name: str
-    source: str
+    propose: Callable[[Search], Iterator[Agent]]
+    """Yields candidates; it may play them itself before, as optimizers of DSPy's do."""
     least: Callable[[Calibration], int]
     """Fewest rollouts with which one candidate can be compared with the program to improve."""
-    most: Callable[[Calibration], int | None]
-    """Most rollouts that it can use; None for any number."""
-    proposals: Callable[[Calibration, int], int]
+    proposals: Callable[[Calibration, int], int] = lambda _, __: 0
     """Maximum proposer calls per predictor, given the rollouts."""
-    run: Callable[[Agent, Calibration, Rollouts, int, int], Agent]
-    """Takes program to improve, calibration, rollouts, seed and jobs; returns the optimizer's own choice."""
     searches: bool = True
     """Whether it tries anything but the program to improve."""
+    tries_once: bool = False
+    """Whether it has no use for more rollouts than the least."""
     needs: str | None = None
     """The package that it needs, in the extra of the optimizer's name."""
 
@@ -93,39 +84,34 @@ def get_optimizer(name: str) -> Optimizer:
 # GEPA: instructions that evolve by reflection on feedback.
 
 
-def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
-    """Evolve the instructions of every role that was called, by reflection."""
-    candidate = compute_minibatch_size(calibration) + calibration.val_rollouts
-    search = Search(agent, rollouts, seed, narrow=False)
+def gepa(search: Search) -> Iterator[Agent]:
+    """Evolve the instructions of every role that was called, by reflection (Agrawal et al. 2025)."""
+    calibration, rollouts = search.calibration, search.rollouts
+    needed = compute_minibatch_size(calibration) + calibration.val_rollouts
 
-    def is_search_done(_: Any) -> bool:
-        if why := find_search_end(rollouts, candidate):
-            rollouts.end_search(why)
-        return why is not None
-
-    def compile_student(student: Student) -> None:
-        dspy.GEPA(
+    def compile_student(student: Student) -> Student:
+        compiled: Student = dspy.GEPA(
             metric=metric,
-            max_metric_calls=CIRCLES * rollouts.limits.rollouts,
+            max_metric_calls=CIRCLES * rollouts.wanted.max_rollouts,
             reflection_minibatch_size=None,
             instruction_proposer=_make_instruction_proposer(search.adapter),
             component_selector=select_called_predictors,
             use_merge=False,
-            num_threads=jobs,
+            num_threads=rollouts.jobs,
             perfect_score=SOLVED,
-            seed=seed,
+            seed=search.seed,
             gepa_kwargs={
-                "stop_callbacks": [is_search_done],
-                "batch_sampler": UnsolvedBatches(calibration, rollouts, seed),
+                "stop_callbacks": [lambda _: search.is_done(needed)],
+                "batch_sampler": UnsolvedBatches(search),
             },
         ).compile(
             student,
             trainset=build_examples((*calibration.train, *calibration.spare)),
             valset=build_examples(calibration.val),
         )
+        return compiled
 
-    search.run(Student(search, lambda rollout: list(rollout.calls)), compile_student)
-    return agent
+    yield from search.run(compile_student, lambda rollout: list(rollout.calls))
 
 
 def count_gepa_least(calibration: Calibration) -> int:
@@ -153,7 +139,7 @@ def _make_instruction_proposer(adapter: ProposerAdapter) -> Callable[..., dict[s
     ) -> dict[str, str]:
         shown = {
             name: [
-                {**example, "Inputs": {key: _shorten(text) for key, text in example["Inputs"].items()}}
+                {**example, "Inputs": {key: _shorten(str(text)) for key, text in example["Inputs"].items()}}
                 for example in examples
             ]
             for name, examples in reflective_dataset.items()
@@ -164,52 +150,36 @@ def _make_instruction_proposer(adapter: ProposerAdapter) -> Callable[..., dict[s
     return propose
 
 
-def _shorten(text: object) -> str:
-    said = str(text)
+def _shorten(text: str) -> str:
     half = LONGEST_INPUT // 2
-    return said if len(said) <= LONGEST_INPUT else f"{said[:half]} ... {said[-half:]}"
+    return text if len(text) <= LONGEST_INPUT else f"{text[:half]} ... {text[-half:]}"
 
 
 class UnsolvedBatches:
     """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
-    solved at its first trial. When fewer are left than a minibatch holds, fresh ones are drawn from the spare variants.
-    When there are none, solved ones fill it up, on which a proposal must not get worse. Raises `SearchDone` when all
-    train variants are solved and none is spare."""
+    solved at its first trial. Spare variants take their places. Raises `SearchDone` when none of either is left."""
 
-    def __init__(self, calibration: Calibration, rollouts: Rollouts, seed: int):
-        self.variants = (*calibration.train, *calibration.spare)
-        self.size = compute_minibatch_size(calibration)
-        self.at_hand = list(range(len(calibration.train)))
-        """Indices of the variants drawn so far."""
-        self.rollouts = rollouts
-        self._dice = random.Random(seed)
+    def __init__(self, search: Search):
+        self.search = search
+        self.variants = (*search.calibration.train, *search.calibration.spare)
+        self._dice = random.Random(search.seed)
         self._round: list[int] = []
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
         """Indices of the next minibatch's variants in the trainset."""
-        open_ = self._draw_until_open()
-        self._round = [place for place in self._round if place in open_]
-        taken: list[int] = []
-        while len(taken) < min(self.size, len(open_)):
-            if not self._round:
-                self._round = [place for place in self._dice.sample(open_, len(open_)) if place not in taken]
-            taken.append(self._round.pop(0))
-        rest = [place for place in self.at_hand if place not in taken]
-        return taken + self._dice.sample(rest, min(len(rest), self.size - len(taken)))
-
-    def _draw_until_open(self) -> list[int]:
-        """Indices of the drawn variants that are not known to be solved, after drawing fresh ones where needed."""
-        while True:
-            best = self.rollouts.best_candidate
-            open_ = [p for p in self.at_hand if best is None or not is_solved(best, [self.variants[p]])]
-            if len(open_) >= self.size or len(self.at_hand) == len(self.variants):
-                break
-            self.at_hand.append(len(self.at_hand))
-            self.rollouts.fresh.append(self.variants[self.at_hand[-1]])
-        if not open_:
-            self.rollouts.end_search(TRAIN_SOLVED)
+        best = self.search.rollouts.best_candidate
+        unsolved = [n for n, each in enumerate(self.variants) if best is None or not is_solved(best, [each])]
+        at_hand = unsolved[: len(self.search.calibration.train)]
+        if not at_hand:
+            self.search.rollouts.end_search(TRAIN_SOLVED)
             raise SearchDone
-        return open_
+        size = min(compute_minibatch_size(self.search.calibration), len(at_hand))
+        self._round = [place for place in self._round if place in at_hand]
+        if len(self._round) < size:
+            rest = [place for place in at_hand if place not in self._round]
+            self._round += self._dice.sample(rest, len(rest))
+        taken, self._round = self._round[:size], self._round[size:]
+        return taken
 
 
 def select_called_predictors(
@@ -228,26 +198,27 @@ def select_called_predictors(
 # MIPROv2: instructions that a model writes from demonstrations, in combination with them.
 
 
-def run_mipro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
-    """Bayesian search for the best combination of instructions and demonstrations. Every candidate is played on the val
-    variants."""
-    if has_perfect_candidate(rollouts):
-        return agent
-    rollouts.play_all(agent, calibration.train, jobs)
+def mipro(search: Search) -> Iterator[Agent]:
+    """Bayesian search for the best combination of instructions and demonstrations (Opsahl-Ong et al. 2024)."""
+    calibration, rollouts = search.calibration, search.rollouts
+    if search.is_done():
+        return
+    rollouts.play_all(search.agent, calibration.train)
+    search.close_uncalled()
 
-    def compile_student(student: Student) -> None:
+    def compile_student(student: Student) -> Student:
         trials = rollouts.rollouts_left // calibration.val_rollouts
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*experimental feature")  # optuna's
-            dspy.MIPROv2(
+            compiled: Student = dspy.MIPROv2(
                 metric=metric,
                 metric_threshold=WORTH_SHOWING,
                 max_bootstrapped_demos=DEMONSTRATIONS,
                 max_labeled_demos=0,
                 auto=None,
                 num_candidates=count_combined_instructions(trials),
-                num_threads=jobs,
-                seed=seed,
+                num_threads=rollouts.jobs,
+                seed=search.seed,
                 track_stats=False,
             ).compile(
                 student,
@@ -258,10 +229,12 @@ def run_mipro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
                 program_aware_proposer=False,  # the program's code says nothing of the task
                 data_aware_proposer=False,  # the data are only keys of variants
             )
+        return compiled
 
-    search = Search(agent, rollouts, seed)
-    search.run(Student(search, list_exemplary_calls), compile_student)
-    return agent
+    def list_shown_calls(rollout: Rollout) -> list[TracedCall]:
+        return [(each.predictor, dict(each.given), dict(each.said)) for each in list_lessons(rollout, search.open)]
+
+    yield from search.run(compile_student, list_shown_calls)
 
 
 def count_combined_instructions(trials: int) -> int:
@@ -275,24 +248,62 @@ def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
     return count_combined_instructions(left // calibration.val_rollouts)
 
 
-# Demonstrations from rollouts that went well. No instruction is changed and no proposer asked.
+# Demonstrations from play on train, by the program or its teacher: each is a single step with the task, what was seen
+# lately and the answer, short enough for the prompt of a small model. The set is spread over task types.
+
+CHARACTERS_PER_TOKEN = 4
+"""Used to estimate the length of a lesson, since not every model has a tokenizer here."""
+
+RECENT = 600
+"""Maximum characters of earlier steps in a demonstration's history, beside the present state."""
+
+ELSEWHERE = "(as in the task at hand)"
+"""Stands for the action templates, which a demonstration would only repeat."""
+
+DROPPED = ("constitution", "plans_from_past_attempts", "progress", "skills")
+"""Regions of a memory, which a demonstration does not show."""
+
+_ACTED = re.compile(r"^(?:Next action|Action): .*\n\n", re.M)
 
 
-def run_bootstrap(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
-    """Try one set of demonstrations: of the actor, actions that earned points; of the reflector, plans after which the
-    next trial did better."""
-    few_shot = dspy.BootstrapFewShot(
-        metric=metric, metric_threshold=WORTH_SHOWING, max_bootstrapped_demos=DEMONSTRATIONS, max_labeled_demos=0
-    )
-    shuffled = random.Random(seed).sample(calibration.train, len(calibration.train))
-    made = [agent]
+@dataclass(frozen=True)
+class Lesson:
+    """One call that a demonstration may show."""
 
-    def compile_student(student: Student) -> None:
-        made.append(few_shot.compile(student, trainset=build_examples(shuffled)).get_program())
+    predictor: str
+    task: str
+    earns: bool
+    """Whether it earned points by itself."""
+    given: Mapping[str, str]
+    said: Mapping[str, str]
 
-    search = Search(agent, rollouts, seed, narrow=False)
-    search.run(Student(search, list_exemplary_calls), compile_student)
-    return made[-1]
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens, field names included."""
+        fields = {**self.given, **self.said}
+        return -(-sum(len(key) + len(value) for key, value in fields.items()) // CHARACTERS_PER_TOKEN)
+
+
+def bootstrap(search: Search) -> Iterator[Agent]:
+    """One set of demonstrations from what went well on train (Khattab et al. 2023)."""
+    rollouts, agent = search.rollouts, search.agent
+    if search.is_done():
+        return
+    rollouts.play_all(agent, search.calibration.train)
+    start = rollouts.register_candidate(agent)
+    played = [rollouts.taught.get(variant) or start.rollouts[variant] for variant in search.calibration.train]
+    lessons = [lesson for rollout in played for lesson in list_lessons(rollout, search.open)]
+    chosen = choose_lessons(lessons, rollouts.wanted.options.demo_tokens, f"{search.seed} 0")
+    if not chosen:
+        rollouts.end_search(NOTHING_TAUGHT)
+        return
+    program = Agent(agent.method.name)
+    program.load_state(agent.dump_state())
+    for name, shown in chosen.items():
+        demos = [dspy.Example(augmented=True, **lesson.given, **lesson.said) for lesson in shown]
+        program.predictors_by_name[name].demos = demos
+    if not search.is_done(rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
+        yield program
 
 
 def count_one_set_rollouts(calibration: Calibration) -> int:
@@ -300,9 +311,18 @@ def count_one_set_rollouts(calibration: Calibration) -> int:
     return 2 * calibration.val_rollouts + len(calibration.train)
 
 
-def list_exemplary_calls(rollout: Rollout) -> list[TracedCall]:
-    """The calls that are worth showing."""
-    return [call for call in rollout.calls if is_exemplary(rollout.trials, call)]
+def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
+    """The lessons for these predictors in a rollout that went well: of the actor, actions that earned points and all
+    actions of a trial that solved the variant; of other predictors, calls that helped."""
+    solved = [trial for trial in rollout.trials if trial.trajectory and trial.trajectory.solved]
+    lessons = []
+    for call in rollout.calls if rollout.score >= WORTH_SHOWING else ():
+        name, given, said = call
+        earns = is_exemplary(rollout.trials, call)
+        solves = name == "actor" and any(step.understood for step in find_answer_steps(said, solved))
+        if name in names and (earns or solves) and (short := shorten_call(name, given, said)) is not None:
+            lessons.append(Lesson(name, rollout.variant.task, earns, *short))
+    return lessons
 
 
 def is_exemplary(results: Sequence[TrialResult], call: TracedCall) -> bool:
@@ -316,73 +336,6 @@ def is_exemplary(results: Sequence[TrialResult], call: TracedCall) -> bool:
         about = [number for number, trial in enumerate(trials) if is_transcript_of(given["transcript"], trial)]
         return any(trials[n + 1].accumulator > trials[n].accumulator for n in about if n + 1 < len(trials))
     return True
-
-
-# Demonstrations from a teacher's play, short enough for the prompt of a small model: each is a single step with the
-# task, what was seen lately and the answer. The set is spread over task types.
-
-CHARACTERS_PER_TOKEN = 4
-"""Used to estimate the length of a lesson, since not every model has a tokenizer here."""
-
-RECENT = 600
-"""Maximum characters of earlier steps in a demonstration's history, beside the present state."""
-
-ELSEWHERE = "(as in the task at hand)"
-"""Stands for the action templates, which a demonstration would only repeat."""
-
-DROPPED = ("constitution", "plans_from_past_attempts", "progress", "skills")
-"""Regions of a memory that the student does not have."""
-
-_ACTED = re.compile(r"^(?:Next action|Action): .*\n\n", re.M)
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """One demonstration that a set may hold."""
-
-    predictor: str
-    task: str
-    earns: bool
-    """Whether it earned points by itself."""
-    demo: Mapping[str, str]
-
-    @property
-    def tokens(self) -> int:
-        """Estimated tokens, field names included."""
-        return -(-sum(len(key) + len(value) for key, value in self.demo.items()) // CHARACTERS_PER_TOKEN)
-
-
-def try_lessons(agent: Agent, rollouts: Rollouts, train: Sequence[Variant], tokens: int, seed: int, jobs: int) -> None:
-    """Have the teacher play, and race a set of demonstrations of at most `tokens` tokens a predictor."""
-    if has_perfect_candidate(rollouts):
-        return rollouts.end_search(ALL_SOLVED)
-    rollouts.play_all(agent, train, jobs)
-    lessons = [each for variant in train for each in list_lessons(rollouts.taught[variant], rollouts.tuned)]
-    chosen = choose_lessons(lessons, tokens, f"{seed} 0")
-    if not chosen:
-        return rollouts.end_search(NOTHING_TAUGHT)
-    program = Agent(agent.method.name)
-    program.load_state(agent.dump_state())
-    for name, taught in chosen.items():
-        program.predictors_by_name[name].demos = [dspy.Example(augmented=True, **each.demo) for each in taught]
-    if why := find_search_end(rollouts, rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
-        return rollouts.end_search(why)
-    race_on_val(rollouts, program, jobs)
-    return None
-
-
-def list_lessons(rollout: Rollout, tuned: Sequence[str]) -> list[Lesson]:
-    """The lessons in a rollout that went well: of the actor, actions that earned points and all actions of a trial that
-    solved the variant; of other predictors, calls that helped."""
-    solved = [trial for trial in rollout.trials if trial.trajectory and trial.trajectory.solved]
-    lessons = []
-    for call in rollout.calls if rollout.score >= WORTH_SHOWING else ():
-        name, given, said = call
-        earns = is_exemplary(rollout.trials, call)
-        solves = name == "actor" and any(step.understood for step in find_answer_steps(said, solved))
-        if name in tuned and (earns or solves) and (demo := shorten_demo(name, given, said)) is not None:
-            lessons.append(Lesson(name, rollout.variant.task, earns, demo))
-    return lessons
 
 
 def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[str, list[Lesson]]:
@@ -406,20 +359,32 @@ def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[st
     return chosen
 
 
-def shorten_demo(name: str, given: Mapping[str, Any], said: Any) -> dict[str, str] | None:
-    """A call as a demonstration. Of an actor's call only the newest steps of the history remain, and no memory; None if
-    the answer depends on a memory or is a bare number. Of any other predictor the whole call."""
-    texts = {key: str(value) for key, value in {**given, **dict(said)}.items()}
+def _order_lessons(lessons: Sequence[Lesson], throw: random.Random) -> list[Lesson]:
+    """Shuffle the lessons, with those that earned points in every other place as long as there are any."""
+    earning = [each for each in lessons if each.earns]
+    others = [each for each in lessons if not each.earns]
+    throw.shuffle(earning)
+    throw.shuffle(others)
+    return [each for pair in zip_longest(earning, others) for each in pair if each]
+
+
+def shorten_call(
+    name: str, given: Mapping[str, Any], said: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, str]] | None:
+    """The inputs and outputs of a call as a demonstration. Of an actor's call only the newest steps of the history
+    remain, and no memory; None if the answer depends on a memory or is a bare number. Of any other predictor the whole
+    call."""
+    inputs, outputs = ({key: str(value) for key, value in fields.items()} for fields in (given, said))
     if name != "actor":
-        return texts
-    if "history" not in texts or texts.get("current_subgoal", "none").strip().lower() not in ("", "none"):
+        return inputs, outputs
+    if "history" not in inputs or outputs.get("current_subgoal", "none").strip().lower() not in ("", "none"):
         return None
-    if texts.get("next_action", texts.get("action", "")).strip().isdigit():
+    if outputs.get("next_action", outputs.get("action", "")).strip().isdigit():
         return None
-    if "action_templates" in texts:
-        texts["action_templates"] = ELSEWHERE
-    texts["history"] = cut_history(texts["history"])
-    return {key: value for key, value in texts.items() if key not in DROPPED}
+    if "action_templates" in inputs:
+        inputs["action_templates"] = ELSEWHERE
+    inputs["history"] = cut_history(inputs["history"])
+    return {key: value for key, value in inputs.items() if key not in DROPPED}, outputs
 
 
 def cut_history(history: str) -> str:
@@ -428,52 +393,17 @@ def cut_history(history: str) -> str:
     return history[next(start for start in starts if starts[-1] - start <= RECENT) :]
 
 
-def _order_lessons(lessons: Sequence[Lesson], throw: random.Random) -> list[Lesson]:
-    """Shuffle the lessons, with those that earned points in every other place as long as there are any."""
-    earning = [each for each in lessons if each.earns]
-    others = [each for each in lessons if not each.earns]
-    throw.shuffle(earning)
-    throw.shuffle(others)
-    pairs = [pair for both in zip(earning, others, strict=False) for pair in both]
-    return [*pairs, *earning[len(others) :], *others[len(earning) :]]
-
-
-def run_none(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
-    """Return the program as it is: a baseline that is scored on the same variants and saved in the same form."""
-    return agent
+def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
+    """Try nothing: a baseline that is scored on the same variants and saved in the same form."""
+    yield from ()
 
 
 OPTIMIZERS = {
     row.name: row
     for row in (
-        Optimizer(
-            "gepa", "Agrawal et al. 2025, dspy.GEPA", count_gepa_least, lambda _: None, count_gepa_proposals, run_gepa
-        ),
-        Optimizer(
-            "mipro",
-            "Opsahl-Ong et al. 2024, dspy.MIPROv2",
-            count_one_set_rollouts,
-            lambda _: None,
-            count_mipro_proposals,
-            run_mipro,
-            needs="optuna",
-        ),
-        Optimizer(
-            "bootstrap",
-            "Khattab et al. 2023, dspy.BootstrapFewShot",
-            count_one_set_rollouts,
-            count_one_set_rollouts,
-            lambda _, __: 0,
-            run_bootstrap,
-        ),
-        Optimizer(
-            "none",
-            "the program as it is",
-            lambda c: c.val_rollouts,
-            lambda c: c.val_rollouts,
-            lambda _, __: 0,
-            run_none,
-            searches=False,
-        ),
+        Optimizer("gepa", gepa, count_gepa_least, count_gepa_proposals),
+        Optimizer("mipro", mipro, count_one_set_rollouts, count_mipro_proposals, needs="optuna"),
+        Optimizer("bootstrap", bootstrap, count_one_set_rollouts, tries_once=True),
+        Optimizer("none", none, lambda calibration: calibration.val_rollouts, searches=False, tries_once=True),
     )
 }

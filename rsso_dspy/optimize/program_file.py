@@ -12,9 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
-import dspy
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
@@ -22,11 +21,11 @@ from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
-from rsso_dspy.optimize.acceptance import Confirmation, Noise
+from rsso_dspy.optimize.acceptance import CompileEnding, Confirmation, Noise
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
-from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, read_state
+from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
 
@@ -104,16 +103,6 @@ def check_stock_modules(agent: Agent) -> None:
         )
 
 
-def find_misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:
-    """Why a state does not fit a predictor; empty when it fits."""
-    if state is None:
-        return "is missing"
-    if len(state["signature"]["fields"]) != len(signature.fields):
-        return "has another number of fields"
-    strange = {key for demo in state["demos"] for key in demo} - signature.fields.keys() - {"augmented"}
-    return f"has demonstrations with the fields {', '.join(sorted(strange))}" if strange else ""
-
-
 def hash_schema(agent: Agent) -> str:
     """Hash (12 hexadecimal digits) of names, kinds and types of the fields of all predictors, which a saved state must
     fit. The words, which compiling changes, do not enter it."""
@@ -141,53 +130,35 @@ class Compiled:
     """A compiled program and its history. The content of one JSON file."""
 
     method: str
-    improved: bool
-    """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
-    and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
-    compared with nothing."""
-    ended_by: Literal["rollouts", "lm-calls", "cost", "interrupted", "error"] | None
-    """What cut the compile short; None when the optimizer finished."""
     optimizer: str
-    trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)]
-    """Trials per rollout; 0 for a program made elsewhere."""
-    steps: int
-    """Steps per trial at most; fewer where the protocol allows fewer."""
-    seed: int
-    notes: tuple[str, ...]
-    """What a reader of the scores should know."""
-    max_rollouts: int
-    max_lm_calls: int | None
     train: tuple[str, ...]
     """Variants that feedback came from."""
     val: tuple[str, ...]
     """Variants that candidates were chosen by."""
-    before: ProgramScores | None
-    """Scores on val of the program to improve; None when it was not played on all of val."""
-    after: ProgramScores | None
-    """Scores on val of the best candidate, confirmed or not."""
-    tried: tuple[TriedProgram, ...]
-    rollouts: int
-    """Rollouts spent."""
-    lm_calls: int
-    usage: dict[str, Usage]
-    """Calls and tokens by role."""
-    model: str
-    """The acting model, ``provider/model``."""
-    proposer: str
-    """The model that proposed instructions."""
-    rule_based: bool
-    """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
     environment: CompileEnvironment | None
     """None when it was made outside of `rsso-dspy compile`."""
     signatures: str
     """Hash of the fields of the method's predictors; see `hash_schema`."""
     identity: dict[str, Any]
     """Protocol, configuration, prompts and versions that the compile depends on."""
-    versions: dict[str, str]
     program: str
     """Fingerprint of the state."""
     state: dict[str, PredictorState]
     """DSPy's state of the program, by predictor."""
+    improved: bool = False
+    """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
+    and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
+    compared with nothing."""
+    ended_by: CompileEnding | None = None
+    """What cut the compile short; None when the optimizer finished."""
+    trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)] = 0
+    """Trials per rollout; 0 for a program made elsewhere."""
+    steps: int = 0
+    """Steps per trial at most; fewer where the protocol allows fewer."""
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+    """What a reader of the scores should know."""
+    max_rollouts: int = 0
     max_cost: float | None = None
     """US dollars."""
     roles: tuple[str, ...] = ()
@@ -196,26 +167,40 @@ class Compiled:
     """Fingerprint of the compiled program that the compile started from, or zero-shot."""
     seen: tuple[str, ...] = ()
     """Keys of the variants that the program of `start` was compiled on."""
-    max_idle: int | None = None
-    """Steps in a row without reward after which a trial was ended; None for no limit."""
-    abandoned: dict[str, Usage] = field(default_factory=dict)
-    """Cost of attempts at this compile that were cut short, by role; not in `usage`."""
     confirm: tuple[str, ...] = ()
     """Variants that the chosen candidate and the program to improve were compared on."""
     fresh: tuple[str, ...] = ()
-    """Further variants that feedback came from, drawn once those of `train` were solved."""
+    """Further variants that feedback came from, drawn once some of `train` were solved."""
     seeds: int = 1
     """Number of seeds that each val and confirm variant was played with."""
     placebos: int = 0
     """How many placebos were asked for."""
+    before: ProgramScores | None = None
+    """Scores on val of the program to improve; None when it was not played on all of val."""
+    after: ProgramScores | None = None
+    """Scores on val of the best candidate, confirmed or not."""
+    tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None
     """The verdict; None for a program made elsewhere."""
     noise: Noise | None = None
-    """What placebos gained, and how much equally good programs differ."""
+    """What placebos gained."""
     candidate: KeptCandidate | None = None
     """The best candidate on val, where it is not confirmed."""
     search_end: str | None = None
     """Why the search ended, in words."""
+    rollouts: int = 0
+    """Rollouts spent."""
+    usage: dict[str, Usage] = field(default_factory=dict)
+    """Calls and tokens by role."""
+    abandoned: dict[str, Usage] = field(default_factory=dict)
+    """Cost of attempts at this compile that were cut short, by role; not in `usage`."""
+    model: str = ""
+    """The acting model, ``provider/model``."""
+    proposer: str = ""
+    """The model that proposed instructions."""
+    rule_based: bool = False
+    """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
+    versions: dict[str, str] = field(default_factory=dict)
     teacher: str | None = None
     """Who played the train variants for demonstrations: `gold`, or a backend's acting model; None when nobody did."""
     demo_tokens: int | None = None
@@ -226,6 +211,11 @@ class Compiled:
     def __repr__(self) -> str:
         said = self.confirmation or ("made elsewhere" if self.is_made_elsewhere else "no verdict")
         return f"Compiled({self.method}, {self.optimizer}, {said})"
+
+    @property
+    def lm_calls(self) -> int:
+        """Answers of models."""
+        return sum(usage.calls for usage in self.usage.values())
 
     @property
     def is_made_elsewhere(self) -> bool:
@@ -265,14 +255,10 @@ class Compiled:
     @property
     def changes(self) -> tuple[str, ...]:
         """What the chosen candidate changes in the zero-shot program, predictor by predictor."""
-        zero_shot = Agent(self.method).dump_state()
-        found = []
-        for name, state in self.chosen_state.items():
-            if state["signature"] != zero_shot[name]["signature"]:
-                found.append(f"instruction of {name}")
-            if state["demos"]:
-                found.append(f"{len(state['demos'])} demonstrations of {name}")
-        return tuple(found)
+        zero_shot, state = Agent(self.method).dump_state(), self.chosen_state
+        words = [name for name, each in state.items() if each["signature"] != zero_shot[name]["signature"]]
+        shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
+        return (*(f"instruction of {name}" for name in words), *shown)
 
     @classmethod
     def from_agent(
@@ -292,30 +278,13 @@ class Compiled:
         notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
         compiled = cls(
             method=agent.method.name,
-            improved=False,
-            ended_by=None,
             optimizer=ELSEWHERE,
-            trials=0,
-            steps=0,
-            seed=0,
             notes=notes,
-            max_rollouts=0,
-            max_lm_calls=None,
             train=tuple(trainset),
             val=tuple(valset),
-            before=None,
-            after=None,
-            tried=(),
-            rollouts=0,
-            lm_calls=0,
-            usage={},
-            model="",
-            proposer="",
-            rule_based=False,
             environment=environment,
             signatures=hash_schema(agent),
             identity={"protocol": ""},
-            versions={},
             program=fingerprint_state(state),
             state=cast(dict[str, PredictorState], state),
         )
@@ -327,11 +296,14 @@ class Compiled:
         """The program, for its own method or for that method with a constitution added, which has the same prompts.
         Raises `UsageError` when the state does not fit the method's predictors."""
         agent = Agent(method or self.method)
-        own = Agent(self.method).predictors_by_name
-        misfits = {name: find_misfit(self.state.get(name), predictor.signature) for name, predictor in own.items()}
-        misfits |= dict.fromkeys(self.state.keys() - own.keys(), "is no predictor")
-        if wrong := [f"{name} {what}" for name, what in misfits.items() if what]:
-            raise UsageError(f"its state does not fit the method {self.method}: {', '.join(wrong)}; compile again")
+        misfits = self.state.keys() ^ Agent(self.method).predictors_by_name.keys()
+        if not misfits:
+            fields = {name: len(each.signature.fields) for name, each in agent.predictors_by_name.items()}
+            misfits = {name for name, each in self.state.items() if len(each["signature"]["fields"]) != fields[name]}
+        if misfits:
+            raise UsageError(
+                f"its state does not fit the method {self.method} in {', '.join(sorted(misfits))}; compile again"
+            )
         agent.load_state({**agent.dump_state(), **self.state})
         return agent
 
@@ -435,23 +407,9 @@ def _load_saved_agent(path: Path) -> Compiled:
             f"{path} does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
         )
     agent = Agent(saved.method)
-    if (missing := agent.predictors_by_name.keys() - saved.predictors.keys()) or (
-        saved.predictors.keys() - agent.predictors_by_name.keys()
-    ):
-        raise UsageError(
-            f"{path} does not fit the method {saved.method}"
-            + (f": it lacks {', '.join(sorted(missing))}" if missing else "")
-            + "; save an agent of that method, with its own modules"
-        )
-    agent.load_state({name: {**state, "lm": None} for name, state in saved.predictors.items()})
+    predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
+    agent.load_state(merge_state(path, replace(saved, predictors=predictors), saved.method, agent.dump_state()))
     return Compiled.from_agent(agent)
-
-
-def _explain_changed_prompts(found: str) -> str:
-    return (
-        f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
-        f'it all the same, write "program": "{found}" into it'
-    )
 
 
 def _check_compiled(compiled: Compiled) -> None:
@@ -473,7 +431,10 @@ def _check_compiled(compiled: Compiled) -> None:
         )
     for each in (compiled, compiled.select_candidate()):
         if (found := fingerprint_program(each.agent())) != each.program:
-            raise UsageError(_explain_changed_prompts(found))
+            raise UsageError(
+                "its prompts were changed after compiling, so its scores are another program's; restore it, or, to "
+                f'play it all the same, write "program": "{found}" into it'
+            )
     if compiled.confirmation and compiled.improved != (compiled.confirmation.verdict == "confirmed"):
         raise UsageError(
             f"its verdict is {compiled.confirmation.verdict!r} and `improved` says otherwise: it was changed after "

@@ -17,13 +17,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.calls import RecordedCalls, find_log_folder
-from rsso_dspy.errors import DamagedFile, NotRecorded, RunMismatch
+from rsso_dspy.errors import DamagedFile, NotRecorded
 from rsso_dspy.files import read_bytes
 from rsso_dspy.forecast import TEACHING
 from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.prediction import score_trials
-from rsso_dspy.records import Usage, Variant, sum_usage
+from rsso_dspy.records import Usage, Variant
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import UnitLog
 
@@ -52,14 +52,7 @@ class RolloutLogs:
         """Return how many rollouts are kept. Raises `RunMismatch` when they were played for another request, and
         `UsageError` for a folder of something else."""
         assert self.store is not None
-        try:
-            self.store.check_identity(_make_identity(request))
-        except RunMismatch as error:
-            lines = [line for line in str(error).splitlines() if line.startswith("  ")]
-            raise RunMismatch(
-                "\n".join([f"{self.store.folder} holds rollouts of another compile:", *lines])
-                + "\nUse another -o, or the same settings, or remove that folder."
-            ) from None
+        self.store.check_identity(_make_identity(request))
         return sum(log.rollout is not None for log in self._load_logs())
 
     @contextmanager
@@ -129,16 +122,14 @@ class RolloutLogs:
                 "to ask the model"
             ) from None
 
-    def sum_abandoned_usage(self) -> dict[str, Usage]:
-        """Usage that is in no finished rollout, by role."""
+    def sum_usage(self) -> dict[str, Usage]:
+        """Usage of everything that was ever answered here, by role."""
         total: dict[str, Usage] = {}
         for log in self._load_logs():
             ahead = TEACHING if log.head.get("teacher") else ""
-            found = {f"{ahead}{role}": usage for role, usage in log.sum_usage().items()}
-            kept = sum_usage(rollout.trials) if (rollout := _read_rollout(log)) else {}
-            for role, usage in found.items():
-                total[role] = total.get(role, Usage()) + usage.subtract(kept.get(role, Usage()))
-        return {role: usage for role, usage in sorted(total.items()) if usage != Usage()}
+            for role, usage in log.sum_usage().items():
+                total[f"{ahead}{role}"] = total.get(f"{ahead}{role}", Usage()) + usage
+        return total
 
     def _load_logs(self) -> Iterator[UnitLog]:
         if self.store is not None:

@@ -1,28 +1,33 @@
 """The program as optimizers of DSPy see it, and the frame of a search by one of them.
 
-    student = Student(Search(agent, rollouts, seed), shown)
-    search.run(student, lambda student: dspy.GEPA(...).compile(student, ...))
+    search = Search(agent, rollouts)
+    yield from search.run(lambda student: dspy.GEPA(...).compile(student, ...), shown)
 
 Every candidate that the optimizer makes is played as a rollout of the compile. The search ends when there is nothing
 more to gain or to spend.
 """
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
+from functools import partialmethod
 from io import StringIO
 from statistics import fmean
 from typing import Any
+from unittest.mock import patch
 
 import dspy
+import tqdm
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.environments import Interface
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped, UnknownName
 from rsso_dspy.optimize.acceptance import Rollout, TracedCall, estimate_score, is_solved
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
@@ -54,65 +59,71 @@ class SearchDone(BaseException):
     """Ends the search with what was tried so far. Not an `Exception`, because optimizers swallow those."""
 
 
-def has_perfect_candidate(rollouts: Rollouts) -> bool:
-    """Whether the best candidate solved every val variant at its first trial."""
-    best = rollouts.best_candidate
-    return best is not None and is_solved(best, rollouts.val)
-
-
-def find_search_end(rollouts: Rollouts, needed: int) -> str | None:
-    """Why a search should end instead of beginning `needed` more rollouts; None when it should not."""
-    if has_perfect_candidate(rollouts):
-        return ALL_SOLVED
-    if rollouts.rollouts_left < needed or rollouts.has_spent_search_share:
-        return BUDGET_SPENT
-    return None
-
-
 class Search:
-    """One search: the program to improve, and which predictors it may change. Copies of a student share it.
+    """One search: the program to improve, its rollouts, and whom the optimizer may ask. Copies of a student share
+    it."""
 
-    With `narrow` these are the predictors that were called so far: the others have nothing to learn from.
-    """
-
-    def __init__(self, agent: Agent, rollouts: Rollouts, seed: int, narrow: bool = True):
-        self.rollouts = rollouts
-        self.agent = agent
-        played = [rollout for candidate in rollouts.candidates.values() for rollout in candidate.rollouts.values()]
-        called = {call[0] for rollout in played for call in rollout.calls}
-        self.open = {name for name in rollouts.tuned if not narrow or name in called}
+    def __init__(self, agent: Agent, rollouts: Rollouts):
+        self.agent, self.rollouts = agent, rollouts
+        self.calibration: Calibration = rollouts.wanted.calibration
+        self.seed: int = rollouts.wanted.seed
+        self.open: set[str] = set(rollouts.wanted.tuned)
         """Predictors that the optimizer sees."""
-        self.adapter = ProposerAdapter(rollouts, seed)
+        self.adapter = ProposerAdapter(rollouts, self.seed)
         self._lock = threading.Lock()
         self._paid: dict[str, bool] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Search":
         return self
 
-    def run(self, student: "Student", compile: Callable[["Student"], Any]) -> None:
-        """Let an optimizer compile the student. Its questions go to the proposer role, its prints are dropped."""
+    def run(
+        self, compile: Callable[["Student"], "Student"], shown: Callable[[Rollout], list[TracedCall]]
+    ) -> Iterator[Agent]:
+        """Let an optimizer of DSPy's compile a student, and yield its choice, if it came to one. Its questions go to
+        the proposer role; its prints, bars and warnings are dropped."""
+        student, chosen = Student(self, shown), list[Agent]()
         if not student.predictors():
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
-        settings = dspy.context(lm=stand_in, adapter=self.adapter)
-        with settings, redirect_stdout(StringIO()), suppress(SearchDone):
-            compile(student)
+        with dspy.context(lm=stand_in, adapter=self.adapter), silence_output(), suppress(SearchDone):
+            chosen.append(compile(student).get_program())
+        yield from chosen  # not inside the block, whose settings would be the caller's meanwhile
 
-    def find_end(self, program: Agent, on_val: bool) -> str | None:
-        """Why the search should end rather than play a program: nothing better can be found, or the program is new and
-        the budget does not cover all val variants. None when it should not."""
-        if has_perfect_candidate(self.rollouts):
-            return ALL_SOLVED
-        if not on_val:
-            return None
-        name = fingerprint_program(program)
+    def close_uncalled(self) -> None:
+        """Hide predictors that were never called: they have nothing to learn from."""
+        played = [each for candidate in self.rollouts.candidates.values() for each in candidate.rollouts.values()]
+        self.open &= {call[0] for rollout in played for call in rollout.calls}
+
+    @property
+    def has_perfect_candidate(self) -> bool:
+        """Whether the best candidate solved every val variant at its first trial."""
+        best = self.rollouts.best_candidate
+        return best is not None and is_solved(best, self.rollouts.val)
+
+    def is_done(self, needed: int = 0) -> bool:
+        """Whether the search should end instead of beginning `needed` more rollouts, because nothing better can be
+        found or the budget does not cover them. The reason is noted."""
+        rollouts, why = self.rollouts, None
+        if self.has_perfect_candidate:
+            why = ALL_SOLVED
+        elif needed and (rollouts.rollouts_left < needed or rollouts.has_spent_search_share):
+            why = BUDGET_SPENT
+        if why:
+            rollouts.end_search(why)
+        return why is not None
+
+    def is_too_late(self, program: Agent, on_val: bool) -> bool:
+        """Whether the search should end rather than play a program: nothing better can be found, or the program is new
+        and the budget does not cover all val variants."""
+        if self.has_perfect_candidate or not on_val:
+            return self.is_done()
+        name, rollouts = fingerprint_program(program), self.rollouts
         with self._lock:
             if name not in self._paid:
-                known = self.rollouts.candidates.get(name)
-                missing = self.rollouts.count_missing(program, self.rollouts.val, self.rollouts.seeds)
-                within = not missing or find_search_end(self.rollouts, missing) is None
-                self._paid[name] = within or bool(known and known.dropped)
-            return None if self._paid[name] else BUDGET_SPENT
+                known = rollouts.candidates.get(name)
+                missing = rollouts.count_missing(program, rollouts.val, rollouts.seeds)
+                self._paid[name] = bool(known and known.dropped) or not missing or not self.is_done(missing)
+            return not self._paid[name]
 
 
 class Student(Agent):
@@ -150,8 +161,7 @@ class Student(Agent):
         it is not the default one. Raises `SearchDone` when nothing better can be found or afforded."""
         rollouts, program = self.search.rollouts, self.get_program()
         chosen = rollouts.find_variant(variant)
-        if why := self.search.find_end(program, chosen in rollouts.val):
-            rollouts.end_search(why)
+        if self.search.is_too_late(program, chosen in rollouts.val):
             raise SearchDone
         rollout = play_or_estimate(rollouts, program, chosen)
         if dspy.settings.trace is not None:
@@ -186,29 +196,37 @@ def _intern_texts(fields: Any) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def race_in_evaluations(rollouts: Rollouts, jobs: int) -> Iterator[None]:
-    """Inside the block, a program that `dspy.Evaluate` plays on `val` races there first; on other variants the budget
-    goes to them in their order, whatever the threads do."""
-    with dspy.context(callbacks=[*dspy.settings.callbacks, _EvaluationListener(rollouts, jobs)]):
-        yield
+class EvaluationListener(BaseCallback):
+    """DSPy calls it before every evaluation: a program that `dspy.Evaluate` plays on `val` races there first; on other
+    variants the budget goes to them in their order, whatever the threads do."""
 
-
-class _EvaluationListener(BaseCallback):
-    """DSPy calls it before every evaluation."""
-
-    def __init__(self, rollouts: Rollouts, jobs: int):
+    def __init__(self, rollouts: Rollouts):
         self.rollouts = rollouts
-        self.jobs = jobs
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         variants = [self.rollouts.find_variant(each.variant) for each in inputs.get("devset") or instance.devset]
         student: Student = inputs["program"]
         program = student.get_program()
-        if set(variants) == set(self.rollouts.val) and student.search.find_end(program, on_val=True) is None:
-            race_on_val(self.rollouts, program, self.jobs)
+        if set(variants) == set(self.rollouts.val) and not student.search.is_too_late(program, on_val=True):
+            race_on_val(self.rollouts, program)
         missing = [each for each in variants if not self.rollouts.is_dropped_on(program, each)]
         self.rollouts.reserve_budget(program, missing)
+
+
+@contextmanager
+def silence_output() -> Iterator[None]:
+    """Inside the block, print nothing, draw no tqdm bar, and let only errors of the optimizers' logs through."""
+    loggers = [logging.getLogger(name) for name in ("dspy", "gepa")]
+    levels = [logger.level for logger in loggers]
+    no_bar = partialmethod(tqdm.tqdm.__init__, disable=True)
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with redirect_stdout(StringIO()), patch.object(tqdm.tqdm, "__init__", no_bar):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 class ProposerAdapter(dspy.Adapter):
@@ -244,12 +262,14 @@ class ProposerAdapter(dspy.Adapter):
 
     def _ask(self, signature: Any, demos: list[Any], inputs: Mapping[str, Any]) -> dict[str, Any] | None:
         rollouts = self.rollouts
+        if rollouts.is_halted:
+            raise CompileStopped
         self.asked += 1
         lm = rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
         ledger = TrialLedger(rollouts.record_usage, trial=self.asked, recall=rollouts.recall_usage)
         log = rollouts.logs.log_proposals()
         try:
-            with log, rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
+            with log, ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
                 (said,) = rollouts.live.backend.adapter(lm, {}, signature, demos, dict(inputs))
             texts = [str(value).encode("utf-8", "replace").decode() for value in said.values()]
             if not all(0 < len(text.strip()) <= PROPOSAL_CHARACTERS for text in texts):

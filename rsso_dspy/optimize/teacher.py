@@ -18,7 +18,6 @@ import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.adapter import ChatAdapter
-from rsso_dspy.bounds import LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS, USUAL_DEMO_TOKENS
 from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
@@ -94,26 +93,20 @@ class GoldPlayer:
 GOLD = "gold"
 """Name of the teacher that plays gold paths."""
 
-TAUGHT = "bootstrap"
-"""The optimizer that learns from a teacher's demonstrations."""
-
 SLACK = 20
 """Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """Who teaches, and how many tokens of demonstrations a prompt may hold."""
+    """Who teaches."""
 
     name: str
     """`gold`, or the name of a backend."""
-    demo_tokens: int = USUAL_DEMO_TOKENS
     backend: BackendConfig | None = None
     """None for `gold`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What its answers depend on, as JSON data."""
-    same: bool = False
-    """Whether it is the student's own model."""
 
     @property
     def models(self) -> dict[str, str]:
@@ -129,30 +122,16 @@ class Teacher:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the scores should know."""
-        if not self.backend:
-            return (
-                "taught by gold: demonstrations are taken from solutions of training variants, which no player of the "
-                "paper was shown",
-            )
-        if self.same:
-            return (
-                f"the teacher is the student's own model, {self.model}: this is plain bootstrap, with short "
-                "demonstrations",
-            )
-        return ()
+        said = "demonstrations are taken from solutions of training variants, which no player of the paper was shown"
+        return () if self.backend else (f"taught by gold: {said}",)
 
     def check(self, calibration: Calibration, optimizer: str, tuned: Sequence[str]) -> None:
         """Raise `UsageError` for an optimizer that cannot use a teacher, for a benchmark without gold paths and for
         roles that `gold` does not play; `SplitError` when `gold` would play anything but training variants."""
-        if optimizer != TAUGHT:
+        if optimizer != "bootstrap":
             raise UsageError(
-                f"{optimizer} has no use for a teacher: compile with --optimizer {TAUGHT} first, then "
+                f"{optimizer} has no use for a teacher: compile with --optimizer bootstrap first, then "
                 f"improve on a confirmed file with --optimizer {optimizer} --set compile.start=FILE"
-            )
-        if not LEAST_DEMO_TOKENS <= self.demo_tokens <= MOST_DEMO_TOKENS:
-            raise UsageError(
-                f"cannot hold demonstrations to {self.demo_tokens} tokens; ask for {LEAST_DEMO_TOKENS} to "
-                f"{MOST_DEMO_TOKENS:,}"
             )
         if self.backend:
             return
@@ -162,30 +141,18 @@ class Teacher:
                 "gold paths teach the actor alone, and compile.roles leaves it out: name it, or another teacher"
             )
 
-    def describe_play(self, calibration: Calibration) -> str:
-        """What the teacher will play, as a line of the plan."""
-        variants = len(calibration.train)
-        who = "gold plays the solutions of" if self.backend is None else f"{self.name} ({self.model}) plays"
-        free = "; no model is asked for that" if self.backend is None else ""
-        parts = f"{variants} train variant{'s' * (variants != 1)}{free}"
-        return f"teacher: {who} {parts}; demonstrations take {self.demo_tokens:,} tokens at most"
-
     def describe(self) -> dict[str, Any]:
         """What the result of a compile depends on, as JSON data."""
         return {"name": self.name, **({"settings": self.settings} if self.backend else {})}
 
 
-def choose_teacher(name: str, config: Config, demo_tokens: int = USUAL_DEMO_TOKENS) -> Teacher:
+def choose_teacher(name: str, config: Config) -> Teacher:
     """The teacher of this name, `gold` or a backend of the configuration. Raises `UnknownName`."""
     if name == GOLD:
-        return Teacher(GOLD, demo_tokens)
-    student = config.active_backend
-    taught = config.model_copy(update={"backend": name})
+        return Teacher(GOLD)
+    replay, taught = config.active_backend.replay, config.model_copy(update={"backend": name})
     backend, settings = taught.active_backend, taught.resolve_settings()["backends"][name]
-    if student.replay:
-        backend = backend.model_copy(update={"replay": student.replay})
-    same = Backend(backend).models["actor"] == Backend(student).models["actor"]
-    return Teacher(name, demo_tokens, backend, settings, same)
+    return Teacher(name, backend.model_copy(update={"replay": replay}) if replay else backend, settings)
 
 
 @dataclass(frozen=True)
@@ -201,12 +168,9 @@ class Lead:
 
     def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
         """The trials with their usage booked under the teacher's roles; a gold path costs nothing."""
+        paid = [{f"{TEACHING}{role}": spent for role, spent in trial.usage.items()} for trial in trials]
         return tuple(
-            replace(
-                trial,
-                usage={f"{TEACHING}{role}": spent for role, spent in trial.usage.items()} if self.asks_models else {},
-            )
-            for trial in trials
+            replace(trial, usage=usage if self.asks_models else {}) for trial, usage in zip(trials, paid, strict=True)
         )
 
 
@@ -245,15 +209,7 @@ def play_gold(
     without learning. ``data``: the user's data folder. Raises `SplitError` for any other variant."""
     path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
     player = dspy.LM("gold/path", engine=GoldPlayer(path, scaffold), cache=False)
-    rules = replace(
-        runtime.rules,
-        trials=1,
-        frozen=True,
-        max_repeat=None,
-        max_ticks=None,
-        max_idle=None,
-        action_choice="free",
-    )
+    rules = replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None, action_choice="free")
     return replace(
         runtime,
         lm=lambda *_: player,

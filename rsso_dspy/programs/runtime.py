@@ -53,8 +53,6 @@ class TrialRules:
     """End a trial of more steps than this when the last so many actions were all equal; None never does."""
     max_ticks: int | None = None
     """End a trial when the simulator's clock passes this many ticks; None sets no limit."""
-    max_idle: int | None = None
-    """End a trial after this many steps in a row without reward; None sets no limit."""
     exhausted_by_repeat: bool = False
     """End a trial as `exhausted` when an action equals the one before it, as the released code of Reflexion does."""
     exhausted_by_loop: bool = False
@@ -108,9 +106,6 @@ class TrialRules:
             return "exhausted"
         if self.exhausted_by_loop and find_loop(steps, name_place):
             return "exhausted"
-        idle = self.max_idle
-        if idle is not None and len(steps) >= idle and not any(step.reward > 0 for step in steps[-idle:]):
-            return "budget"
         return "budget" if len(steps) >= budget else None
 
     def stops_after(self, result: TrialResult) -> bool:

@@ -22,8 +22,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
-from rsso_dspy.bounds import USUAL_DEMO_TOKENS
-from rsso_dspy.config import Config, load_config
+from rsso_dspy.config import CompileOptions, Config, load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitFinished
@@ -205,12 +204,10 @@ def play_compile(job: Data, config: Config, folder: Path, tell: Tell) -> None:
             live.protocol,
             drawn,
             job["optimizer"],
-            job["trials"],
-            job["steps"],
+            CompileOptions(trials=job["trials"], steps=job["steps"]),
             job["max_rollouts"],
-            None,
-            config.seed,
-            teacher=choose_teacher(job["teacher"], config, USUAL_DEMO_TOKENS) if "teacher" in job else None,
+            seed=config.seed,
+            teacher=choose_teacher(job["teacher"], config) if "teacher" in job else None,
         )
         events = EventStream()
         events.subscribe(RolloutFinished, lambda event: tell(describe_rollout(event)))

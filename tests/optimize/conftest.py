@@ -24,9 +24,11 @@ THERMOMETER = train_sample("use-thermometer", 2)[1]
 
 TRAIN = (THERMOMETER, LONGEST[0])
 VAL = (train_sample("chemistry-mix", 2)[1],)
-BUDGETS = dict.fromkeys((*TRAIN, *VAL), 6) | {THERMOMETER: 14}
 REQUESTS = {
-    name: replace(wanted(name, TRAIN, VAL, rollouts, method_name="rsso", trials=3), budgets=BUDGETS)
+    name: replace(
+        wanted(name, TRAIN, VAL, rollouts, method_name="rsso", trials=3, steps=14),
+        find_budget=lambda variant: 14 if variant == THERMOMETER else 6,
+    )
     for name, rollouts in (("gepa", 8), ("bootstrap", 4))
 }
 

@@ -6,14 +6,16 @@ Going outside is worth 50 points on every variant here; whether an actor goes de
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import dspy
 
+from rsso_dspy.config import CompileOptions
 from rsso_dspy.environments.scienceworld.grammar import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
-from rsso_dspy.optimize.acceptance import CompileLimits, Rollout
+from rsso_dspy.optimize.acceptance import Rollout
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.request import CompileRequest
@@ -103,26 +105,22 @@ def wanted(
     train: tuple[Variant, ...] = LONGEST[:2],
     val: tuple[Variant, ...] = SHORTEST[:1],
     rollouts: int = 12,
-    lm_calls: int | None = None,
     method_name: str = "react",
     trials: int = 1,
     steps: int = STEPS,
     confirm: tuple[Variant, ...] = (),
-    spare: tuple[Variant, ...] = (),
-    seeds: int = 1,
-    placebos: int = 0,
+    **more: Any,
 ) -> CompileRequest:
     """A small request; without `confirm`, nothing it finds is confirmed."""
     return CompileRequest(
         method=get_method(method_name),
-        calibration=Calibration(train, val, confirm, spare=spare, seeds=seeds),
-        budgets=dict.fromkeys((*train, *val, *confirm, *spare), steps),
+        calibration=Calibration(train, val, confirm),
+        find_budget=lambda _: steps,
         optimizer=get_optimizer(optimizer_name),
-        trials=trials,
-        steps=steps,
+        options=CompileOptions(trials=trials, steps=steps),
         seed=0,
-        limits=CompileLimits(rollouts, lm_calls),
-        placebos=placebos,
+        max_rollouts=rollouts,
+        **more,
     )
 
 
@@ -140,10 +138,10 @@ class Keep(EventStream):
         self.told.append((event.candidate.program, event.rollout))
 
 
-def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, steps: int = STEPS) -> Rollouts:
+def rollouts_of(live: Session, limit: int = 10, steps: int = STEPS) -> Rollouts:
     """Rollouts outside a compile, on the first of `LONGEST`."""
-    budgets = dict.fromkeys(LONGEST, steps)
-    return Rollouts(live, LONGEST[:1], budgets, 1, 0, CompileLimits(limit, lm_calls), Keep())
+    request = wanted(train=LONGEST[1:], val=LONGEST[:1], rollouts=limit, steps=steps)
+    return Rollouts(live, request, events=Keep())
 
 
 NAME = re.compile(

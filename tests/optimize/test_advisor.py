@@ -49,4 +49,4 @@ def test_the_forecast_counts_the_advisor(live):
     request = wanted("gepa", method_name=METHOD, trials=2, steps=21)
     preset = replace(live.protocol, constitution=ConstitutionSettings(r_freq=5, s_freq=1))
     forecast = request.forecast(preset).calls
-    assert forecast["advisor"] == request.limits.rollouts * (2 * 4 + 1)
+    assert forecast["advisor"] == request.max_rollouts * (2 * 4 + 1)

@@ -1,8 +1,4 @@
 import json
-import os
-import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +9,6 @@ from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
 from rsso_dspy.records import Variant
-from rsso_dspy.store.guards import check_held_out
 
 TRAIN = tasks.parse("boil::0")
 VAL = tasks.parse("boil::14")
@@ -52,13 +47,6 @@ def test_no_variant_is_learnt_from_and_chosen_by():
         Calibration((TRAIN,), (other, VAL))
 
 
-def test_every_wrong_variant_is_named_at_once():
-    held_out = tasks.held_out("boil", n=2)
-    with pytest.raises(SplitError) as caught:
-        Calibration((TRAIN, *held_out), (TRAIN, VAL))
-    assert re.findall(r"boil::\d+", str(caught.value)) == [*keys(held_out), "boil::0"]
-
-
 def test_both_parts_are_needed():
     with pytest.raises(UsageError, match="in val: both parts"):
         Calibration((TRAIN,), ())
@@ -67,15 +55,6 @@ def test_both_parts_are_needed():
     with pytest.raises(UsageError, match="in train and none in val"):
         Calibration((), ())
     assert Calibration((TRAIN,), (VAL,)).confirm_rollouts == 0
-
-
-def test_a_calibration_lists_its_variants_and_cannot_be_changed():
-    calibration = Calibration((TRAIN,), (VAL,))
-    assert calibration.variants == (TRAIN, VAL)
-    assert calibration.keys == ("boil::0", "boil::14")
-    assert calibration.size == "1 train, 1 val and no confirm variants"
-    with pytest.raises(AttributeError):
-        calibration.train = ()  # type: ignore[misc]
 
 
 # K-per-task
@@ -99,14 +78,6 @@ def test_k_variants_of_every_task_and_three_times_as_many_to_confirm(k: int, sho
     spare = Counter(variant.task for variant in calibration.spare)
     rest = {task: len(tasks.indices(task, "train")) - 5 * k for task in tasks.tasks()}
     assert {task: min(left, 5) for task, left in rest.items() if left > 0} == dict(spare)
-    short = [f"{task} has {max(left, 0)}" for task, left in rest.items() if left < 5]
-    assert list(calibration.describe_spare()) == [f"fewer than 5 spare train variants for feedback: {', '.join(short)}"]
-
-
-def test_more_than_the_reference_sample_can_be_asked_for():
-    calibration = draw_calibration("12-per-task", ["find-plant"], seed=0)
-    assert [len(part) for part in (calibration.train, calibration.val, calibration.confirm)] == [12, 12, 36]
-    assert calibration.notes == ()
 
 
 def test_rules_are_learnt_from_train_alone_and_half_of_a_task_is_there_for_them():
@@ -125,24 +96,6 @@ def test_seed_and_task_decide_which():
     assert indices("find-plant", 0) != indices("find-living-thing", 0)
     alone = draw_calibration("1-per-task", ["grow-fruit"], seed=7).train
     assert draw_calibration("1-per-task", ["boil", "grow-fruit"], seed=7).train[1:] == alone
-
-
-def test_another_process_draws_the_same():
-    code = (
-        "from rsso_dspy.optimize.calibration import draw_calibration; "
-        "print(*draw_calibration('2-per-task', ['boil', 'find-plant'], 3).keys)"
-    )
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": salt},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for salt in ("1", "2")
-    ]
-    assert said[0] == said[1] == list(draw_calibration("2-per-task", ["boil", "find-plant"], 3).keys)
 
 
 @pytest.mark.parametrize(
@@ -203,11 +156,6 @@ def test_a_file_lists_train_and_dev_variants(write):
     assert calibration.notes == (f"{file} lists nothing to confirm by: what is found stays unconfirmed",)
 
 
-def test_a_file_may_list_what_confirms(write):
-    whole = draw_calibration(write({"train": ["boil::0"], "val": ["boil::14"], "confirm": ["boil::1"]}), None, seed=0)
-    assert (keys(whole.confirm), whole.notes) == (["boil::1"], ())
-
-
 def test_of_a_file_only_the_named_tasks_are_kept(write):
     file = write({"train": ["boil::0", "find-plant::150", "freeze::1"], "val": ["find-plant::3", "boil::14"]})
     assert draw_calibration(file, ["boil"], seed=0).keys == ("boil::0", "boil::14")
@@ -224,25 +172,18 @@ def test_held_out_variants_in_a_file_are_refused_by_name(write, names):
         draw_calibration(file, names, seed=0)
 
 
-def test_one_variant_in_both_lists_of_a_file_is_refused(write):
-    with pytest.raises(SplitError, match=r"calib.json: .*both in train and in val: boil::0"):
-        draw_calibration(write({"train": ["boil::0"], "val": ["boil::00", "boil::1"]}), None, seed=0)
-
-
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
         ("{", "is not JSON"),
         ("boil::0", "is not JSON"),
-        ([], "no object at its top"),
-        ("null", "no object at its top"),
-        ({}, "'train' is missing; 'val' is missing"),
-        ({"train": ["boil::0"]}, "'val' is missing"),
-        ({"train": "boil::0", "val": ["boil::1"]}, "'train' is no list"),
-        ({"train": ["boil::0", 7, None], "val": ["boil::1"]}, "no texts in 'train': 7, null"),
-        ({"train": ["boil::0"], "val": ["boil::1"], "chose": []}, "'chose' is unknown"),
-        ({"train": ["boil::0"], "val": ["boil::1"], "confirm": "boil::2"}, "'confirm' is no list"),
-        ({"train": ["boil::0"], "val": ["boil::1"], "learn": []}, "'learn' is unknown"),
+        ([], "valid dictionary"),
+        ("null", "valid dictionary"),
+        ({}, "train: Field required"),
+        ({"train": ["boil::0"]}, "val: Field required"),
+        ({"train": "boil::0", "val": ["boil::1"]}, "train: Input should be a valid list"),
+        ({"train": ["boil::0", 7, None], "val": ["boil::1"]}, "train.1: Input should be a valid string"),
+        ({"train": ["boil::0"], "val": ["boil::1"], "learn": []}, "learn: Extra inputs are not permitted"),
     ],
 )
 def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
@@ -251,12 +192,6 @@ def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
     assert "calib.json" in str(caught.value)
     assert wrong in str(caught.value)
     assert 'expected {"train": ["task::index", ...], "val": ["task::index", ...], "confirm":' in str(caught.value)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path):
-    (tmp_path / "calib.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"calib.json is not JSON"):
-        draw_calibration(str(tmp_path / "calib.json"), None, seed=0)
 
 
 def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
@@ -294,12 +229,3 @@ def test_an_example_is_a_key_and_nothing_else():
     drawn = draw_calibration("1-per-task", given["tasks"], 3)
     assert rsso_dspy.trainset("scienceworld", "1-per-task", **given) == build_examples(drawn.train)
     assert rsso_dspy.valset("scienceworld", "1-per-task", **given) == build_examples(drawn.val)
-
-
-def test_a_run_on_calibration_variants_is_refused():
-    held_out = tasks.held_out("boil", n=4)
-    check_held_out(Calibration((TRAIN,), (VAL,)).keys, held_out)
-    check_held_out((), held_out)
-    seen = [held_out[1].key, "find-plant::0", held_out[3].key]
-    with pytest.raises(SplitError, match=f"compiled on {held_out[1].key}, {held_out[3].key}: "):
-        check_held_out(seen, held_out)

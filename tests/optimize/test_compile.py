@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from dataclasses import replace
 
 import dspy
@@ -13,11 +12,9 @@ from rsso_dspy.config import PriceConfig
 from rsso_dspy.config import load_config as load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.optimize.acceptance import CompileLimits, Losses
 from rsso_dspy.optimize.compile import ENDED, compile, compile_agent
 from rsso_dspy.optimize.confirming import LEVEL
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
-from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
@@ -29,7 +26,6 @@ from tests.optimize.scripted import (
     GO,
     LONGEST,
     SHORTEST,
-    STAY,
     STEPS,
     Keep,
     Models,
@@ -45,35 +41,20 @@ SIX = train_sample("lifespan-longest-lived", 6)
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
 
 
-@pytest.mark.parametrize(
-    ("then", "lost", "said"),
-    [
-        (STAY, (Losses(0, 1, None), Losses(0, 6, None)), f"level {LEVEL}; p below {LEVEL}"),
-        (
-            "focus on outside",
-            (Losses(1, 1, -100), Losses(6, 6, -100)),
-            "Trials that ended below their best score, as by a wrong final answer: on val 1 of 1 (down to -100) of the "
-            "candidate, 0 of 1 of the start; on confirm 6 of 6 (down to -100) of the candidate, 0 of 6 of the start",
-        ),
-    ],
-)
-def test_gepa_finds_the_one_line_that_earns_points_and_the_verdict_names_what_it_loses(
-    live, tmp_path, then, lost, said
-):
-    models = Models(actor=actor(advised, then), proposer=proposer(LINES))
+def test_gepa_finds_the_one_line_that_earns_points(live, tmp_path):
+    models = Models(actor=actor(advised), proposer=proposer(LINES))
     small = wanted(rollouts=24, confirm=(*SIX[2:], *SHORTEST[1:3]))
     compiled = compile_agent(Agent("react"), models.within(live), small)
     assert (compiled.improved, compiled.confirmation.verdict, compiled.candidate) == (True, "confirmed", None)
     assert (compiled.confirmation.difference, compiled.confirmation.p) == (0.416667, 1 / 32), "one starts outside"
     assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
+    original = Agent("react").dump_state()
+    assert {name for name in original if compiled.chosen_state[name] != original[name]} == {"actor"}
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
     compiled.save(tmp_path / "saved.json")
     there = load(tmp_path / "saved.json")
-    assert {part: candidate for part, (_, candidate) in there.confirmation.losses.items()} == dict(
-        zip(("val", "confirm"), lost, strict=True)
-    )
-    assert describe_verdict(there).endswith(said)
+    assert describe_verdict(there).endswith(f"level {LEVEL}; p below {LEVEL}")
     assert repr(there) == f"Compiled(react, gepa, {there.confirmation})"
     with models.within(live).activate_for_run():
         assert compiled.agent()(variant=REWARDED, trials=1) is not None
@@ -89,7 +70,7 @@ def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_an
         within = replace(models.within(live), config=live.config.model_copy(update={"prices": prices}))
         small = wanted(rollouts=24, confirm=(*SIX[2:], *SHORTEST[1:3]))
         observed = Keep()
-        request = replace(small, limits=CompileLimits(24, None, cost))
+        request = replace(small, max_cost=cost)
         return compile_agent(Agent("react"), within, request, events=observed, out=out), observed.of.purse.cost
 
     free, whole = compile_within(1000.0, tmp_path / "free.json")
@@ -117,13 +98,6 @@ def test_bootstrap_finds_the_action_that_earns_points(live):
     assert not compiled.agent().actor.demos, "it is not confirmed"
 
 
-def test_demonstrations_come_only_from_rollouts_that_went_well(live):
-    models = Models(actor=actor(lambda _: False))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted("bootstrap"))
-    assert compiled.candidate is None
-    assert not any(state["demos"] for state in compiled.state.values())
-
-
 @pytest.mark.parametrize(
     ("goes", "programs"),
     [
@@ -142,17 +116,6 @@ def test_without_something_better_the_program_stays_as_it_was(live, goes, progra
     assert compiled.program == fingerprint_program(Agent("react"))
 
 
-@pytest.mark.parametrize("name", ["gepa", "mipro"])
-def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
-    said = iter(["[[ ## completed ## ]]"] * 2)
-    right = proposer([ADVICE])
-    models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted(name))
-    assert compiled.usage["proposer"].malformed >= 1
-    assert compiled.candidate
-    assert capsys.readouterr() == ("", "")
-
-
 # Budgets
 
 
@@ -167,24 +130,6 @@ def test_no_rollout_is_played_beyond_the_budget(live, jobs, most):
     assert len({(program, rollout.variant) for program, rollout in keep.told}) == len(keep.told)
 
 
-@pytest.mark.parametrize(("jobs", "most"), [(1, 3), (1, 7), (2, 7), (1, 10)])
-def test_no_model_is_asked_beyond_the_budget(live, jobs, most, tmp_path):
-    models = Models(actor=actor(advised), proposer=proposer(LINES))
-    out = tmp_path / "compiled.json"
-    compiled = compile_agent(Agent("react"), models.within(live), wanted(lm_calls=most), jobs, out=out)
-    assert sum(models.asked.values()) == compiled.lm_calls == most
-    assert compiled.ended_by == "lm-calls"
-    assert load(out) == compiled
-
-
-def test_the_proposer_is_not_asked_when_the_budget_is_spent(live):
-    models = Models(actor=actor(advised), proposer=proposer(LINES))
-    before_it = STEPS * 3
-    for most, asked in ((before_it, 0), (before_it + 1, 1)):
-        compile_agent(Agent("react"), models.within(live), wanted(lm_calls=most))
-        assert models.asked["proposer"] == asked
-
-
 # Errors
 
 
@@ -197,7 +142,7 @@ def test_a_dead_backend_ends_the_compile_with_its_error_and_no_score(live, name,
     out = tmp_path / "compiled.json"
     with pytest.raises(BackendFailure, match=r"lifespan-shortest-lived::\d+ could not be played: .*oops.*doctor"):
         compile_agent(Agent("react"), models.within(live), wanted(name), out=out)
-    assert models.asked["actor"] == 2
+    assert models.asked["actor"] == 1
     there = load(out)
     assert (there.ended_by, there.before, there.after, there.tried) == ("error", None, None, ())
     assert there.state == Agent("react").dump_state()
@@ -216,7 +161,7 @@ def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
     out, keep = tmp_path / "compiled.json", Keep()
     with pytest.raises(BackendFailure, match="oops"):
         compile_agent(Agent("react"), models.within(live), wanted(), events=keep, out=out)
-    assert sum(map(advised, models.engines["actor"].prompts)) == 2
+    assert sum(map(advised, models.engines["actor"].prompts)) == 1
     assert [rollout.score for c in keep.of.candidates.values() for rollout in c.rollouts.values()] == [0.5] * 3
     there = load(out)
     assert (there.ended_by, there.improved, there.before) == ("error", False, ProgramScores(0.5, 50))
@@ -265,24 +210,6 @@ def test_ctrl_c_stops_rollouts_before_their_next_step(live):
     assert models.asked["actor"] == sent[0]
 
 
-def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
-    goes = actor(advised)
-
-    def answer(prompt):
-        if sum(map(advised, models.engines["actor"].prompts)) > 3 * STEPS:  # the candidate was played on all variants
-            raise KeyboardInterrupt
-        return goes(prompt)
-
-    models = Models(actor=answer, proposer=proposer([ADVICE, f"{ADVICE} Be polite."]))
-    out = tmp_path / "compiled.json"
-    with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("react"), models.within(live), wanted(rollouts=20), out=out)
-    there = load(out)
-    assert (there.ended_by, there.confirmation.verdict) == ("interrupted", "unconfirmed")
-    assert ADVICE in there.chosen_state["actor"]["signature"]["instructions"]
-    assert dspy.settings.trace is None
-
-
 def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, capsys):
     session = Models(actor=actor(lambda _: False)).within(live)
     compiled = compile(Agent("react"), session, tasks=["lifespan-shortest-lived"], optimizer="none", trials=1, steps=1)
@@ -309,29 +236,6 @@ def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(l
         compile_agent(Agent("rsso"), two, small, jobs=2, out=again)
     assert len(first.observed.of.candidates) > 1
     assert again.read_bytes() == once.read_bytes()
-
-
-def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monkeypatch):
-    variant, late = Rollouts.find_variant, set()
-
-    def hesitate(rollouts, key):
-        """A thread that comes late for what it was given."""
-        if key in late:
-            time.sleep(0.2)
-        return variant(rollouts, key)
-
-    monkeypatch.setattr(Rollouts, "find_variant", hesitate)
-
-    def play(jobs, *keys):
-        late.clear()
-        late.update(keys)
-        models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
-        return compile_agent(Agent("react"), models.within(live), wanted(train=SIX, rollouts=12), jobs)
-
-    alone = play(1)
-    assert (alone.ended_by, alone.rollouts) == ("rollouts", 12)
-    for key in alone.train[::3]:
-        assert play(2, key) == alone, key
 
 
 def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(

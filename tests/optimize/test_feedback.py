@@ -8,21 +8,15 @@ from zipfile import ZipFile
 import dspy
 import pytest
 import scienceworld
-from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.scienceworld.goal_advice import GOALS
-from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.offline import Explorer
-from rsso_dspy.offline.proposer import HEADING, extract_feedback_lines
+from rsso_dspy.offline.proposer import extract_feedback_lines
 from rsso_dspy.optimize.feedback import LINES, RULES, build_feedback, digest_trials, find_answer_steps
-from rsso_dspy.optimize.metric import metric
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import METHODS, ROLE_OF
+from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.render import render_transcript
 from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.signatures import ErrorRule
-from tests.optimize.scripted import list_names, mentions_any
 from tests.records import STATE
 
 VARIANT = Variant("find-plant", 28, "train")
@@ -93,11 +87,6 @@ def test_an_answer_of_the_flat_scaffold_is_found_too():
     assert find_answer_steps(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED]) == []
 
 
-def test_an_answer_without_action():
-    text = build_feedback("actor", {}, dspy.Prediction(reasoning="Hm.", next_action=""), [PLAYED])
-    assert text.startswith("Facts:\nThis answer held no action.")
-
-
 ORDERS = re.compile(r"fern|rock|greenhouse|bedroom|closet|door", re.I)
 """Whatever the trials were about."""
 
@@ -115,12 +104,6 @@ def test_facts_name_what_was_done_and_advice_names_none_of_it():
     assert not ORDERS.search(advice)
 
 
-def test_what_another_trial_shows_to_be_good_was_not_in_vain():
-    other = trial(("teleport to bedroom", 0), ("pick up doll", 10), ("opne door", 0), number=2)
-    text = actor("open closet", PLAYED, other)
-    assert "Never understood" not in text
-
-
 def test_points_are_credited_to_what_came_before_them_too():
     """Opening a closet while something boils does not bring the points."""
     boiling = trial(("move water to pot", 0), ("activate stove", 0), ("open closet", 25))
@@ -136,28 +119,6 @@ def test_a_solved_variant_hears_facts_alone():
     )
     assert "Advice:" in actor("look around", unsolved)
     assert "Advice:" not in actor("look around", unsolved, solved)
-
-
-ASKING = "Your task is to create green paint. When you are done, focus on the green paint."
-AGAINST = (
-    # what was played, what the old rules made of it
-    (("focus on blue box", 100), "When you can, focus on blue box."),
-    (("focus on green paint", 0, {"understood": False}), "Do not focus on green paint."),
-    (("move apple tree to yellow box", -50), "Unless the task names it, avoid moving apple tree to yellow box."),
-    (("open closet", 25), "When you can, open closet."),
-    (("teleport to bedroom", 0), "Avoid teleporting to bedroom."),
-)
-
-
-@pytest.mark.parametrize(("act", "order"), AGAINST, ids=[order for _, order in AGAINST])
-def test_no_order_of_one_variant_becomes_advice(act, order):
-    went = trial(("teleport to kitchen", 0), act)
-    went = replace(went, trajectory=replace(went.trajectory, task=ASKING))
-    text = actor(act[0], went)
-    told = extract_feedback_lines(text)
-    assert order not in text
-    words = set(act[0].split()) - {"on", "to", "focus", "move", "open", "teleport"}
-    assert not [line for line in told if words & set(re.findall(r"[a-z]+", line.lower()))]
 
 
 def test_loops_are_named():
@@ -186,13 +147,6 @@ def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
     assert GOALS.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
     for line in {line for _, said in GOALS.values() for line in said}:
         assert extract_feedback_lines(line) == [line]
-
-
-def test_facts_are_not_taken_for_advice():
-    text = actor("focus on rock", PLAYED, trial(*[("look around", 0)] * 5))
-    assert extract_feedback_lines(text)
-    for said in extract_feedback_lines(text):
-        assert not re.search(r"\d|earned|brought|action (?!that)", said), said
 
 
 def test_variant_and_budget_are_never_named():
@@ -236,11 +190,6 @@ def test_the_reflector_is_blamed_for_what_it_does_not_name():
     assert extract_feedback_lines(good) == []
 
 
-def test_the_reflector_is_not_judged_by_a_transcript_that_is_none_of_the_trials():
-    text = build_feedback("reflector", {"transcript": "?"}, dspy.Prediction(what_went_wrong="", plan=""), [PLAYED])
-    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
-
-
 SHOWN = {"skills:abc,def": "Subgoal 1: A fern is held.\n  1. pick up fern\nSubgoal 2: A door is open.\n  1. open door"}
 
 
@@ -280,10 +229,6 @@ def test_equivalence_is_told_what_its_answer_meant():
     assert said().startswith("Facts:\nThe new skill was called new.")
     assert said(2).startswith("Facts:\nThe new skill was called the same as number 2.")
     assert "There is no skill number 7." in said(7)
-    twice = build_feedback(
-        "skill_equivalence", {"library": "1. Target: A.", "new_skill": "target: a"}, dspy.Prediction(equivalent=[]), []
-    )
-    assert "Number 1 has the same words" in twice
 
 
 def test_names_and_steps_of_skills_have_a_form():
@@ -295,59 +240,30 @@ def test_names_and_steps_of_skills_have_a_form():
     assert "Of 2 steps 1 are no actions." in build_feedback("skill_verbalizer.instructions", given, said, [PLAYED])
 
 
-def written(abstract, errors=(), known=""):
-    said = dspy.Prediction(abstract_rules=abstract, error_rules=errors, progress_rules=["Done: the door is open."])
-    return build_feedback("constitution_writer.write", {"known_rules": known}, said, [PLAYED])
-
-
 ROCK = {"mistake": "focus on rock", "solution": "Focus on what the task names."}
-
-
-@pytest.mark.parametrize(
-    ("abstract", "errors", "known", "said"),
-    [
-        (["Doors have to be opened."], [ROCK], "", ""),
-        (
-            ["A closed door has to be opened."],
-            [],
-            "A CLOSED door has to be opened!",
-            "Said already: abstract rule 1.",
-        ),
-        (["Wait.", "Look.", "Wait."], [], "", "Said already: abstract rule 3."),
-        ([], [ROCK, ErrorRule(**ROCK)], "", "Said already: error rule 2."),
-        ([f"Room {n} holds thing {n}." for n in range(51)], [], "", "It gave 51 abstract rules where 50 are the most"),
-        (["A rule " + "without end " * 40], [], "", "Longer than 300 characters: abstract rule 1."),
-        (None, "Wait.", None, ""),
-        ([5, None, {}], 5, None, ""),
-    ],
-)
-def test_writers_are_told_what_repeats_and_what_is_too_much(abstract, errors, known, said):
-    text = written(abstract, errors, known)
-    assert said in text
-    assert bool(extract_feedback_lines(text)) == bool(said)
-
-
-def test_a_summary_is_told_what_it_drops():
-    gathered = ["Thermometers measure temperature.", "A stove heats a pot quickly."]
-
-    def merged(*made):
-        said = dspy.Prediction(abstract_rules=list(made), error_rules=[])
-        given = {"gathered_abstract_rules": gathered, "gathered_error_rules": []}
-        return build_feedback("constitution_writer.summarize", given, said, [PLAYED])
-
-    assert extract_feedback_lines(merged(*gathered)) == []
-    assert "Nothing is left of what was gathered as abstract rule 1." in merged(gathered[1])
+RULES_OF_A_WRITER = {"abstract_rules": ["Doors have to be opened."], "error_rules": [ROCK], "progress_rules": []}
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "said"),
     [
-        ("insight_writer", {"insight_edits": [{"text": "Wait."}] * 2}, "Said already: text 2."),
+        ("constitution_writer.write", RULES_OF_A_WRITER, ""),
+        ("constitution_writer.write", {"abstract_rules": None, "error_rules": "Wait.", "progress_rules": [{}]}, ""),
+        (
+            "constitution_writer.summarize",
+            {"abstract_rules": [f"Room {n} holds thing {n}." for n in range(51)], "error_rules": []},
+            "It gave 51 abstract rules where 50 are the most",
+        ),
+        (
+            "constitution_writer.write",
+            {"error_rules": [ErrorRule(mistake="wait", solution="Look. " * 60)]},
+            "Longer than 300 characters: error rule 1.",
+        ),
         ("cheatsheet_writer", {"new_cheatsheet": "Wait.\nWait."}, ""),
         ("strategy_writer", {"strategies": [f"Try {n}." for n in range(4)]}, "It gave 4 texts where 3 are the most"),
     ],
 )
-def test_writers_of_entries_are_judged_alike(name, fields, said):
+def test_writers_are_told_what_is_too_much(name, fields, said):
     text = build_feedback(name, {}, dspy.Prediction(**fields), [PLAYED])
     assert said in text
     assert ("Advice:" in text) == bool(said)
@@ -356,39 +272,6 @@ def test_writers_of_entries_are_judged_alike(name, fields, said):
 def test_other_predictors_get_the_result_alone():
     text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
     assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
-
-
-def test_feedback_of_a_real_rollout_gives_no_order_of_it_and_advice_is_played(live):
-    """Of what the simulator and the embedded player really said, no advice names a thing of this variant; and a line of
-    advice becomes a line of the instruction that changes what is played."""
-    (variant,) = train_sample("find-plant", 1)
-    agent = Agent("rsso")
-
-    def play(program):
-        rules = replace(live.runtime.rules, trials=1)
-        with live.activate_for_run(), replace(live.runtime, rules=rules).activate(), dspy.context(trace=[]):
-            return program(variant=variant), list(dspy.settings.trace)
-
-    played, calls = play(agent)
-    _, given, said = calls[0]
-    (first, *_) = played.trials[0].trajectory.steps
-    told = metric(None, played, None, "actor", [calls[0]]).feedback
-    names = {name for state in played.trials[0].trajectory.states for name in list_names(state)}
-    assert len(names) > 10
-    assert not [line for line in extract_feedback_lines(told) if mentions_any(line, names - {"container"})]
-    told += f"\nAdvice:\n- Do not {first.action}."
-    samples = [{"Inputs": given, "Generated Outputs": dict(said), "Feedback": told}]
-    current = agent.actor.signature.instructions
-    lm = dspy.LM("embedded/explorer", engine=Explorer(3), cache=False)
-    with dspy.context(lm=lm):
-        proposed = InstructionProposer()({"actor": current}, {"actor": samples}, ["actor"])["actor"]
-    added = [line.removeprefix("- ") for line in proposed.partition(HEADING)[2].strip().splitlines()]
-    assert added
-    assert all(line in told for line in added)
-    agent.actor.signature = agent.actor.signature.with_instructions(f"{current}\nDo not {first.action}.")
-    replayed, _ = play(agent)
-    before, after = ([step.action for step in p.trials[0].trajectory.steps] for p in (played, replayed))
-    assert before != after
 
 
 def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class():
@@ -405,17 +288,12 @@ def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
         assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 
-def test_every_predictor_has_a_rule():
+def test_every_predictor_has_a_rule_and_a_row_of_the_page():
     assert RULES.keys() == ROLE_OF.keys()
-    assert {name for method in METHODS for name, _ in Agent(method).named_predictors()} <= RULES.keys()
-
-
-def test_the_page_explains_every_rule_in_a_row_of_its_table():
     page = (Path(__file__).parents[2] / "docs" / "COMPILING.md").read_text(encoding="utf-8")
     feedback = page.partition("\n## Feedback\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]+) \|", feedback, re.M)
-    named = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
-    assert sorted(named) == sorted(RULES)
+    assert sorted(name for row in rows for name in re.findall(r"`([\w.]+)`", row)) == sorted(RULES)
 
 
 # The digest

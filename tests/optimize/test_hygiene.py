@@ -82,24 +82,19 @@ def test_goals_are_kept_without_what_they_are_about(recorded):
 
 
 def test_optimizers_are_given_the_keys_of_variants_and_nothing_else(live, monkeypatch):
-    given = []
-    for optimizer in (dspy.GEPA, dspy.BootstrapFewShot):
-        compile_ = optimizer.compile
+    given, compile_ = [], dspy.GEPA.compile
 
-        def spied(self, student, compile_=compile_, **sets):
-            given.append(sets)
-            return compile_(self, student, **sets)
+    def spied(self, student, **sets):
+        given.append(sets)
+        return compile_(self, student, **sets)
 
-        monkeypatch.setattr(optimizer, "compile", spied)
+    monkeypatch.setattr(dspy.GEPA, "compile", spied)
     models = Models(actor=actor(asks_for("longest")), proposer=proposer(["Be polite."]))
-    for name in ("gepa", "bootstrap"):
-        request = wanted(name, rollouts=6)
-        compile_agent(Agent("react"), models.within(live), request)
-        sets = given.pop()
-        keys = {example.variant for example in sets["trainset"]}
-        assert keys == {variant.key for variant in request.calibration.train}
-        assert all(example.keys() == ["variant"] for part in sets.values() for example in part)
-    assert not given
+    request = wanted(rollouts=6)
+    compile_agent(Agent("react"), models.within(live), request)
+    (sets,) = given
+    assert {example.variant for example in sets["trainset"]} == {variant.key for variant in request.calibration.train}
+    assert all(example.keys() == ["variant"] for part in sets.values() for example in part)
 
 
 @pytest.fixture
@@ -137,9 +132,8 @@ def test_the_goals_of_calibration_variants_alone_are_asked_for(live, asked):
 
 
 def test_a_student_plays_no_other_variant(live):
-    request = wanted()
-    rollouts = Rollouts(live, request.calibration.val, request.budgets, 1, 0, request.limits, None)
-    student = Student(Search(Agent("react"), rollouts, 0), lambda rollout: list(rollout.calls))
+    rollouts = Rollouts(live, wanted())
+    student = Student(Search(Agent("react"), rollouts), lambda rollout: list(rollout.calls))
     for example in build_examples(held_out("lifespan-longest-lived", n=1)):
         with pytest.raises(Exception):  # noqa: B017, PT011
             student(**example.inputs())

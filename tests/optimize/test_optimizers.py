@@ -1,4 +1,5 @@
-"""What optimizers may change, what a compile costs at most, and the program under DSPy's own tools."""
+"""Every optimizer finds what helps, goes through the same acceptance, and costs what was forecast; and the program
+under DSPy's own tools."""
 
 import json
 import re
@@ -7,20 +8,22 @@ from dataclasses import replace
 
 import dspy
 import pytest
+from dspy.utils.exceptions import LMServerError
 
-from rsso_dspy.errors import UnknownName
-from rsso_dspy.optimize.acceptance import CompileLimits
+import rsso_dspy
+from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.errors import BackendFailure, UnknownName, UsageError
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers import get_optimizer
-from rsso_dspy.optimize.student import get_kept_instruction
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
+from rsso_dspy.optimize.program_file import ProgramScores, load
+from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS, get_kept_instruction
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.signatures.complete import SPOKEN
 from tests.live import Engine, acting, model, says
-from tests.optimize.conftest import REQUESTS, record
+from tests.optimize.conftest import REQUESTS, TRAIN, VAL, record
 from tests.optimize.scripted import (
     ADVICE,
     GO,
@@ -28,6 +31,7 @@ from tests.optimize.scripted import (
     SHORTEST,
     STAY,
     STEPS,
+    Keep,
     Models,
     actor,
     adding,
@@ -38,10 +42,126 @@ from tests.optimize.scripted import (
     wanted,
 )
 
+HARM = "Stay where you are."
+LIVES = train_sample("lifespan-shortest-lived", 8)
+LEARN = (LONGEST[0], LIVES[0], train_sample("find-plant", 1)[0])
+CHOOSE = (LONGEST[2], LIVES[1])
+HELPED = LIVES[2:]
+"""Six confirm variants, on five of which advice is worth 50 points: the fewest that can confirm."""
+ALIKE = LONGEST[3:4]
+"""One on which it changes nothing."""
 
-def test_an_unknown_optimizer_offers_the_nearest():
+# Rollouts of the search, what the proposer adds, whether a candidate is dropped before it met all of val.
+SEARCHES = {
+    "gepa": (12, [ADVICE], False),
+    "mipro": (16, [ADVICE, HARM, ADVICE], True),
+    "bootstrap": (9, [], False),
+}
+
+
+def goes(prompt):
+    """Whether the actor goes outside, which is worth 50 points: asked for the longest life, and elsewhere when advice
+    or a demonstration tells it to."""
+    if HARM in prompt.partition("<user>")[0]:
+        return False
+    return asks_for("longest")(prompt) or advised(prompt) or shown(prompt)
+
+
+def test_no_optimizer_is_left_out_and_an_unknown_one_offers_the_nearest(monkeypatch):
+    assert set(SEARCHES) == {name for name, row in OPTIMIZERS.items() if row.searches}
     with pytest.raises(UnknownName, match="bootstrap"):
         get_optimizer("bootstraps")
+    monkeypatch.setattr("rsso_dspy.optimize.optimizers.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[mipro\]'"):
+        get_optimizer("mipro")
+
+
+@pytest.mark.parametrize(
+    ("name", "confirm", "verdict", "p"),
+    [(name, HELPED, "confirmed", 1 / 32) for name in SEARCHES]
+    + [(name, ALIKE, "not better", 1.0) for name in ("gepa", "bootstrap")],
+)
+def test_whatever_searches_is_raced_chosen_and_confirmed_alike(live, name, confirm, verdict, p):
+    rollouts, lines, drops = SEARCHES[name]
+    models = Models(actor=actor(goes), proposer=proposer(lines))
+    request = wanted(name, LEARN, CHOOSE, rollouts + 2 * len(confirm), confirm=confirm, placebos=1)
+    keep = Keep()
+    compiled = compile_agent(Agent("react"), models.within(live), request, events=keep)
+    start, placebo, *others = keep.of.candidates.values()
+    assert (compiled.before.metric, compiled.after.metric) == (0.25, 0.5)
+    assert (placebo.placebo, compiled.noise.gains, compiled.noise.won) == (True, (0.0,), False)
+    assert any(each.dropped and not set(CHOOSE) <= set(each.rollouts) for each in others) == drops
+    (chosen,) = (each for each in others if set(confirm) & set(each.rollouts))
+    assert chosen.mean_over(CHOOSE) == 0.5
+    assert set(confirm) <= set(start.rollouts)
+    assert not set(confirm) & set(placebo.rollouts)
+    found = compiled.confirmation
+    assert (found.verdict, found.p, found.pairs) == (verdict, pytest.approx(p), len(confirm))
+    assert compiled.improved == (verdict == "confirmed")
+    assert compiled.rollouts <= request.max_rollouts
+    forecast = request.forecast(live.protocol)
+    assert {role: n for role, n in models.asked.items() if n > forecast.calls.get(role, 0)} == {}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_is_the_same_with_more_jobs_and_prints_nothing(live, name, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rollouts, lines, _ = SEARCHES[name]
+    compiled = []
+    for jobs in (1, 2):
+        models = Models(actor=actor(goes), proposer=proposer(lines))
+        request = wanted(name, LEARN, CHOOSE, rollouts)
+        compiled.append(compile_agent(Agent("react"), models.within(live), request, jobs))
+    assert compiled[0] == compiled[1]
+    assert len(compiled[0].tried) > 1
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+    assert dspy.settings.lm is None
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_dead_actor_is_no_score_of_a_candidate_and_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
+    def answer(prompt):
+        if advised(prompt) or shown(prompt):
+            raise LMServerError("oops")
+        return actor(asks_for("longest"))(prompt)
+
+    keep, rollouts = Keep(), SEARCHES[name][0]
+    within = Models(actor=answer, proposer=proposer([ADVICE])).within(live)
+    with pytest.raises(BackendFailure, match=r"could not be played: .*oops"):
+        compile_agent(Agent("react"), within, wanted(name, LEARN, CHOOSE, rollouts), events=keep)
+    assert all(rollout.trials[0].error is None for _, rollout in keep.told)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", lambda _: 1.0)
+    models = Models(actor=actor(goes), proposer=proposer([ADVICE]))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(name, LEARN, CHOOSE, rollouts))
+    assert (len(compiled.tried), compiled.rollouts, models.asked["proposer"]) == (1, 2, 0)
+
+
+def test_none_writes_the_program_as_it_is(live, tmp_path):
+    models = Models(actor=actor(advised))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted("none", rollouts=1), out=tmp_path / "b.json")
+    assert (compiled.improved, compiled.ended_by, compiled.rollouts) == (False, None, 1)
+    assert compiled.before == compiled.after == ProgramScores(0.0, 0)
+    assert load(tmp_path / "b.json").state == Agent("react").dump_state()
+
+
+def test_mipro_finds_a_demonstration_and_shows_it_to_the_proposer(live):
+    helped = actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt))
+    models = Models(actor=helped, proposer=proposer(["Be polite."]))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted("mipro"))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
+    assert {demo["action"] for demo in compiled.chosen_state["actor"]["demos"]} == {GO}
+    assert any(GO in prompt.rpartition("<user>")[2] for prompt in models.engines["proposer"].prompts)
+
+
+@pytest.mark.parametrize(
+    "answer", ["[[ ## completed ## ]]", says(proposed_instruction="x" * (PROPOSAL_CHARACTERS + 1))]
+)
+def test_a_proposer_that_never_says_anything_usable_changes_nothing(live, answer):
+    models = Models(actor=actor(lambda _: False), proposer=lambda _: answer)
+    compiled = compile_agent(Agent("react"), models.within(live), wanted("mipro", rollouts=20))
+    assert compiled.candidate is None
+    assert len(compiled.tried) == 1
 
 
 # What may change
@@ -51,33 +171,17 @@ def instructions(state):
     return {name: predictor["signature"]["instructions"] for name, predictor in state.items()}
 
 
-def asked_about(recorded):
-    """The predictors that the proposer was asked about."""
-    words = instructions(Agent("rsso").dump_state())
-    return {name for name, said in words.items() if any(said in p for p in recorded.prompts["proposer"])}
-
-
 def test_roles_that_are_named_are_asked_about_alone(live):
     named = ("actor", "reflector", "skill_verbalizer.target", "constitution_writer.write")
     recorded = record(live, replace(REQUESTS["gepa"], tuned=named))
     original = instructions(Agent("rsso").dump_state())
+    asked = {name for name, said in original.items() if any(said in p for p in recorded.prompts["proposer"])}
     candidates = [instructions(candidate.state) for candidate in recorded.observed.of.candidates.values()]
     changed = {name for said in candidates for name in said if said[name] != original[name]}
     called = {name for _, rollout in recorded.observed.told for name, _, _ in rollout.calls}
-    assert {"actor", "reflector"} <= asked_about(recorded) <= called & set(named)
+    assert {"actor", "reflector"} <= asked <= called & set(named)
     assert changed
     assert changed <= set(named)
-
-
-def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
-    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted(rollouts=6))
-    original = Agent("react").dump_state()
-    assert compiled.candidate
-    assert {name for name in original if compiled.chosen_state[name] != original[name]} == {"actor"}
-    assert compiled.lm_calls == sum(models.asked.values()), "no call is set aside for roles that were not called"
-    said = original["actor"]["signature"]["instructions"]
-    assert all(said in prompt for prompt in models.engines["proposer"].prompts)
 
 
 def test_under_the_complete_interface_the_words_that_are_sent_are_shown_changed_and_played(live):
@@ -88,14 +192,11 @@ def test_under_the_complete_interface_the_words_that_are_sent_are_shown_changed_
     assert all(sent in prompt for prompt in models.engines["proposer"].prompts)
     assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{sent.strip()}\n{ADVICE}"
     assert compiled.tried[0].program == fingerprint_program(Agent("react")), "unchanged, it is the zero-shot program"
-
-
-@pytest.mark.parametrize("kind", [FlatActor, SkillActor])
-def test_unchanged_words_are_kept_as_the_programs_own(kind):
-    sent = SPOKEN[kind.instructions]
-    assert sent != kind.instructions
-    assert get_kept_instruction(f"{sent}\n", "complete") == kind.instructions
-    assert get_kept_instruction(sent, "sso") == sent
+    for kind in (FlatActor, SkillActor):
+        sent = SPOKEN[kind.instructions]
+        assert sent != kind.instructions
+        assert get_kept_instruction(f"{sent}\n", "complete") == kind.instructions
+        assert get_kept_instruction(sent, "sso") == sent
 
 
 def test_bootstrap_changes_demonstrations_and_no_words(bootstrap_compile):
@@ -112,40 +213,33 @@ def test_no_role_is_asked_more_often_than_was_forecast(recorded, live):
     forecast = recorded.request.forecast(live.protocol)
     calls = {role: usage.calls for role, usage in recorded.compiled.usage.items()}
     assert {role: count for role, count in calls.items() if count > forecast.calls[role]} == {}
-    assert recorded.compiled.lm_calls == sum(calls.values()) <= forecast.total_calls
+    assert recorded.compiled.lm_calls == sum(map(len, recorded.prompts.values())) <= forecast.total_calls
 
 
-def test_a_forecast_can_be_reached(live):
-    """An actor that always uses its whole budget, and a proposer whose every line is worth another rollout."""
-    models = Models(actor=actor(lambda _: False), proposer=proposer(map(str, range(99))))
+@pytest.mark.parametrize("lines", [list(map(str, range(99))), [""]], ids=["each worth another rollout", "nothing new"])
+def test_a_forecast_can_be_reached_and_is_not_exceeded(live, lines):
+    """An actor that always uses its whole budget."""
+    models = Models(actor=actor(lambda _: False), proposer=proposer(lines) if lines[0] else lambda p: adding(p, ""))
     small = wanted(rollouts=8)
     compiled = compile_agent(Agent("react"), models.within(live), small)
-    assert compiled.rollouts == 7, "then too few are left for another candidate"
-    forecast = replace(small, limits=CompileLimits(7)).forecast(live.protocol)
+    forecast = replace(small, max_rollouts=compiled.rollouts).forecast(live.protocol)
     assert models.asked["actor"] == forecast.calls["actor"]
-    assert models.asked["proposer"] <= forecast.calls["proposer"]
-
-
-def test_a_proposer_that_says_nothing_new_is_not_asked_more_often_than_was_forecast(live):
-    models = Models(actor=actor(lambda _: False), proposer=lambda prompt: adding(prompt, ""))
-    small = wanted(rollouts=7)
-    compile_agent(Agent("react"), models.within(live), small)
     assert models.asked["proposer"] <= small.forecast(live.protocol).calls["proposer"]
 
 
+@pytest.mark.parametrize("name", ["mipro", "bootstrap"])
+def test_the_same_compile_by_the_embedded_model_again_is_the_same_to_the_byte(live, name, tmp_path):
+    """Once more with everything read from its logs; no prompt of mipro holds what is not to be known (see hygiene)."""
+    small = wanted(name, TRAIN, VAL, 6, method_name="rsso", steps=4)
+    once = tmp_path / "once.json"
+    compile_agent(Agent("rsso"), live, small, out=once)
+    first, keep = once.read_bytes(), Keep()
+    compile_agent(Agent("rsso"), live, small, events=keep, out=once)
+    assert keep.of.recalled == keep.of.spent
+    assert once.read_bytes() == first
+
+
 # The program under DSPy's own tools
-
-
-def test_a_program_is_saved_and_loaded_by_dspy(tmp_path):
-    agent = Agent("rsso")
-    agent.reflector.signature = agent.reflector.signature.with_instructions("Reflect.")
-    agent.actor.demos = [dspy.Example(task="t", history="h", reasoning="r", current_subgoal="none", next_action="wait")]
-    agent.save(tmp_path / "agent.json")
-    other = Agent("rsso")
-    assert fingerprint_program(other) != fingerprint_program(agent)
-    other.load(tmp_path / "agent.json")
-    assert fingerprint_program(other) == fingerprint_program(agent)
-    assert other.reflector.signature.instructions == "Reflect."
 
 
 @pytest.fixture
@@ -159,14 +253,18 @@ def playing(live):
 
 
 REFLECTING = Engine(lambda _: json.dumps({"new_instruction": f"Play. {ADVICE}"}))
-SET = [dspy.Example(variant=variant.key).with_inputs("variant") for variant in (LONGEST[0], SHORTEST[0])]
+LIFE_SPANS = ["lifespan-longest-lived", "lifespan-shortest-lived"]
+SET = rsso_dspy.trainset("scienceworld", "1-per-task", LIFE_SPANS)
+TO_CHOOSE_BY = rsso_dspy.valset("scienceworld", "1-per-task", LIFE_SPANS[1:])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_dspy_evaluates_the_program(playing, threads):
     models = Models(actor=actor(asks_for("longest")))
     with playing(models):
-        result = dspy.Evaluate(devset=SET, metric=metric, num_threads=threads, display_progress=False)(Agent("react"))
+        result = dspy.Evaluate(devset=SET, metric=rsso_dspy.metric, num_threads=threads, display_progress=False)(
+            Agent("react")
+        )
     assert [score for _, _, score in result.results] == [0.5, 0.0]
     assert models.asked["actor"] == STEPS * 2
 
@@ -183,22 +281,24 @@ def answer_everything(prompt):
 
 DSPYS_OPTIMIZERS = {
     "bootstrap": (
-        lambda: dspy.BootstrapFewShot(metric=metric, metric_threshold=0.5, max_labeled_demos=0),
+        lambda: dspy.BootstrapFewShot(metric=rsso_dspy.metric, metric_threshold=0.5, max_labeled_demos=0),
         {"trainset": SET},
         ({GO}, False),
     ),
     "gepa": (
-        lambda: dspy.GEPA(metric, max_metric_calls=4, reflection_minibatch_size=1, reflection_lm=model(REFLECTING)),
-        {"trainset": SET[1:], "valset": SET[1:]},
+        lambda: dspy.GEPA(
+            rsso_dspy.metric, max_metric_calls=4, reflection_minibatch_size=1, reflection_lm=model(REFLECTING)
+        ),
+        {"trainset": SET[1:], "valset": TO_CHOOSE_BY},
         (set(), True),
     ),
     "mipro": (
-        lambda: dspy.MIPROv2(metric, auto=None, num_candidates=3, max_labeled_demos=0, num_threads=1),
-        {"trainset": SET[:1], "valset": SET[1:], "num_trials": 2, "minibatch": False},
+        lambda: dspy.MIPROv2(rsso_dspy.metric, auto=None, num_candidates=3, max_labeled_demos=0, num_threads=1),
+        {"trainset": SET[:1], "valset": TO_CHOOSE_BY, "num_trials": 2, "minibatch": False},
         ({GO}, True),
     ),
     "simba": (
-        lambda: dspy.SIMBA(metric=metric, bsize=2, num_candidates=2, max_steps=1, num_threads=1),
+        lambda: dspy.SIMBA(metric=rsso_dspy.metric, bsize=2, num_candidates=2, max_steps=1, num_threads=1),
         {"trainset": SET, "seed": 3},  # a seed that draws a demonstration, not a rule, for the better variant
         ({GO}, False),
     ),
@@ -227,8 +327,8 @@ def test_dspys_optimizers_improve_a_program_without_a_session(name, method_name)
 
     def optimize():
         with dspy.context(lm=model(Engine(answer_everything))):
-            program = make_optimizer().compile(Agent(method_name), **data)
-            return program, metric(None, program(variant=SHORTEST[0].key))
+            program = make_optimizer().compile(rsso_dspy.Agent(method_name), **data)
+            return program, rsso_dspy.metric(None, program(variant=SHORTEST[0].key))
 
     program, score = Context().run(optimize)  # no session is active there
     demonstrated = {demo.get("action") or demo.get("next_action") for demo in program.actor.demos}

@@ -7,11 +7,10 @@ import pytest
 from rsso_dspy.optimize.confirming import (
     FLIP,
     FLIPPED,
-    Discordance,
+    LARGEST_GAIN,
     compute_p,
     compute_power,
     count_needed_pairs,
-    find_largest_gain,
     find_smallest_gain,
 )
 
@@ -42,8 +41,8 @@ def test_the_smallest_gain_is_confirmed_in_four_of_five(pairs, seeds):
 )
 def test_no_gain_is_promised_where_the_largest_is_seldom_confirmed(pairs, seeds, power):
     assert find_smallest_gain(pairs, seeds) is None
-    assert compute_power(find_largest_gain(), pairs, seeds) == pytest.approx(power, abs=0.05)
-    assert confirm_by_dice(find_largest_gain(), pairs, seeds) == pytest.approx(power, abs=0.07)
+    assert compute_power(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
+    assert confirm_by_dice(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.07)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -51,13 +50,10 @@ def test_so_many_pairs_are_needed_and_one_less_is_too_few(seeds):
     needed = count_needed_pairs(0.1, seeds)
     assert compute_power(0.1, needed, seeds) >= 0.8 > compute_power(0.1, needed - 1, seeds)
     assert count_needed_pairs(0.05, seeds) > 3 * needed
-    assert count_needed_pairs(0.13, seeds) is None, "28% that flip by 45 points gain 12.6 at most"
 
 
-def test_equal_programs_are_seldom_confirmed_and_programs_that_never_differ_never():
+def test_equal_programs_are_seldom_confirmed():
     assert compute_power(0.0, 53) <= 0.075
-    assert find_smallest_gain(53, 1, Discordance(0.0, 0.0)) is None
-    assert count_needed_pairs(0.05, 1, Discordance(0.0, 0.0)) is None
 
 
 def test_more_pairs_and_more_seeds_confirm_smaller_gains():

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import BackendConfig
+from rsso_dspy.config import BackendConfig, CompileOptions
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize import teacher as teachers
-from rsso_dspy.optimize.acceptance import CompileLimits
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import Lesson, choose_lessons, cut_history, list_lessons
@@ -57,16 +56,19 @@ def test_a_benchmark_without_gold_paths_says_what_works_instead():
         ),
         ("bootstrap", "reflexion", {"roles": ["reflector"]}, UsageError, "gold paths teach the actor alone"),
         ("bootstrap", "react", {"train": (DEV,)}, SplitError, "lifespan-longest-lived::62 .dev."),
-        ("bootstrap", "react", {"teacher": Teacher("gold", 5)}, UsageError, "to 5 tokens; ask for 100 to 100,000"),
     ],
 )
 def test_what_a_teacher_cannot_do_is_refused_before_anything_is_played(live, optimizer, method, change, error, says):
     calibration = Calibration(change.get("train", LONGEST[:1]), LONGEST[1:2])
     with pytest.raises(error, match=says):
         build_request(
-            METHODS[method], live.protocol, calibration, optimizer, roles=change.get("roles"),
-            teacher=change.get("teacher", Teacher("gold")),
-        )  # fmt: skip
+            METHODS[method],
+            live.protocol,
+            calibration,
+            optimizer,
+            CompileOptions(roles=change.get("roles")),
+            teacher=Teacher("gold"),
+        )
 
 
 def test_an_unknown_teacher_offers_the_backends(live):
@@ -80,7 +82,7 @@ def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
     rules = replace(live.runtime.rules, interface=interface)
     within = replace(live, runtime=replace(live.runtime, rules=rules, lm=Models()))
     lead = open_lead(Teacher("gold"), calibration, within, agent.method.scaffold)
-    rollouts = Rollouts(within, SHORTEST[:1], dict.fromkeys(FIND, 3), 2, 0, CompileLimits(1), lead=lead)
+    rollouts = Rollouts(within, wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=3, trials=2), lead=lead)
     rollout = rollouts.play(agent, FIND[0])
     assert rollouts.taught == {FIND[0]: rollout}
     (trial,) = rollout.trials
@@ -88,9 +90,9 @@ def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
     lessons = list_lessons(rollout, ("actor",))
     assert lessons
     for lesson in lessons:
-        assert lesson.demo.get("next_action", lesson.demo.get("action")) in {s.proposed for s in trial.trajectory.steps}
-        assert len(lesson.demo["history"]) < 2000
-        assert not {"skills", "constitution"} & lesson.demo.keys()
+        assert lesson.said.get("next_action", lesson.said.get("action")) in {s.proposed for s in trial.trajectory.steps}
+        assert len(lesson.given["history"]) < 2000
+        assert not {"skills", "constitution"} & lesson.given.keys()
 
 
 @pytest.mark.parametrize(("first", "later"), [(0.0, 0.7), (0.25, 0.25)])
@@ -100,9 +102,8 @@ def test_a_teacher_retries_at_a_temperature_of_its_own_whatever_the_students_is(
         teacher = Teacher("mine", backend=BackendConfig(**table("openai", served, temperature=first)))
         student = replace(live, runtime=replace(live.runtime, lm=Models()))
         lead = open_lead(teacher, Calibration(FIND, SHORTEST[:1]), student, "flat")
-        Rollouts(student, SHORTEST[:1], dict.fromkeys(FIND, 1), 2, 0, CompileLimits(1), lead=lead).play(
-            Agent("react"), FIND[0]
-        )
+        request = wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=1, trials=2)
+        Rollouts(student, request, lead=lead).play(Agent("react"), FIND[0])
     assert [body["temperature"] for body in served.requests] == [first, later]
 
 
@@ -131,7 +132,7 @@ def within(live):
 
 def make_lessons() -> list[Lesson]:
     return [
-        Lesson("actor", task, number == 0, {"task": task, "history": f"{number}" * 360, "action": f"go {number}"})
+        Lesson("actor", task, number == 0, {"task": task, "history": f"{number}" * 360}, {"action": f"go {number}"})
         for task in ("boil", "melt", "grow")
         for number in range(4)
     ]
