@@ -146,7 +146,7 @@ def write_tables_and_figures(
 ) -> None:
     """Write tables and figures to their folders. Raises `UsageError`, before writing anything, if one cannot be written
     or would replace a foreign file."""
-    from rsso_dspy.report.figure_canvas import FORMATS, PICTURE, save_figure
+    from rsso_dspy.report.figures import FORMATS, PICTURE, save_figure
     from rsso_dspy.report.sheets import build_table_kind
 
     pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
@@ -169,21 +169,19 @@ def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", w
     """Write the page."""
     from rsso_dspy.environments.benchmark import get_benchmark
     from rsso_dspy.report.headline import write_headline
-    from rsso_dspy.report.page import write_page
+    from rsso_dspy.report.page import Page, write_page
     from rsso_dspy.report.tables import describe_facts, describe_run
 
     records: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
-    write_page(
-        file,
+    page = Page(
         ", ".join(store.folder.resolve().name for store in pool.stores),
         _build_sections(pool.stores, analysis, with_paper),
-        records,
+        write_headline(analysis),
         describe_run(analysis),
         list(describe_facts(analysis).items()),
         get_benchmark().action_templates,
-        CallFinder(pool, MOST_STEPS).find,
-        write_headline(analysis),
     )
+    write_page(file, page, records, CallFinder(pool, MOST_STEPS).find)
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
