@@ -123,8 +123,6 @@ class ErroredUnit:
     unit: str
     seed: int
     error: str
-    kind: str = ""
-    """Kind of the failure; unlike `error`, it quotes no text."""
     is_skipped: bool = False
     """Whether it is a unit whose variant the environment refuses, so that playing it again is of no use."""
 
@@ -293,10 +291,8 @@ def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]
 
 
 def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
-    last = record.trials[-1]
-    kind = last.failure.kind if last.failure else ""
     skipped = isinstance(record, UnitRecord) and record.is_refused
-    return ErroredUnit(record.arm, record.key, record.seed, last.error or "", kind, skipped)
+    return ErroredUnit(record.arm, record.key, record.seed, record.trials[-1].error or "", skipped)
 
 
 PROVENANCE = {
@@ -381,10 +377,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "as_compiled": [_serialize_contrast_result(each) for each in found.as_compiled],
         "compile_trials": dict(found.compile_trials),
         "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": [
-            {name: getattr(each, name) for name in ("arm", "unit", "seed", "error", "is_skipped")}
-            for each in found.errored
-        ],
+        "errored": [asdict(each) for each in found.errored],
     }
 
 

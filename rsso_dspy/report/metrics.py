@@ -360,7 +360,7 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
         stream = record.stream.name.rpartition(" of ")[2] if record.stream else record.key  # "3/36 of 1f0c9a"
         last[stream, record.seed] = record
     books = [record.memories["constitution"].get("rules", ()) for record in last.values()]
-    standing = [Counter(rule["category"] for rule in rules) for rules in books]
+    standing = [Counter(rule.get("category") for rule in rules) for rules in books]
     noted = [
         {
             line

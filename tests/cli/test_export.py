@@ -46,7 +46,7 @@ def folder(tmp_path_factory) -> Path:
         save(store, replace(made, trials=trials, memories=memories))
     save(store, record("react", "freeze", 21, [[80], None]))
     save(store, training("reflexion", 2))
-    learned = Source("reflections", "training", "boil")
+    learned = Source("reflections", "training", "boil", size=2)
     save(store, replace(record("reflexion", "boil", 28, [[40]]), start="training on boil", sources=(learned,)))
     save(store, record("react", "freeze", 22, [[50]]), begun=True)
     return store.folder

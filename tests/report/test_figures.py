@@ -155,11 +155,20 @@ def test_the_alternative_text_says_what_is_seen_in_numbers():
 
 HOSTILE = ["$\\alpha$ $x^", "_hidden", "<script>alert(1)</script>", "\u202eturned\x1b[31m", 'a & b " --> ]]>', "日本"]
 LONG = [f"rsso+a-program-of-a-very-long-name-{number}" for number in range(9)]
-RUNS = {
-    names[0]: [record(name, f"task-{n % 4}", n, [[40 + 2 * n], [100 if n == place % 8 else 50 + n + place * (n % 4)]], allowed=2)
-               for place, name in enumerate(names) for n in range(8)]
-    for names in (FACTORIAL_METHODS, LONG, HOSTILE)
-}  # fmt: skip
+
+
+def learn(names: Sequence[str]) -> list[UnitRecord]:
+    """Eight units of four tasks; each arm solves another unit, and gains by task."""
+    return [
+        record(
+            name, f"task-{n % 4}", n, [[40 + 2 * n], [100 if n == place % 8 else 50 + n + place * (n % 4)]], allowed=2
+        )
+        for place, name in enumerate(names)
+        for n in range(8)
+    ]
+
+
+RUNS = {names[0]: learn(names) for names in (FACTORIAL_METHODS, LONG, HOSTILE)}
 
 
 @pytest.fixture(scope="module", params=RUNS)

@@ -17,6 +17,7 @@ function show() {
   const name = VIEWS.some((view) => view.dataset.view === place.view) ? place.view : FIRST;
   const before = document.body.dataset.view;
   document.body.dataset.view = name;
+  document.body.classList.toggle("later", name !== FIRST);
   for (const view of VIEWS) view.classList.toggle("current", view.dataset.view === name);
   for (const link of document.querySelectorAll(".bar nav a")) {
     if (link.getAttribute("href") === `#/${name}`) {
