@@ -271,19 +271,6 @@ Response.prototype.text = async function () {
 SLOW = "#/trials/sso/boil::22/s0"
 
 
-def test_a_slow_unit_does_not_blank_what_the_reader_went_back_to(visit):
-    page = visit(unit_address(1, 3), before=HELD)
-    at_step(page, 3)
-    page.evaluate(f"held = () => history.back(); location.hash = '{SLOW}'")
-    page.wait_for_function("() => 'release' in window")
-    at_address(page, unit_address(1, 3))
-    page.wait_for_timeout(300)
-    at_step(page, 3)
-    page.evaluate("release(); held = null")
-    page.go_forward()
-    open_unit(page, "boil::22", "sso")
-
-
 def test_a_slow_unit_does_not_call_the_reader_back(visit):
     page = visit(unit_address(1, 3), before=HELD)
     at_step(page, 3)

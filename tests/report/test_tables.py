@@ -14,7 +14,6 @@ from rsso_dspy.pricing import Price
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.metrics import UNEVEN
-from rsso_dspy.report.page import build_page_sections
 from rsso_dspy.report.sheets import Sheet, to_csv, to_latex, to_markdown
 from rsso_dspy.report.tables import build_methods_table, build_tables, render_analysis
 from rsso_dspy.report.terminal import print_renderable
@@ -285,25 +284,3 @@ def test_latex_compiles_every_table_with_caption_and_label(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
-
-
-def test_success_trial_by_trial_fits_80_columns_and_json_and_the_page_hold_it():
-    found = analyze(
-        [
-            record("reflexion", "boil", 1, [[0], [0], [100]]),
-            record("reflexion", "boil", 2, [[100]]),
-            record("reflexion", "melt", 1, [[10], [100]]),
-            record("reflexion", "melt", 2, [[0], [0], [0]]),
-        ]
-    )
-    data = serialize_analysis(found)["arms"][0]["success"]
-    assert data["trials"][1] == {"trial": 2, "solved": 2, "additional": 1, "accuracy": 0.5}
-    assert data["by_task"]["melt"] == {"solved": 1, "units": 2}
-    print_renderable(render_analysis(found), screen := StringIO(), 80)
-    text = screen.getvalue()
-    assert "Success, trial by trial" in text
-    assert "Trials that were not solved, and why" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-    sheets = {sheet.name: sheet for section in build_page_sections(found) for sheet in section.sheets}
-    assert {"success", "failures"} <= sheets.keys()
-    assert [cell.text for cell in sheets["tasks"].rows[1]] == ["melt", "2", "50.0", "1/2"]
