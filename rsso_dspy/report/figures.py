@@ -331,7 +331,8 @@ def use_figure_style() -> Iterator[None]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
+        settings: Any = matplotlib.rcParams
+        settings.update(SETTINGS)
         yield
 
 
@@ -523,6 +524,7 @@ def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> Non
     with use_figure_style():
         import matplotlib
 
-        matplotlib.rcParams.update(settings)
+        more: Any = matplotlib.rcParams
+        more.update(settings)
         look: dict[str, Any] = {"dpi": DOTS, "bbox_inches": "tight", "pad_inches": 0.06}
         figure.savefig(file, format=ending[1:], metadata=_METADATA[ending], **look)
