@@ -30,7 +30,7 @@ from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report import sheets
-from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.page import Page, PageSection, write_page
 from rsso_dspy.report.page_records import PageCalls
 from rsso_dspy.report.sheets import Sheet
 from rsso_dspy.sessions import session
@@ -109,9 +109,15 @@ def measure_page(source: Path, target: Path, trials: int, rounds: int) -> PageMe
     chosen = list(repeat_records(records, trials))
     before = reset_peak_memory()
     started = time.perf_counter()
-    write_page(target, source.name, build_sections(chosen), (record for record, _ in chosen), [RULE_BASED_NOTE],
-               [("Trials", f"{trials:,}")], ACTION_TEMPLATES,
-               lambda record: PageCalls(load_calls(store, replace(record, seed=0))))  # fmt: skip
+    page = Page(
+        source.name, build_sections(chosen), "", [RULE_BASED_NOTE], [("Trials", f"{trials:,}")], ACTION_TEMPLATES
+    )
+    write_page(
+        target,
+        page,
+        (record for record, _ in chosen),
+        lambda record: PageCalls(load_calls(store, replace(record, seed=0))),
+    )
     build, memory = time.perf_counter() - started, read_peak_memory() - before
     times = [time_browser(target, chosen[-1][0]) for _ in range(rounds)]
     paint, by_address, by_click = (statistics.median(column) for column in zip(*times, strict=True))

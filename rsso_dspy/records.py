@@ -278,7 +278,7 @@ class TrialResult:
 
     trial: int
     trajectory: Trajectory | None
-    learnt: dict[str, dict[str, Any]] = field(default_factory=dict)
+    learnt: dict[str, dict[str, int | float]] = field(default_factory=dict)
     """Memory to the counts of its ``learn`` after this trial."""
     usage: dict[str, Usage] = field(default_factory=dict)
     """Role to usage, in this trial and the learning after it."""
@@ -360,7 +360,7 @@ class TrialsRecord:
     """Whether the offline rule-based model answered in any role; such scores say nothing about language models."""
     seed: int
     trials: tuple[TrialResult, ...]
-    memories: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Snapshot of every memory after the last trial; empty if they only read a training's memories."""
     start: str = ""
     """`sources` in words; empty if memories started empty."""

@@ -1,9 +1,8 @@
 """`rsso-dspy report`: results of runs, on the terminal, as files and as one page."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,13 +14,11 @@ from rsso_dspy.errors import NotInstalled, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.program_file import Compiled
-    from rsso_dspy.optimize.program_text import RoleDifference
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
-    from rsso_dspy.report.page import PageCalls, PageSection, PromptChange
+    from rsso_dspy.report.page import PageCalls
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
 
@@ -146,7 +143,7 @@ def write_tables_and_figures(
 ) -> None:
     """Write tables and figures to their folders. Raises `UsageError`, before writing anything, if one cannot be written
     or would replace a foreign file."""
-    from rsso_dspy.report.figure_canvas import FORMATS, PICTURE, save_figure
+    from rsso_dspy.report.figures import FORMATS, PICTURE, save_figure
     from rsso_dspy.report.sheets import build_table_kind
 
     pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
@@ -166,39 +163,29 @@ def write_tables_and_figures(
 
 
 def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", with_paper: bool, file: Path) -> None:
-    """Write the page."""
+    """Write the page; without figures if matplotlib is not installed."""
     from rsso_dspy.environments.benchmark import get_benchmark
-    from rsso_dspy.report.headline import write_headline
-    from rsso_dspy.report.page import write_page
-    from rsso_dspy.report.tables import describe_facts, describe_run
-
-    records: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
-    write_page(
-        file,
-        ", ".join(store.folder.resolve().name for store in pool.stores),
-        _build_sections(pool.stores, analysis, with_paper),
-        records,
-        describe_run(analysis),
-        list(describe_facts(analysis).items()),
-        get_benchmark().action_templates["sso"],
-        CallFinder(pool, MOST_STEPS).find,
-        write_headline(analysis),
-    )
-    print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
-
-
-def _build_sections(stores: "Sequence[Store]", analysis: "Analysis", with_paper: bool) -> "list[PageSection]":
-    """Build the views of the page; without figures if matplotlib is not installed."""
     from rsso_dspy.report.figures import draw_figures
-    from rsso_dspy.report.page import build_page_sections
+    from rsso_dspy.report.headline import write_headline
+    from rsso_dspy.report.page import Page, build_page_sections, write_page
+    from rsso_dspy.report.tables import describe_facts, describe_run
 
     figures: list[ReportFigure] = []
     try:
         figures = draw_figures(analysis, with_paper=with_paper)
     except NotInstalled as error:
         print_status(f"the page has no figures: {error}")
-    changes = [change for store in stores for change in _list_prompt_changes(store)]
-    return build_page_sections(analysis, figures, with_paper, changes)
+    records: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
+    page = Page(
+        ", ".join(store.folder.resolve().name for store in pool.stores),
+        build_page_sections(analysis, figures, with_paper),
+        write_headline(analysis),
+        describe_run(analysis),
+        list(describe_facts(analysis).items()),
+        get_benchmark().action_templates["sso"],
+    )
+    write_page(file, page, records, CallFinder(pool, MOST_STEPS).find)
+    print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
 class CallFinder:
@@ -222,38 +209,3 @@ class CallFinder:
             self.left -= steps
             return PageCalls(load_calls(store, own), seconds=log.seconds)
         return PageCalls(why_not=NO_LOG)
-
-
-def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
-    """Compare the compiled programs of a run with the zero-shot one, role by role; equal roles are left out."""
-    from rsso_dspy.optimize.program_file import describe_verdict, load
-    from rsso_dspy.optimize.program_text import compare_states
-    from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.report.page import PromptChange
-    from rsso_dspy.store.commands import extract_given
-
-    with TemporaryDirectory(prefix="rsso-dspy-") as folder:
-        for file in extract_given(store, Path(folder), "programs"):
-            try:
-                compiled = load(file)
-            except UsageError as error:
-                print_status(f"not in the page: the prompts of {file.name} ({error})")
-                continue
-            states = Agent(compiled.method).dump_state(), compiled.chosen_state
-            changed = [role for role in compare_states(*states) if role.changed]
-            text = f"It changes {', '.join(role.name for role in changed)}." if changed else "It changes no prompt."
-            if compiled.candidate:
-                text += " What is shown is its candidate, which plays only by evaluate --candidate."
-            yield PromptChange(f"{file.stem}, {describe_verdict(compiled)}", ((("same", text),),))
-            yield from (_build_change(f"{file.stem}, {role.name}", role, compiled) for role in changed)
-
-
-def _build_change(title: str, role: "RoleDifference", compiled: "Compiled") -> "PromptChange":
-    from rsso_dspy.report.page import PromptChange
-
-    demos = [("Dropped", demo) for demo in role.removed] + [("Added", demo) for demo in role.added]
-    listed = tuple(
-        (f"{sign} demonstration", "\n\n".join(f"{key}: {text}" for key, text in demo.items())) for sign, demo in demos
-    )
-    rows = tuple((row,) for row in role.rows)
-    return PromptChange(title, rows, listed, compiled.chosen_state[role.name]["signature"]["instructions"])

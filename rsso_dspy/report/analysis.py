@@ -12,46 +12,7 @@ from typing import Any
 
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import RULE_BASED_NOTE, TrainingRecord, TrialsRecord, UnitRecord
-from rsso_dspy.report.compare import (
-    BESIDE_SKILLS,
-    Comparison,
-    Contrast,
-    Factorial2x2,
-    StratumGain,
-    compare_arms,
-    compute_factorial,
-    compute_stratum_gains,
-    find_factorials,
-    relabel_single_trial_contrast,
-    select_contrasts,
-)
-from rsso_dspy.report.cost import (
-    CostReport,
-    RoleUsage,
-    TokenCost,
-    build_cost_report,
-    return_no_price,
-    serialize_cost_report,
-    sum_record_cost,
-)
-from rsso_dspy.report.metrics import (
-    ArmMetrics,
-    Learning,
-    TaskMeasures,
-    TrainingMetrics,
-    compute_arm_metrics,
-    compute_learning,
-    compute_training_metrics,
-    count_repeated_units,
-    describe_mixed_models,
-    find_unexpected_models,
-    get_best_accumulator,
-    group_by_arm,
-    have_same_units,
-    map_allowed_trials,
-    measure_tasks,
-    select_scored_units,
-)
+from rsso_dspy.report import compare, cost, metrics
 from rsso_dspy.report.statistics import MeanEstimate, apply_holm_correction, estimate_mean
 
 
@@ -63,7 +24,7 @@ class RunRecords:
     trainings: Sequence[TrainingRecord] = ()
     begun: Sequence[TrialsRecord] = ()
     """Unfinished units and trainings."""
-    abandoned: Sequence[RoleUsage] = ()
+    abandoned: Sequence[cost.RoleUsage] = ()
     """Usage of trials that are in no record."""
     dates: tuple[str, ...] = ()
     """First and last day of play."""
@@ -71,7 +32,7 @@ class RunRecords:
     """Number of planned units without a record."""
     missing_shards: Sequence[str] = ()
     """Parts ``i/n`` of the run that are not here."""
-    under_way: Sequence[RoleUsage] = ()
+    under_way: Sequence[cost.RoleUsage] = ()
     """Usage so far of the trials being played now."""
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Arm to role to model, where no record names it."""
@@ -83,11 +44,11 @@ class RunRecords:
 class ContrastResult:
     """One comparison of the run."""
 
-    question: Contrast
-    comparison: Comparison
+    question: compare.Contrast
+    comparison: compare.Comparison
     holm: float | None
     """P value of its signed-rank test, corrected for the number of comparisons of the run."""
-    gains: tuple[StratumGain, ...]
+    gains: tuple[compare.StratumGain, ...]
     """Gains by stratum of the first arm."""
     same_program: bool = False
     """Whether a compiled arm plays the very program that it is compared with."""
@@ -123,8 +84,6 @@ class ErroredUnit:
     unit: str
     seed: int
     error: str
-    kind: str = ""
-    """Kind of the failure; unlike `error`, it quotes no text."""
     is_skipped: bool = False
     """Whether it is a unit whose variant the environment refuses, so that playing it again is of no use."""
 
@@ -133,13 +92,13 @@ class ErroredUnit:
 class Analysis:
     """All numbers of a run."""
 
-    arms: tuple[ArmMetrics, ...]
-    learning: tuple[Learning, ...]
+    arms: tuple[metrics.ArmMetrics, ...]
+    learning: tuple[metrics.Learning, ...]
     estimates: Mapping[str, ScoreEstimates]
     """Of each arm that has a score."""
-    spent: Mapping[str, TokenCost]
+    spent: Mapping[str, cost.TokenCost]
     """Arm to the usage of its scored units, without interrupted trials."""
-    trainings: tuple[TrainingMetrics, ...]
+    trainings: tuple[metrics.TrainingMetrics, ...]
     plays: Mapping[str, int]
     """Arm to the number of trials that its units may play."""
     tasks: tuple[TaskMeans, ...]
@@ -150,10 +109,10 @@ class Analysis:
     """
     compile_trials: Mapping[str, int]
     """Arm to the number of trials that its compile scored by."""
-    squares: Mapping[str, Factorial2x2]
+    squares: Mapping[str, compare.Factorial2x2]
     """Program to its 2x2 of skills x reflections."""
     errored: tuple[ErroredUnit, ...]
-    bill: CostReport
+    bill: cost.CostReport
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What the results depend on: name to all its values."""
     rule_based: bool = False
@@ -165,7 +124,7 @@ class Analysis:
     """Parts ``i/n`` of the run that are not here, whose number of units is unknown."""
     repeated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Arm to two counts: units whose trials are all equal, and units of several trials; see `count_repeated_units`."""
-    measures: Mapping[str, TaskMeasures] = field(default_factory=dict)
+    measures: Mapping[str, metrics.TaskMeasures] = field(default_factory=dict)
     """Arm to what AgentBoard and OmniReflect report of a task."""
     mixed: tuple[str, ...] = ()
     """Notes on roles that several models answered."""
@@ -173,7 +132,7 @@ class Analysis:
     @property
     def main_result(self) -> ContrastResult | None:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
-        beside = [each for each in self.findings if each.question.asks == BESIDE_SKILLS]
+        beside = [each for each in self.findings if each.question.asks == compare.BESIDE_SKILLS]
         return next(iter([*beside, *self.findings]), None)
 
     def describe_errored(self) -> Iterator[str]:
@@ -203,31 +162,36 @@ class Analysis:
 
 def analyze(
     units: RunRecords | Sequence[UnitRecord],
-    price_of: PriceOf = return_no_price,
+    price_of: PriceOf = cost.return_no_price,
     against: str | None = None,
     every: bool = False,
 ) -> Analysis:
     """Analyze a run. `against` and `every` select the comparisons as in `select_contrasts`, which may raise
     `UnknownName`."""
     played = units if isinstance(units, RunRecords) else RunRecords(units)
-    arms = group_by_arm(played.records)
-    plays = map_allowed_trials(arms)
-    findings = tuple(_compare_all(arms, select_contrasts(arms, against, every)))
-    squares = {program: compute_factorial(corners) for program, corners in find_factorials(arms).items()}
+    arms = metrics.group_by_arm(played.records)
+    plays = metrics.map_allowed_trials(arms)
+    findings = tuple(_compare_all(arms, compare.select_contrasts(arms, against, every)))
+    squares = {
+        program: compare.compute_factorial(corners) for program, corners in compare.find_factorials(arms).items()
+    }
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     return Analysis(
-        arms=tuple(compute_arm_metrics(arm, records) for arm, records in arms.items()),
-        learning=tuple(compute_learning(arm, records) for arm, records in arms.items()),
+        arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
+        learning=tuple(metrics.compute_learning(arm, records) for arm, records in arms.items()),
         estimates={
             arm: _estimate_scores(scored, plays[arm])
             for arm, records in arms.items()
-            if (scored := select_scored_units(records))
+            if (scored := metrics.select_scored_units(records))
         },
         spent={
-            arm: sum((sum_record_cost(record, price_of) for record in select_scored_units(records)), TokenCost())
+            arm: sum(
+                (cost.sum_record_cost(record, price_of) for record in metrics.select_scored_units(records)),
+                cost.TokenCost(),
+            )
             for arm, records in arms.items()
         },
-        trainings=tuple(compute_training_metrics(played.trainings)),
+        trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
         tasks=_compute_task_means(arms),
         findings=findings,
@@ -235,39 +199,45 @@ def analyze(
         compile_trials=played.compile_trials,
         squares={program: each for program, each in squares.items() if each},
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
-        bill=build_cost_report(everything, played.begun, played.abandoned, price_of, played.under_way, played.models),
+        bill=cost.build_cost_report(
+            everything, played.begun, played.abandoned, price_of, played.under_way, played.models
+        ),
         facts={**collect_run_facts(everything), **({"played": played.dates} if played.dates else {})},
         rule_based=any(record.rule_based for record in everything),
-        alike=have_same_units(arms.values()),
+        alike=metrics.have_same_units(arms.values()),
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
-        repeated=count_repeated_units(arms),
-        measures={arm: measure_tasks(records) for arm, records in arms.items()},
-        mixed=tuple(describe_mixed_models(everything)),
+        repeated=metrics.count_repeated_units(arms),
+        measures={arm: metrics.measure_tasks(records) for arm, records in arms.items()},
+        mixed=tuple(metrics.describe_mixed_models(everything)),
     )
 
 
 def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
     tasks = [record.variant.task for record in scored]
-    best = [[get_best_accumulator(record, trial) for record in scored] for trial in range(1, trials + 1)]
+    best = [[metrics.get_best_accumulator(record, trial) for record in scored] for trial in range(1, trials + 1)]
     solved = [100.0 * any(trial.solved for trial in record.trajectories) for record in scored]
     return ScoreEstimates(
-        tuple(sorted(map(get_best_accumulator, scored))),
+        tuple(sorted(map(metrics.get_best_accumulator, scored))),
         tuple(estimate_mean(list(zip(tasks, scores, strict=True))) for scores in best),
         estimate_mean(list(zip(tasks, solved, strict=True))),
     )
 
 
-def _compare_all(arms: Mapping[str, Sequence[UnitRecord]], questions: Sequence[Contrast]) -> Iterator[ContrastResult]:
-    compared = [compare_arms(each.first, arms[each.first], each.second, arms[each.second]) for each in questions]
+def _compare_all(
+    arms: Mapping[str, Sequence[UnitRecord]], questions: Sequence[compare.Contrast]
+) -> Iterator[ContrastResult]:
+    compared = [
+        compare.compare_arms(each.first, arms[each.first], each.second, arms[each.second]) for each in questions
+    ]
     corrected = apply_holm_correction([each.wilcoxon.p for each in compared])
     for question, comparison, holm in zip(questions, compared, corrected, strict=True):
         first, second = arms[question.first], arms[question.second]
         yield ContrastResult(
-            relabel_single_trial_contrast(question, comparison),
+            compare.relabel_single_trial_contrast(question, comparison),
             comparison,
             holm,
-            tuple(compute_stratum_gains(first, second)),
+            tuple(compare.compute_stratum_gains(first, second)),
             _play_same_program(first, second),
         )
 
@@ -281,7 +251,7 @@ def _compare_as_compiled(
         counts = {compile_trials[name] for name in names if name in compile_trials}
         if len(counts) == 1 and (trials := min(counts)) < each.comparison.trials:
             asked = replace(each.question, asks=f"best of {trials}, as the compile scored")
-            again = compare_arms(names[0], arms[names[0]], names[1], arms[names[1]], trials)
+            again = compare.compare_arms(names[0], arms[names[0]], names[1], arms[names[1]], trials)
             yield ContrastResult(asked, again, None, (), each.same_program)
 
 
@@ -293,10 +263,8 @@ def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]
 
 
 def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
-    last = record.trials[-1]
-    kind = last.failure.kind if last.failure else ""
     skipped = isinstance(record, UnitRecord) and record.is_refused
-    return ErroredUnit(record.arm, record.key, record.seed, last.error or "", kind, skipped)
+    return ErroredUnit(record.arm, record.key, record.seed, record.trials[-1].error or "", skipped)
 
 
 PROVENANCE = {
@@ -322,7 +290,7 @@ def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, .
         others = {role: record.models[role] for role in asked if record.models[role] != record.model}
         found["other roles"] |= {f"{role} {model}" for role, model in others.items()}
         found["seed"].add(str(record.seed))
-        for role, names in find_unexpected_models(record).items():
+        for role, names in metrics.find_unexpected_models(record).items():
             found.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
         for key, name in PROVENANCE.items():
             if key in record.provenance:
@@ -334,8 +302,8 @@ def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskM
     scores: dict[str, dict[str, list[float]]] = {}
     units: dict[str, set[tuple[int, int]]] = {}
     for arm, records in arms.items():
-        for record in select_scored_units(records):
-            scores.setdefault(record.variant.task, {}).setdefault(arm, []).append(get_best_accumulator(record))
+        for record in metrics.select_scored_units(records):
+            scores.setdefault(record.variant.task, {}).setdefault(arm, []).append(metrics.get_best_accumulator(record))
             units.setdefault(record.variant.task, set()).add((record.variant.index, record.seed))
     return tuple(
         TaskMeans(name, len(units[name]), {arm: fmean(values) for arm, values in scores[name].items()})
@@ -375,16 +343,13 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         ],
         "tasks": [asdict(task) for task in found.tasks],
         "measures": {arm: asdict(row) for arm, row in found.measures.items()},
-        "bill": serialize_cost_report(found.bill),
+        "bill": cost.serialize_cost_report(found.bill),
         "trainings": [asdict(row) for row in found.trainings],
         "comparisons": [_serialize_contrast_result(each) for each in found.findings],
         "as_compiled": [_serialize_contrast_result(each) for each in found.as_compiled],
         "compile_trials": dict(found.compile_trials),
         "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": [
-            {name: getattr(each, name) for name in ("arm", "unit", "seed", "error", "is_skipped")}
-            for each in found.errored
-        ],
+        "errored": [asdict(each) for each in found.errored],
     }
 
 

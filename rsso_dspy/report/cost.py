@@ -122,18 +122,14 @@ def describe_unreported_costs(bill: CostReport) -> list[str]:
         lines.append(
             f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
         )
-    spent = sum((usage for _, _, usage in bill.abandoned), Usage())
-    if spent.calls:
-        lines.append(
-            f"The tables leave out {_describe_usage(spent)}, {format_dollars(bill.abandoned_billed)}, of trials that "
-            "were interrupted, or ended in an error and were played again."
-        )
-    spent = sum((usage for _, _, usage in bill.under_way), Usage())
-    if spent.calls:
-        lines.append(
-            f"The tables leave out {_describe_usage(spent)}, {format_dollars(bill.under_way_billed)}, of trials being "
-            "played now."
-        )
+    for unrecorded, billed, kind in (
+        (bill.abandoned, bill.abandoned_billed, "that were interrupted, or ended in an error and were played again"),
+        (bill.under_way, bill.under_way_billed, "being played now"),
+    ):
+        spent = sum((usage for _, _, usage in unrecorded), Usage())
+        if spent.calls:
+            paid = format_dollars(billed)
+            lines.append(f"The tables leave out {_describe_usage(spent)}, {paid}, of trials {kind}.")
     return lines
 
 

@@ -2,45 +2,77 @@
 
 for picture in draw_figures(analyze(units)):
     save_figure(picture.figure, folder / f"{picture.name}.svg")
-    page += render_svg(picture.figure, picture.name)
+    page += render_data_uri(picture.figure)
+
+Every colour has a contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour
+blindness. The marker is a second cue and repeats with another period than the colour.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import require_extra
+from rsso_dspy.files import FileKind, atomic_path
 from rsso_dspy.records import RULE_BASED_NOTE
-from rsso_dspy.report.analysis import Analysis, ScoreEstimates
-from rsso_dspy.report.figure_canvas import (
-    FAINT,
-    INK,
-    FigureRow,
-    FigureSize,
-    assign_arm_styles,
-    clean_name,
-    compute_side_offsets,
-    finish_figure,
-    join_names,
-    make_arm_entry,
-    make_legend_line,
-    mark_axis_start,
-    open_axes,
-    open_rows,
-    shorten_name,
-    widen_points_axis,
-    wrap_label,
-)
+from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.published import load_published_tables
 from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+WIDTH = 7.2
+"""Width in inches, about that of a page's text."""
+
 HEIGHT = 3.6
 """Height of axes in inches."""
+
+ROW = 0.3
+"""Inches of a line of a figure of rows."""
+
+INK = "#1a1a1a"
+FAINT = "#777f87"
+"""Notes, grid lines and what is not of this run; of equal contrast on white and on a dark page."""
+
+PALETTE = ("#464afb", "#cb8218", "#319586", "#b777df", "#8e5c14", "#7457a6")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
+
+LONGEST = 36
+"""Letters of a name in a picture."""
+
+SETTINGS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
+    "font.size": 9,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "text.hinting": "none",
+    "svg.hashsalt": "rsso-dspy",
+}
+"""`text.parse_math` is off because names of arms may contain a dollar sign, and hinting because it widens letters by
+another share at each resolution."""
 
 LARGEST = 22.0
 """Points across the bubble with the most turns."""
@@ -64,222 +96,333 @@ class ReportFigure:
     figure: "Figure"
 
 
-def draw_figures(found: Analysis, size: FigureSize = "page", with_paper: bool = False) -> list[ReportFigure]:
-    """Draw every figure that the run has data for; with the paper's curves if `with_paper`. Raises `UsageError` if
-    matplotlib is not installed."""
+@dataclass(frozen=True, slots=True)
+class ArmStyle:
+    """The style of one arm."""
+
+    name: str
+    """As written in pictures."""
+    colour: str
+    marker: str
+    dashes: Any = "-"
+    """Of its lines; another one when the colours come round."""
+
+
+def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
+    """Assign a style to each arm by its place among the arms of the run."""
+    return {
+        arm: ArmStyle(
+            shorten_name(arm),
+            PALETTE[place % len(PALETTE)],
+            MARKERS[place % len(MARKERS)],
+            DASHES[place // len(PALETTE) % len(DASHES)],
+        )
+        for place, arm in enumerate(arms)
+    }
+
+
+def shorten_name(text: str) -> str:
+    """Return a name on one line, without characters that act, the middle of a long one left out, because names differ
+    at either end."""
+    name, half = clean_name(text), LONGEST // 2
+    return name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}"
+
+
+def clean_name(text: str) -> str:
+    """Return a name as it may stand in a text: whole, on one line, no character that acts."""
+    return " ".join(replace_controls(text).split())
+
+
+# The five figures.
+
+
+def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure]:
+    """Draw every figure that the run has data for; with the paper's curves if `with_paper`. Raises `NotInstalled`
+    without matplotlib."""
+    styles = assign_arm_styles(row.arm for row in found.arms)
     several = len(found.estimates) > 1
     drawn = []
     if found.estimates and (with_paper or max(found.plays[arm] for arm in found.estimates) > 1):
-        drawn.append(draw_best_of_t_figure(found, size, with_paper))
+        drawn.append(_draw_best_of_t(found, styles, with_paper))
     if any(len(each.scores) > 1 for each in found.estimates.values()):
-        drawn.append(draw_survival_figure(found, size))
+        drawn.append(_draw_survival(found, styles))
     if any(each.comparison.interval for each in found.findings):
-        drawn.append(draw_differences_figure(found, size))
+        drawn.append(_draw_differences(found, styles))
     if several:
-        drawn.append(draw_scores_figure(found, size))
+        drawn.append(_draw_scores(found, styles))
     if several and any(found.measures[arm].calls for arm in found.estimates):
-        drawn.append(draw_efficiency_figure(found, size))
+        drawn.append(_draw_efficiency(found, styles))
     return drawn
 
 
-def draw_best_of_t_figure(found: Analysis, size: FigureSize = "page", with_paper: bool = False) -> ReportFigure:
+def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
     """Draw the cumulative best of t (rSSO, Figure 2): per arm the mean of the best accumulator after 1, 2, ... trials,
-    with its interval. What the paper published is dashed, and a note names its model. Raises `UsageError` when no unit
-    has a score."""
-    kept, look = _require_scores(found), assign_arm_styles(row.arm for row in found.arms)
-    paper = load_published_tables() if with_paper else {}
-    published = paper.get("cumulative_best_of_t", {})
+    with its interval. What the paper published is dashed, and a note names its model."""
+    kept = found.estimates
+    published = load_published_tables()["cumulative_best_of_t"] if with_paper else {}
     trials = max([*(len(each.best_of_t) for each in kept.values()), *map(len, published.values())])
-    aside = compute_side_offsets(list(kept))
-    with open_axes(size, HEIGHT) as (figure, axes):
-        for arm, each in kept.items():
-            style, places = look[arm], list(range(1, len(each.best_of_t) + 1))
-            for number, mean in zip(places, each.best_of_t, strict=True):
-                if mean.interval:
-                    x = number + aside[arm]  # bars alone stand aside: points would seem to differ
-                    axes.plot([x, x], [mean.low, mean.high], color=style.colour, linewidth=0.9, alpha=0.55)
-            means = [mean.mean for mean in each.best_of_t]
-            axes.plot(places, means, **style.line, marker=style.marker, linewidth=1.4, markersize=5, mew=0)
-        entries = [make_arm_entry(look[arm]) for arm in kept]
+    step = min(0.05, 0.3 / len(kept))
+    with _open_axes() as (figure, axes):
+        for place, (arm, each) in enumerate(kept.items()):
+            style, aside = styles[arm], (place - (len(kept) - 1) / 2) * step
+            for number, mean in enumerate(each.best_of_t, start=1):
+                if mean.interval:  # bars alone stand aside: points would seem to differ
+                    x = [number + aside] * 2
+                    axes.plot(x, [mean.low, mean.high], color=style.colour, linewidth=0.9, alpha=0.55)
+            axes.plot(range(1, len(each.best_of_t) + 1), [mean.mean for mean in each.best_of_t], **_line(style))
+        entries = [_make_arm_entry(styles[arm]) for arm in kept]
         for method, values in published.items():
-            colour = look[method].colour if method in look else FAINT
+            colour = styles[method].colour if method in styles else FAINT
             known = [(number, value) for number, value in enumerate(values, start=1) if value is not None]
             dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
             axes.plot(*zip(*known, strict=True), color=colour, linewidth=1.2, **dashed)
-            entries.append((make_legend_line(colour, **dashed), f"{shorten_name(method, 16)}, published"))
-        step = max(1, -(-trials // 10))
-        axes.set_xticks(sorted({1, *range(step, trials + 1, step)}))
-        axes.set_xlim(0.7, trials + 0.3)
-        axes.set_xlabel("trials")
-        axes.set_ylabel("Mean of the best so far, points of 100")
+            entries.append((_make_symbol(colour, **dashed), f"{method}, published"))
+        axes.set_xticks(sorted({1, *range(max(1, -(-trials // 10)), trials + 1, max(1, -(-trials // 10)))}))
+        axes.set(xlim=(0.7, trials + 0.3), xlabel="trials", ylabel="Mean of the best so far, points of 100")
         axes.grid(axis="y")
-        widen_points_axis(axes)
-        source = [f"Dashed: published, another model. {clean_name(paper['source'])}."] if published else []
-        bars = _describe_bars(mean for each in kept.values() for mean in each.best_of_t)
-        finish_figure(figure, [*mark_axis_start(axes), *bars, *source, *_list_notes(found)], entries)
+        notes = [*_fit_points_axis(axes, "y"), *_describe_bars(m for each in kept.values() for m in each.best_of_t)]
+        if published:
+            source = clean_name(load_published_tables()["source"])
+            notes.append(f"Dashed: published, another model. {source}.")
+        _finish_figure(figure, [*notes, *_list_notes(found)], entries)
     lines = [
-        f"{clean_name(arm)}: {', '.join([*(f'{mean.mean:.1f}' for mean in means[:-1]), str(means[-1])])}"
-        for arm, means in ((arm, each.best_of_t) for arm, each in kept.items())
+        f"{clean_name(arm)}: {', '.join([*(f'{m.mean:.1f}' for m in each.best_of_t[:-1]), str(each.best_of_t[-1])])}"
+        for arm, each in kept.items()
     ]
-    told = [
-        f"{clean_name(method)} {', '.join('not said' if value is None else f'{value:.1f}' for value in values)}"
+    lines += [
+        f"published of another model, dashed: {method} "
+        + ", ".join("not said" if value is None else f"{value:.1f}" for value in values)
         for method, values in published.items()
     ]
-    dashed_words = f" Dashed, published of another model: {'; '.join(told)}." if told else ""
     words = f"Line chart: mean of the best accumulator after each trial, points of 100. {'; '.join(lines)}."
-    return ReportFigure("best-of-t", "Best of t trials", _join_words(words + dashed_words, found), figure)
+    return ReportFigure("best-of-t", "Best of t trials", _join_words(words, _list_notes(found)), figure)
 
 
-def draw_survival_figure(found: Analysis, size: FigureSize = "page") -> ReportFigure:
+def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw the survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is
-    at least x. Raises `UsageError` when no unit has a score."""
-    kept, look = _require_scores(found), assign_arm_styles(row.arm for row in found.arms)
-    lines = []
-    with open_axes(size, HEIGHT) as (figure, axes):
+    at least x."""
+    kept, lines = found.estimates, []
+    with _open_axes() as (figure, axes):
         for place, (arm, each) in enumerate(kept.items()):
-            style, values = look[arm], each.scores
+            style, values = styles[arm], each.scores
             steps = sorted({0.0, 100.0, *(value for value in values if 0 < value < 100)})
             # at a score the share still holds, just above it no longer
             shares = [_compute_survival_percent(values, x) for x in steps]
-            axes.step(steps, shares, where="pre", linewidth=1.4, **style.line)
-            marks = [5 + 20 * (number + place / len(kept)) for number in range(5) if number + place / len(kept) < 4.75]
+            axes.step(steps, shares, where="pre", **_line(style, marker=""))
+            marks = [x for number in range(5) if (x := 5 + 20 * (number + place / len(kept))) < 100]
             shares = [_compute_survival_percent(values, x) for x in marks]
             axes.plot(marks, shares, style.marker, color=style.colour, markersize=5, mew=0)
             told = [f"{_compute_survival_percent(values, level):.0f}% reach {level}" for level in LEVELS]
             lines.append(f"{clean_name(arm)}: {', '.join(told)}")
-        axes.set_xlim(0, 100)
-        axes.set_ylim(-2, 102)
-        axes.set_xlabel(wrap_label("x: best accumulator of the unit, points of 100", size))
-        axes.set_ylabel("units that reach x, %")
+        axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
+        axes.set_xlabel("x: best accumulator of the unit, points of 100")
         axes.grid(axis="y")
-        finish_figure(figure, _list_notes(found, best=True), [make_arm_entry(look[arm]) for arm in kept])
+        notes = _list_notes(found, best=True)
+        _finish_figure(figure, notes, [_make_arm_entry(styles[arm]) for arm in kept])
     words = f"Step chart: share of units whose best accumulator is at least x, for x from 0 to 100. {'; '.join(lines)}."
-    return ReportFigure("survival", "How scores are distributed", _join_words(words, found, best=True), figure)
+    return ReportFigure("survival", "How scores are distributed", _join_words(words, notes), figure)
 
 
 def _compute_survival_percent(values: Sequence[float], x: float) -> float:
-    """Percent of values that are at least x."""
+    """Return the percentage of values that are at least x."""
     return 100 * sum(value >= x for value in values) / len(values)
 
 
-def draw_differences_figure(found: Analysis, size: FigureSize = "page") -> ReportFigure:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a figure: a mean with its interval under a name, and its numbers in words."""
+
+    name: str
+    estimate: MeanEstimate
+    words: str
+    colour: str = INK
+    marker: str = "o"
+
+
+def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw a row for every comparison, the mean difference ``second - first`` with its interval, and one for the
-    interaction of every 2x2 of skills and reflections; a line at 0. Raises `UsageError` when no two arms share a
-    unit."""
-    compared = [each.comparison for each in found.findings if each.comparison.difference is not None]
-    if not compared:
-        raise UsageError("no two arms share a finished unit, so there is nothing to draw")
-    look = assign_arm_styles(row.arm for row in found.arms)
-    rows = [
-        FigureRow(
-            join_names(look[each.second].name, look[each.first].name, size),
-            MeanEstimate(each.difference or 0.0, each.interval),
-            f"{_format_interval(each.difference or 0.0, each.interval)}, n = {each.pairs}",
-        )
-        for each in compared
-    ]
-    lines = [
-        f"{clean_name(each.second)} minus {clean_name(each.first)}: "
-        f"{_format_interval(each.difference or 0.0, each.interval)}, {_format_count(each.pairs, 'pair')}"
-        for each in compared
-    ]
-    notes = []
+    interaction of every 2x2 of skills and reflections; a line at 0."""
+    rows, lines, notes = [], [], []
+    for pair in (each.comparison for each in found.findings):
+        if pair.difference is None:
+            continue
+        said = f"{_format_interval(pair.difference, pair.interval)}, n = {pair.pairs}"
+        second, first = styles[pair.second].name, styles[pair.first].name
+        name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
+        rows.append(_Row(name, MeanEstimate(pair.difference, pair.interval), said))
+        lines.append(f"{clean_name(pair.second)} minus {clean_name(pair.first)}: {said}")
+        if pair.trials < max(pair.may_play):
+            notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
-        named = f"interaction ({shorten_name(program, 14)})" if len(found.squares) > 1 else "interaction"
-        said = _format_interval(square.difference, square.interaction)
-        estimate = MeanEstimate(square.difference, square.interaction)
-        rows.append(FigureRow(named, estimate, f"{said}, n = {square.pairs}", marker="D"))
-        neither, reflections, skills, both = map(shorten_name, square.corners)
-        notes.append(f"{named}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-        means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(square.corners, square.means, strict=True))
-        lines.append(f"{named} of {means}: {said}, {square.reading}")
-    notes += _describe_intervals([row.estimate.interval for row in rows])
-    if any(each.trials < max(each.may_play) for each in compared):
-        notes.append("Each the best of as many trials as both arms may play.")
-    about = "mean paired difference, points of 100; right of 0 the arm named first did better"
-    with open_rows(rows, about, size) as (figure, axes):
+        name = f"interaction ({shorten_name(program)})" if len(found.squares) > 1 else "interaction"
+        said = f"{_format_interval(square.difference, square.interaction)}, n = {square.pairs}"
+        rows.append(_Row(name, MeanEstimate(square.difference, square.interaction), said, marker="D"))
+        neither, reflections, skills, both = square.corners
+        notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
+        means = ", ".join(f"{corner} {mean:.1f}" for corner, mean in zip(square.corners, square.means, strict=True))
+        lines.append(f"{name} of {means}: {said}, {square.reading}")
+    notes += _describe_intervals([row.estimate.interval for row in rows]) + _list_notes(found, paired=True)
+    label = "mean paired difference, points of 100; right of 0 the arm named first did better"
+    with _open_rows(rows, label) as (figure, axes):
         axes.axvline(0, color=INK, linewidth=0.8)
-        finish_figure(figure, [*notes, *_list_notes(found, paired=True)])
+        _finish_figure(figure, notes)
     words = f"Forest plot of paired differences in points, with {LEVEL:.0%} intervals. {'; '.join(lines)}."
-    return ReportFigure("differences", "Paired differences", _join_words(words, found, paired=True), figure)
+    return ReportFigure("differences", "Paired differences", _join_words(words, notes), figure)
 
 
-def draw_scores_figure(found: Analysis, size: FigureSize = "page") -> ReportFigure:
-    """Draw a row for every arm: its Mean with its interval. Raises `UsageError` when no unit has a score."""
-    kept, look = _require_scores(found), assign_arm_styles(row.arm for row in found.arms)
-    means = {arm: each.best_of_t[-1] for arm, each in kept.items()}
+def _draw_scores(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
+    """Draw a row for every arm: its Mean with its interval."""
+    means = {arm: each.best_of_t[-1] for arm, each in found.estimates.items()}
+    said = {arm: f"{mean}, n = {len(found.estimates[arm].scores)}" for arm, mean in means.items()}
     rows = [
-        FigureRow(look[arm].name, mean, f"{mean}, n = {len(kept[arm].scores)}", look[arm].colour, look[arm].marker)
-        for arm, mean in means.items()
+        _Row(styles[arm].name, mean, said[arm], styles[arm].colour, styles[arm].marker) for arm, mean in means.items()
     ]
-    with open_rows(rows, "Mean, points of 100", size) as (figure, axes):
-        notes = [*mark_axis_start(axes, "x"), *_describe_bars(means.values()), *_list_notes(found, best=True)]
-        finish_figure(figure, notes)
-    lines = "; ".join(f"{clean_name(arm)}: {mean}, {len(kept[arm].scores)} units" for arm, mean in means.items())
-    words = _join_words(f"Dot chart: Mean of every arm, points of 100. {lines}.", found, best=True)
+    notes = _list_notes(found, best=True)
+    with _open_rows(rows, "Mean, points of 100") as (figure, axes):
+        _finish_figure(figure, [*_fit_points_axis(axes, "x"), *_describe_bars(means.values()), *notes])
+    lines = "; ".join(f"{clean_name(arm)}: {words}" for arm, words in said.items())
+    words = _join_words(f"Dot chart: Mean of every arm, points of 100. {lines}.", notes)
     return ReportFigure("scores", "Scores", words, figure)
 
 
-def draw_efficiency_figure(found: Analysis, size: FigureSize = "page") -> ReportFigure:
+def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw success against model calls per task, as OmniReflect's Figure 3: a bubble per arm, whose area is the turns
-    a task, and success in percent of tasks with its interval. Raises `UsageError` if no unit has a score."""
-    kept, look = _require_scores(found), assign_arm_styles(row.arm for row in found.arms)
-    measures = {arm: found.measures[arm] for arm in kept}
-    turns = {arm: row.turns or 0.0 for arm, row in measures.items()}
-    most = max(turns.values()) or 1.0
-    lines = []
-    with open_axes(size, HEIGHT) as (figure, axes):
+    a task, and success in percent of tasks with its interval."""
+    kept, notes = found.estimates, _list_notes(found, best=True)
+    turns = {arm: found.measures[arm].turns or 0.0 for arm in kept}
+    most, lines = max(turns.values()) or 1.0, []
+    with _open_axes() as (figure, axes):
         for arm in sorted(kept, key=lambda arm: -turns[arm]):
-            x, each, style = measures[arm].calls or 0.0, kept[arm].success, look[arm]
+            row, each, style = found.measures[arm], kept[arm].success, styles[arm]
+            x = row.calls or 0.0
             axes.plot([x, x], [each.low, each.high], color=style.colour, linewidth=1, alpha=0.6)
-            bubble = _scale_bubble(turns[arm], most)
+            bubble = LARGEST * (turns[arm] / most) ** 0.5
             axes.plot(x, each.mean, "o", color=style.colour, markersize=bubble, alpha=0.3, mew=0, clip_on=False)
             axes.plot(x, each.mean, style.marker, color=style.colour, markersize=5, mew=0, clip_on=False)
-        axes.set_xlim(0, 1.12 * (max(row.calls or 0.0 for row in measures.values()) or 1.0))
-        axes.set_ylim(-8, 108)
-        axes.set_xlabel("model calls per task, all roles and trials")
-        axes.set_ylabel("success, % of tasks")
+            lines.append(
+                f"{clean_name(arm)}: {row.solved} of {row.units} tasks, {each} percent, {x:.1f} calls and "
+                f"{turns[arm]:.1f} turns a task, {row.most_calls} calls at most"
+            )
+        axes.set_xlim(0, 1.12 * max(found.measures[arm].calls or 0.0 for arm in kept))
+        axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
         axes.grid()
-        _add_size_legend(axes, most)
-        notes = [*_describe_bars(each.success for each in kept.values()), *_list_notes(found, best=True)]
-        finish_figure(figure, notes, [make_arm_entry(look[arm]) for arm in kept])
-    for arm, row in measures.items():
-        lines.append(
-            f"{clean_name(arm)}: {row.solved} of {row.units} tasks, {kept[arm].success} percent, "
-            f"{row.calls:.1f} calls and {row.turns:.1f} turns a task, {row.most_calls} calls at most"
-        )
-    said = "; ".join(lines)
-    words = f"Bubble chart: success against model calls per task; the area of a bubble is its turns. {said}."
-    return ReportFigure("efficiency", "Success against calls", _join_words(words, found, best=True), figure)
+        shown = [number for number in TURNS if number <= most][-3:] or [most]
+        look: dict[str, Any] = {"linestyle": "", "marker": "o", "alpha": 0.5, "mew": 0}
+        bubbles = [_make_symbol(FAINT, markersize=LARGEST * (number / most) ** 0.5, **look) for number in shown]
+        names = [*(f"{number:,g}" for number in shown[:-1]), f"{shown[-1]:,g} turns per task"]
+        axes.legend(bubbles, names, ncols=len(shown), loc="lower right", bbox_to_anchor=(1, 1), borderpad=0.6)
+        bars = _describe_bars(each.success for each in kept.values())
+        _finish_figure(figure, [*bars, *notes], [_make_arm_entry(styles[arm]) for arm in kept])
+    words = "Bubble chart: success against model calls per task; the area of a bubble is its turns."
+    words = _join_words(f"{words} {'; '.join(lines)}.", notes)
+    return ReportFigure("efficiency", "Success against calls", words, figure)
 
 
-def _scale_bubble(turns: float, most: float) -> float:
-    """Return the width in points of a bubble whose area is proportional to its turns."""
-    return float(LARGEST * (turns / most) ** 0.5)
+# Axes, legend and notes.
 
 
-def _add_size_legend(axes: "Axes", most: float) -> None:
-    """Show above the axes how large bubbles of some turns are."""
-    shown = [turns for turns in TURNS if turns <= most][-3:] or [most]
-    bubbles: dict[str, Any] = {"linestyle": "", "marker": "o", "alpha": 0.5, "mew": 0}
-    handles = [make_legend_line(FAINT, markersize=_scale_bubble(turns, most), **bubbles) for turns in shown]
-    names = [*(f"{turns:,g}" for turns in shown[:-1]), f"{shown[-1]:,g} turns per task"]
-    place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "borderpad": 0.6}
-    axes.legend(handles, names, ncols=len(shown), **place)
+@contextmanager
+def use_figure_style() -> Iterator[None]:
+    """Use matplotlib's defaults with `SETTINGS`, ignoring the user's configuration, and draw a box for a letter that
+    the font lacks without a warning. Raises `NotInstalled` without matplotlib."""
+    require_extra("matplotlib.figure", "figures need matplotlib", "figures")
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        matplotlib.rcdefaults()
+        settings: Any = matplotlib.rcParams
+        settings.update(SETTINGS)
+        yield
+
+
+@contextmanager
+def _open_axes(height: float = HEIGHT) -> Iterator[tuple["Figure", "Axes"]]:
+    """Open a figure of this height in inches with one pair of axes, in the style of all figures."""
+    with use_figure_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+@contextmanager
+def _open_rows(rows: Sequence[_Row], label: str) -> Iterator[tuple["Figure", "Axes"]]:
+    """Open a figure of rows from the top, each with its numbers beside the axes. A ring has no interval."""
+    sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
+    places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]
+    with _open_axes(ROW * sum(sizes) + 0.75) as (figure, axes):
+        for row, place in zip(rows, places, strict=True):
+            found = row.estimate
+            if found.interval:
+                axes.plot([found.low, found.high], [place, place], color=row.colour, linewidth=1.4)
+            filling = row.colour if found.interval else "none"
+            axes.plot([found.mean], [place], row.marker, color=row.colour, markersize=5, markerfacecolor=filling)
+            axes.text(1.02, place, row.words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+        axes.set_yticks(places, [row.name for row in rows])
+        axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(label)
+        axes.margins(x=0.06)
+        axes.grid(axis="x")
+        _fit_points_axis(axes, "x")
+        yield figure, axes
+
+
+def _line(style: ArmStyle, **more: Any) -> dict[str, Any]:
+    """Return how matplotlib is to draw the line of an arm."""
+    look = {"color": style.colour, "linestyle": style.dashes, "marker": style.marker}
+    return {**look, "linewidth": 1.4, "markersize": 5, "mew": 0, **more}
+
+
+def _make_symbol(colour: str, **more: Any) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **{"color": colour, "linewidth": 1.4, "markersize": 5, **more})
+
+
+def _make_arm_entry(style: ArmStyle) -> tuple[Any, str]:
+    """Return an arm's symbol and name for the legend."""
+    return _make_symbol(**{"colour": style.colour, **_line(style)}), style.name
+
+
+def _fit_points_axis(axes: "Axes", which: str) -> list[str]:
+    """Make the axis span at least two points, so that equal scores look equal. Return the note that it does not begin
+    at 0, where that is so."""
+    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
+    if high - low < 2:
+        low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
+        axes.set(**{f"{which}lim": (low, high)})
+    return [f"The {'vertical' if which == 'y' else 'horizontal'} axis does not begin at 0."] if low > 0 else []
+
+
+def _finish_figure(figure: "Figure", notes: Sequence[str], entries: Sequence[tuple[Any, str]] = ()) -> None:
+    """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that its
+    bytes do not depend on earlier drawing."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    bottom = -0.01
+    if entries:
+        columns = max(1, min(len(entries), int(WIDTH * 13 / (7 + max(len(name) for _, name in entries)))))
+        # names come after the legend is made: it would hide those that begin with an underscore
+        handles, names = [handle for handle, _ in entries], ["-"] * len(entries)
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
+        legend = figure.legend(handles, names, borderaxespad=0, **place)
+        for text, (_, name) in zip(legend.get_texts(), entries, strict=True):
+            text.set_text(name)
+        figure.draw_without_rendering()
+        bottom = legend.get_window_extent().y0 / figure.bbox.height
+    said = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
+    figure.text(0.01, bottom - 0.02, said, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
 
 
 # What is said beside a picture.
 
 
-def _require_scores(found: Analysis) -> Mapping[str, ScoreEstimates]:
-    if not found.estimates:
-        raise UsageError("no unit has a score, so there is nothing to draw")
-    return found.estimates
-
-
-def _list_notes(found: Analysis, best: bool = False, paired: bool = False, origin: bool = True) -> list[str]:
-    """What has to be said beside a picture of these arms; `best` where it shows the best of all trials, `paired` where
-    it shows only units that all of them finished, `origin` where the words beside it do not name who answered."""
+def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> list[str]:
+    """Return what has to be said beside a picture of these arms; `best` where it shows the best of all trials, `paired`
+    where it shows only units that all of them finished."""
     notes = []
     errored = sum(row.errored for row in found.arms)
     if errored:
@@ -291,13 +434,13 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False, origi
         most = max(allowed.values())
         fewer = ", ".join(f"{shorten_name(arm)} {count}" for arm, count in allowed.items() if count < most)
         notes.append(f"The best of {most} trials, but of fewer, and so lower by itself, for: {fewer}.")
-    if origin and found.rule_based:
+    if found.rule_based:
         notes.append(RULE_BASED_NOTE)
     return notes
 
 
-def _join_words(words: str, found: Analysis, best: bool = False, paired: bool = False) -> str:
-    return " ".join([words, *_list_notes(found, best, paired, origin=False)])
+def _join_words(words: str, notes: Sequence[str]) -> str:
+    return " ".join([words, *(note for note in notes if note != RULE_BASED_NOTE)])
 
 
 def _describe_bars(means: Iterable[MeanEstimate]) -> list[str]:
@@ -325,10 +468,8 @@ def _describe_intervals(intervals: Sequence[BootstrapInterval | None]) -> list[s
 
 
 def _format_interval(difference: float, interval: BootstrapInterval | None) -> str:
-    between = (
-        f"{_format_difference(interval.low)} to {_format_difference(interval.high)}" if interval else "no interval"
-    )
-    return f"{_format_difference(difference)} ({between})"
+    ends = f"{_format_difference(interval.low)} to {_format_difference(interval.high)}" if interval else "no interval"
+    return f"{_format_difference(difference)} ({ends})"
 
 
 def _format_difference(value: float) -> str:
@@ -336,5 +477,54 @@ def _format_difference(value: float) -> str:
     return text if text.strip("+−0.") else "0.0"
 
 
-def _format_count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+# Files, and pictures of a page.
+
+FORMATS = (".svg", ".pdf", ".png")
+
+WRITER = "rsso-dspy"
+"""Creator named in a figure's file."""
+
+DOTS = 150
+"""Per inch, of a PNG."""
+
+MOST_READ = 1 << 24
+"""Bytes of a file that are searched for its mark, which stands at the end of a PDF."""
+
+_METADATA: dict[str, dict[str, Any]] = {
+    ".svg": {"Date": None, "Creator": WRITER},
+    ".pdf": {"CreationDate": None, "Creator": WRITER},
+    ".png": {"Software": WRITER},
+}
+
+
+def _is_picture(path: Path) -> bool:
+    with path.open("rb") as file:
+        data = file.read(MOST_READ)
+    return any(mark % WRITER.encode() in data for mark in (b"<dc:title>%s<", b"Software\0%s", b"/Creator (%s)"))
+
+
+PICTURE = FileKind("figure", _is_picture)
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as SVG, PDF or PNG, by suffix, atomically; letters stay text in SVG and PDF."""
+    with atomic_path(path) as temporary:
+        _draw_into(figure, temporary, path.suffix.lower(), **{"svg.fonttype": "none", "pdf.fonttype": 42})
+
+
+def render_data_uri(figure: "Figure") -> str:
+    """Render a figure as an address that holds the picture, for a page that fetches nothing. Letters are shapes, so the
+    page needs `ReportFigure.alt` beside it."""
+    content = BytesIO()
+    _draw_into(figure, content, ".svg", **{"savefig.transparent": True})
+    return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> None:
+    with use_figure_style():
+        import matplotlib
+
+        more: Any = matplotlib.rcParams
+        more.update(settings)
+        look: dict[str, Any] = {"dpi": DOTS, "bbox_inches": "tight", "pad_inches": 0.06}
+        figure.savefig(file, format=ending[1:], metadata=_METADATA[ending], **look)

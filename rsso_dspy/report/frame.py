@@ -10,16 +10,17 @@ Scores are points of 100. A trial that ended in an error has no score: its score
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import accumulate, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.files import FileKind, atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf
-from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.report.cost import sum_usage_cost
 from rsso_dspy.report.metrics import REFLECTIONS, SKILLS, list_shown_skills
@@ -87,6 +88,21 @@ OF_STEP = (
 )
 """Columns that are fields of a `Step`."""
 
+OF_RECORD = {
+    **{name: name for name in ("protocol", "backend", "model", "rule_based", "start", "learnt_on")},
+    **{"unit_errored": "has_errors", "unit_stalled": "stalled_trials"},
+}
+"""Column to the field of a record."""
+
+OF_TRAJECTORY: Mapping[str, Callable[[Trajectory], Any]] = {
+    **{name: attrgetter(name) for name in ("accumulator", "points_at_reset", "environment_score", "solved")},
+    **{"invalid": attrgetter("invalid_actions"), "asked_back": attrgetter("asked_back")},
+    "no_effect": attrgetter("no_effect"),
+    "malformed": lambda played: sum(step.malformed for step in played.steps),
+    "steps": lambda played: len(played.steps),
+}
+"""Column to what it says of a played trial."""
+
 HELD = {
     "reflections_held": ("reflections", "plans", REFLECTIONS, "held"),
     "library_size": ("skills", "library", SKILLS, "library"),
@@ -114,39 +130,41 @@ def _is_run_parquet(path: Path) -> bool:
 PARQUET = FileKind("Parquet file", _is_run_parquet)
 
 
-def build_trial_rows(
-    record: UnitRecord | TrainingRecord, price_of: PriceOf, held: Mapping[str, int]
-) -> Iterator[dict[str, Any]]:
-    """Yield one row per trial. `held` maps column to the reflections or skills that the first trial starts with."""
-    shared, best, now = _build_record_columns(record), 0, dict(held)
+def build_trial_rows(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> Iterator[dict[str, Any]]:
+    """Yield one row per trial."""
+    unit = record if isinstance(record, UnitRecord) else None
+    budgets = () if isinstance(record, UnitRecord) else record.budgets
+    shared = {name: getattr(record, field) for name, field in OF_RECORD.items()}
+    shared |= {f"provenance_{name}": record.provenance.get(name) for name in PROVENANCE}
+    best, held = 0, _count_held_at_start(record)
     for number, trial in enumerate(record.trials):
-        played = trial.trajectory
-        if played is not None:
-            best = max(best, played.accumulator)
+        played, usage = trial.trajectory, sum(trial.usage.values(), Usage())
+        best = max(best, played.accumulator if played else 0)
+        models = {role: record.models.get(role, record.model) for role in trial.usage}
         yield {
             **_build_row_keys(record, trial),
             **shared,
+            **{name: read(played) if played else None for name, read in OF_TRAJECTORY.items()},
             "outcome": played.outcome if played else "error",
-            "accumulator": played.accumulator if played else None,
-            "points_at_reset": played.points_at_reset if played else None,
-            "environment_score": played.environment_score if played else None,
-            "solved": played.solved if played else None,
-            "best_so_far": best if played and isinstance(record, UnitRecord) else None,
-            "trials_allowed": record.trials_allowed or None if isinstance(record, UnitRecord) else len(record.budgets),
-            "budget": record.budget if isinstance(record, UnitRecord) else record.budgets[number],
-            "steps": len(played.steps) if played else None,
-            "invalid": played.invalid_actions if played else None,
-            "malformed": sum(step.malformed for step in played.steps) if played else None,
-            "asked_back": played.asked_back if played else None,
-            "no_effect": played.no_effect if played else None,
+            "best_so_far": best if played and unit else None,
+            "trials_allowed": (unit.trials_allowed or None) if unit else len(budgets),
+            "budget": unit.budget if unit else budgets[number],
             "error": trial.error,
             "replayed": trial.replayed,
             "failed_requests": sum(trial.failures.values()),
-            **now,
+            **held,
             "skills_shown": len(list_shown_skills(trial)) if played else None,
-            **_build_usage_columns(record, trial, price_of),
+            **{"calls": usage.calls, "tokens_in": usage.input, "tokens_out": usage.output},
+            "usd": sum_usage_cost(trial.usage, models, price_of).cost,
+            **{
+                f"{role}_{each.name}": getattr(trial.usage.get(role, Usage()), each.name)
+                for role in ROLES
+                for each in fields(Usage)
+            },
         }
-        now |= _count_held_after(trial)
+        for column, (_, _, region, count) in HELD.items():
+            if (after := trial.learnt.get(region, {}).get(count)) is not None:
+                held[column] = int(after)
 
 
 def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, Any]]:
@@ -170,7 +188,7 @@ def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, A
 def write_parquet(
     path: Path, rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> int:  # fmt: skip
-    """Write the rows of all records and return their number. Trainings must come before the units that start from them.
+    """Write the rows of all records and return their number.
 
     The file is written whole or not at all; at most `GROUP` rows are in memory at once. Raises `NotInstalled` without
     pyarrow, and `UsageError` if `path` holds another kind of file or there is no row.
@@ -184,7 +202,8 @@ def write_parquet(
     written, strike = 0, make_redactor()
     with atomic_path(path) as temporary:
         with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for group in _group_rows(build_rows(rows, records, price_of)):
+            left = build_rows(rows, records, price_of)
+            while group := list(islice(left, GROUP)):
                 cleaned = [{name: clean_value(row.get(name), strike) for name in schema.names} for row in group]
                 writer.write_table(arrow.Table.from_pylist(cleaned, schema))
                 written += len(group)
@@ -196,50 +215,20 @@ def write_parquet(
 def build_rows(
     rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all records, by column. Trainings have to come before the units that start from them."""
-    trained: dict[tuple[str, str, int], dict[str, int]] = {}
+    """Yield the rows of all records, by column."""
     for record in records:
-        if rows == "steps":
-            yield from build_step_rows(record)
-            continue
-        yield from build_trial_rows(record, price_of, _count_held_at_start(record, trained))
-        if isinstance(record, TrainingRecord):
-            trained[record.arm, record.task, record.seed] = _count_held_at_end(record)
+        yield from build_step_rows(record) if rows == "steps" else build_trial_rows(record, price_of)
 
 
-def _count_held_at_start(
-    record: UnitRecord | TrainingRecord, trained: Mapping[tuple[str, str, int], dict[str, int]]
-) -> dict[str, int]:
-    """Count reflections and skills at the start of the first trial, by column, as far as known; a memory that started
-    empty counts 0. Older records do not say how much came from a training; the training's own record does."""
-    known: dict[str, int | None] = dict.fromkeys(_count_held_at_end(record), 0)
-    for source in record.sources:
-        if (column := next((name for name, (memory, *_) in HELD.items() if memory == source.memory), None)) is None:
-            continue
-        known[column] = source.size
-        if source.size is None and source.kind == "training" and isinstance(record, UnitRecord):
-            known[column] = trained.get((record.arm, record.variant.task, record.seed), {}).get(column)
-    return {column: size for column, size in known.items() if size is not None}
-
-
-def _count_held_at_end(record: TrialsRecord) -> dict[str, int]:
-    """Count reflections and skills after the last trial, by column."""
-    found = {}
-    for column, (memory, part, *_) in HELD.items():
-        held = record.memories.get(memory)
-        if isinstance(held, dict) and isinstance(held.get(part), list):
-            found[column] = len(held[part])
-    return found
-
-
-def _count_held_after(trial: TrialResult) -> dict[str, int]:
-    """Count reflections and skills after the trial, by column, if the memories learned from it."""
-    found = {}
-    for column, (*_, region, count) in HELD.items():
-        held = trial.learnt.get(region, {}).get(count)
-        if isinstance(held, int):
-            found[column] = held
-    return found
+def _count_held_at_start(record: TrialsRecord) -> dict[str, int]:
+    """Count reflections and skills at the start of the first trial, by column: 0 of a memory that started empty, as
+    many as its source held otherwise."""
+    sizes = {source.memory: source.size for source in record.sources}
+    held = {
+        column: sizes.get(memory, 0 if isinstance(record.memories.get(memory, {}).get(part), list) else None)
+        for column, (memory, part, *_) in HELD.items()
+    }
+    return {column: size for column, size in held.items() if size is not None}
 
 
 def _build_row_keys(record: UnitRecord | TrainingRecord, trial: TrialResult) -> dict[str, Any]:
@@ -258,38 +247,6 @@ def _build_row_keys(record: UnitRecord | TrainingRecord, trial: TrialResult) -> 
     }
 
 
-def _build_record_columns(record: TrialsRecord) -> dict[str, Any]:
-    """Return the columns that all trials of a record share."""
-    return {
-        "protocol": record.protocol,
-        "backend": record.backend,
-        "model": record.model,
-        "rule_based": record.rule_based,
-        "unit_errored": record.has_errors,
-        "unit_stalled": record.stalled_trials,
-        "start": record.start,
-        "learnt_on": record.learnt_on,
-        **{f"provenance_{name}": record.provenance.get(name) for name in PROVENANCE},
-    }
-
-
-def _build_usage_columns(record: TrialsRecord, trial: TrialResult, price_of: PriceOf) -> dict[str, Any]:
-    """Return the usage of the trial, in total and by role."""
-    usage = sum(trial.usage.values(), Usage())
-    models = {role: record.models.get(role, record.model) for role in trial.usage}
-    return {
-        "calls": usage.calls,
-        "tokens_in": usage.input,
-        "tokens_out": usage.output,
-        "usd": sum_usage_cost(trial.usage, models, price_of).cost,
-        **{
-            f"{role}_{each.name}": getattr(trial.usage.get(role, Usage()), each.name)
-            for role in ROLES
-            for each in fields(Usage)
-        },
-    }
-
-
 def clean_value(value: Any, strike: Redactor) -> Any:
     """Return the value without secrets, and without unpaired surrogates, which models may send and no file can hold."""
     if isinstance(value, str):
@@ -297,11 +254,6 @@ def clean_value(value: Any, strike: Redactor) -> Any:
     if isinstance(value, dict):
         return {clean_value(name, strike): clean_value(each, strike) for name, each in value.items()}
     return [clean_value(each, strike) for each in value] if isinstance(value, tuple | list) else value
-
-
-def _group_rows(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while group := list(islice(rows, GROUP)):
-        yield group
 
 
 def _build_arrow_schema(arrow: Any, columns: Mapping[str, str]) -> Any:

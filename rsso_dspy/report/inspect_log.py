@@ -81,7 +81,7 @@ def _build_log(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds:
         "eval": spec,
         "plan": plan,
         "results": _build_results(records),
-        "stats": _build_stats(run, records),
+        "stats": {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)},
     }
     summaries = [_summarize_sample(sample) for sample in samples]
     files: dict[str, Any] = {
@@ -132,18 +132,13 @@ def _build_spec(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds
 
 
 def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
-    messages = [
-        {"role": role, "content": _build_content(text, reasoning), **({"model": record.model} if reasoning else {})}
-        for trial in record.trials
-        for role, text, reasoning in _list_turns(trial)
-    ]
     last = record.trials[-1]
     sample: dict[str, Any] = {
         "id": record.key,
         "epoch": epoch,
         "input": next((trial.trajectory.task for trial in record.trials if trial.trajectory), record.key),
         "target": "",
-        "messages": messages,
+        "messages": [message for trial in record.trials for message in _list_messages(trial, record.model)],
         "output": {"model": record.model, "choices": []},
         "scores": {},
         "metadata": {
@@ -154,7 +149,7 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
         },
         "store": {},
         "events": [],
-        "model_usage": {model: _build_usage(usage) for model, usage in _sum_unit_usage(record).items()},
+        "model_usage": _sum_usage([record]),
         "attachments": {},
     }
     if record.has_errors:
@@ -163,12 +158,6 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
         points, solved = _score_unit(record)
         sample["scores"] = {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}
     return sample
-
-
-def _build_content(text: str, reasoning: str) -> Any:
-    if not reasoning:
-        return text
-    return [{"type": "reasoning", "reasoning": reasoning}, {"type": "text", "text": text}]
 
 
 def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
@@ -203,23 +192,24 @@ def _build_metrics(pairs: Sequence[tuple[str, float]]) -> dict[str, Any]:
     return {name: {"name": name, "value": value, "params": {}} for name, value in values.items()}
 
 
-def _build_stats(run: ExportedRun, records: Sequence[UnitRecord]) -> dict[str, Any]:
+def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
+    """Return model to usage of these units."""
     used: dict[str, Usage] = {}
     for record in records:
-        for model, usage in _sum_unit_usage(record).items():
-            used[model] = used.get(model, Usage()) + usage
-    usages = {model: _build_usage(usage) for model, usage in used.items()}
-    return {"started_at": run.created, "completed_at": run.created, "model_usage": usages}
-
-
-def _build_usage(usage: Usage) -> dict[str, int]:
+        for trial in record.trials:
+            for role, usage in trial.usage.items():
+                model = record.models.get(role, record.model)
+                used[model] = used.get(model, Usage()) + usage
     return {
-        "input_tokens": usage.input,
-        "output_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
-        "input_tokens_cache_read": usage.cached,
-        "input_tokens_cache_write": usage.cache_write,
-        "reasoning_tokens": usage.reasoning,
+        model: {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "total_tokens": usage.input + usage.output,
+            "input_tokens_cache_read": usage.cached,
+            "input_tokens_cache_write": usage.cache_write,
+            "reasoning_tokens": usage.reasoning,
+        }
+        for model, usage in used.items()
     }
 
 
@@ -247,25 +237,19 @@ def _score_unit(record: UnitRecord) -> tuple[float, float]:
     return get_best_accumulator(record), float(any(trial.solved for trial in record.trajectories))
 
 
-def _sum_unit_usage(record: UnitRecord) -> dict[str, Usage]:
-    """Return model to usage of a unit."""
-    found: dict[str, Usage] = {}
-    for trial in record.trials:
-        for role, usage in trial.usage.items():
-            model = record.models.get(role, record.model)
-            found[model] = found.get(model, Usage()) + usage
-    return found
-
-
-def _list_turns(trial: TrialResult) -> Iterator[tuple[str, str, str]]:
-    """Yield role, text and reasoning of a trial: what the agent saw (user), and the action that it took (assistant).
+def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant).
 
     These are observations and actions, not the prompts.
     """
     played = trial.trajectory
     if played is None:
         return
-    yield "user", f"{played.task}\n\n{played.start.description}", ""
+    yield {"role": "user", "content": f"{played.task}\n\n{played.start.description}"}
     for step in played.steps:
-        yield "assistant", step.proposed or step.unread, step.reasoning
-        yield "user", step.state.observation, ""
+        action, thought = step.proposed or step.unread, {"type": "reasoning", "reasoning": step.reasoning}
+        if step.reasoning:
+            yield {"role": "assistant", "content": [thought, {"type": "text", "text": action}], "model": model}
+        else:
+            yield {"role": "assistant", "content": action}
+        yield {"role": "user", "content": step.state.observation}

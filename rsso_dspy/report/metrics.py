@@ -8,7 +8,7 @@ measure_tasks(units).progress               # 0.61
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
@@ -143,27 +143,24 @@ class TrainingMetrics:
     """Calls and tokens by role."""
 
 
-def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> list[TrainingMetrics]:
+def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
     """Compute the metrics of every arm's trainings."""
-    return [_compute_arm_training_metrics(arm, records) for arm, records in group_by_arm(trainings).items()]
-
-
-def _compute_arm_training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMetrics:
-    by_round: dict[int, list[int]] = defaultdict(list)
-    for record in records:
-        met: Counter[Variant] = Counter()
-        for trajectory in record.trajectories:
-            met[trajectory.variant] += 1
-            by_round[met[trajectory.variant]].append(trajectory.accumulator)
-    return TrainingMetrics(
-        arm=arm,
-        tasks=len(records),
-        errored=sum(record.has_errors for record in records),
-        episodes=sum(map(len, by_round.values())),
-        stalled=sum(record.stalled_trials for record in records),
-        rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
-        tokens=_sum_usage_by_role(records),
-    )
+    for arm, records in group_by_arm(trainings).items():
+        by_round: dict[int, list[int]] = defaultdict(list)
+        for record in records:
+            met: Counter[Variant] = Counter()
+            for trajectory in record.trajectories:
+                met[trajectory.variant] += 1
+                by_round[met[trajectory.variant]].append(trajectory.accumulator)
+        yield TrainingMetrics(
+            arm=arm,
+            tasks=len(records),
+            errored=sum(record.has_errors for record in records),
+            episodes=sum(map(len, by_round.values())),
+            stalled=sum(record.stalled_trials for record in records),
+            rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
+            tokens=_sum_usage_by_role(records),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +357,7 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
         stream = record.stream.name.rpartition(" of ")[2] if record.stream else record.key  # "3/36 of 1f0c9a"
         last[stream, record.seed] = record
     books = [record.memories["constitution"].get("rules", ()) for record in last.values()]
-    standing = [Counter(rule["category"] for rule in rules) for rules in books]
+    standing = [Counter(rule.get("category") for rule in rules) for rules in books]
     noted = [
         {
             line

@@ -17,7 +17,7 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -50,16 +50,14 @@ SSO_METHODS = frozenset(("sso", "rsso", "react-sso", "reflexion-sso"))
 
 def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
     """What the list shows of a record. ``scores`` are accumulators, None where a trial errored; ``marks`` one letter a
-    trial: s solved, n not, e errored; ``steps`` how many each trial took, by the trial's number."""
+    trial: s solved, n not, e errored."""
     return {
         "arm": replace_controls(record.arm),
         "key": replace_controls(record.key),
         "seed": record.seed,
         "training": isinstance(record, TrainingRecord),
         "scores": [result.trajectory.accumulator if result.trajectory else None for result in record.trials],
-        "marks": "".join(_get_trial_mark(result) for result in record.trials),
-        "steps": {result.trial: len(result.trajectory.steps) if result.trajectory else 0 for result in record.trials},
-        "has": "".join(letter for letter, has in _MARKS.items() if has(record)),
+        "marks": "".join("nse"[2 if trial.trajectory is None else trial.trajectory.solved] for trial in record.trials),
     }
 
 
@@ -93,37 +91,18 @@ def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NO
             | {"name": replace_controls(item.name), "id": replace_controls(item.id), "text": texts(item.text)}
             for item in trace_learnt_items(record)
         ],
-        "texts": list(texts.known.values()),
+        "texts": [replace_controls(text) for text in texts.numbers],
     }
-
-
-def _reads_memory(record: UnitRecord | TrainingRecord) -> bool:
-    """Whether some prompt held what a memory gave it."""
-    regions = {name.partition(":")[0].partition("@")[0] for trial in record.trials for name in trial.shown}
-    return bool(regions - {"action_templates"})
-
-
-_MARKS: dict[str, Callable[[UnitRecord | TrainingRecord], bool]] = {
-    "m": lambda record: any(step.malformed for played in record.trajectories for step in played.steps),
-    "t": lambda record: bool(record.stalled_trials),
-    "r": _reads_memory,
-    "l": lambda record: any(any(_clean_counts(c).values()) for trial in record.trials for c in trial.learnt.values()),
-}
-"""Letter to what it says of a record: malformed answers, a stalled trial, a memory that was read, something learned."""
 
 
 class _TextTable:
     """Texts by number, in order of first use."""
 
     def __init__(self) -> None:
-        self.known: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        number = self._numbers.setdefault(text, len(self._numbers))
-        if number == len(self.known):
-            self.known[text] = replace_controls(text)
-        return number
+        return self.numbers.setdefault(text, len(self.numbers))
 
 
 def _uses_sso_scaffold(record: UnitRecord | TrainingRecord) -> bool:
@@ -136,17 +115,16 @@ def _uses_sso_scaffold(record: UnitRecord | TrainingRecord) -> bool:
     return any(step.subgoal is not None for trial in record.trajectories for step in trial.steps)
 
 
-def _get_trial_mark(result: TrialResult) -> str:
-    return "e" if result.trajectory is None else "s" if result.trajectory.solved else "n"
-
-
 def _build_trial_data(result: TrialResult, texts: _TextTable) -> dict[str, Any]:
     return {
         "trial": result.trial,
         "error": texts(result.error or "no reason is on record") if result.trajectory is None else None,
         "replayed": result.replayed,
         "failures": {replace_controls(name): count for name, count in result.failures.items()},
-        "learnt": {replace_controls(region): _clean_counts(counts) for region, counts in result.learnt.items()},
+        "learnt": {
+            replace_controls(region): {replace_controls(name): count for name, count in counts.items()}
+            for region, counts in result.learnt.items()
+        },
         "usage": {
             replace_controls(role): [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()
         },
@@ -184,15 +162,7 @@ def _build_calls(calls: Sequence[Call], texts: _TextTable) -> dict[str, Any]:
 
 def _sum_tokens(call: Call, name: str) -> int:
     """Sum a count of tokens over the answers of a call, as the provider reported it; 0 where it did not."""
-    counts = (usage.get(name) for usage in call.usage)
-    return sum(count for count in counts if isinstance(count, int))
-
-
-def _clean_counts(counts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        replace_controls(name): count if isinstance(count, int) else replace_controls(str(count))
-        for name, count in counts.items()
-    }
+    return sum(count for usage in call.usage if isinstance(count := usage.get(name), int))
 
 
 def _build_trajectory_data(trajectory: Trajectory, texts: _TextTable) -> dict[str, Any]:
@@ -263,8 +233,6 @@ class LearntItem:
     """Places of its examples in this record."""
     reads: tuple[StepRange, ...] = ()
     """Prompts that contained it."""
-    pursued: tuple[StepRange, ...] = ()
-    """Of a skill: the steps that named its target as their subgoal."""
 
 
 def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
@@ -304,37 +272,23 @@ def _parse_attempts(text: str) -> Iterator[tuple[int, str]]:
 
 def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
     memory = record.memories.get("skills", {})
-    played = {result.trial: _get_trial_steps(result) for result in record.trials}
     for skill in memory.get("skills", ()):
-        name, target = skill["id"], skill["target"]
-        drawn = tuple(_locate_windows(skill["windows"], memory, played))
-        reads = tuple(_find_step_ranges(played, lambda step, name=name: name in step.recalled))
+        drawn = tuple(_locate_windows(skill["windows"], memory, record))
+        reads = _find_reads(record, skill["id"])
         trial = max((stretch[0] for stretch in drawn), default=0)
         if reads:  # windows may move to later trials that say the same
             trial = min(trial, reads[0][0] - 1)
-        text = "\n".join(
-            [f"Target: {target}", *(f"  {n}. {line}" for n, line in enumerate(skill["instructions"], start=1))]
-        )
-        yield LearntItem(
-            "skill",
-            name,
-            skill["name"],
-            text,
-            trial,
-            drawn=drawn,
-            reads=reads,
-            pursued=tuple(
-                _find_step_ranges(
-                    played, lambda step, name=name, target=target: name in step.recalled and step.subgoal == target
-                )
-            ),
-        )
+        lines = (f"  {number}. {line}" for number, line in enumerate(skill["instructions"], start=1))
+        text = "\n".join([f"Target: {skill['target']}", *lines])
+        yield LearntItem("skill", skill["id"], skill["name"], text, trial, drawn=drawn, reads=reads)
 
 
 def _locate_windows(
-    windows: Sequence[Sequence[int]], memory: Mapping[str, Any], played: Mapping[int, Sequence[Step]]
+    windows: Sequence[Sequence[int]], memory: Mapping[str, Any], record: TrialsRecord
 ) -> Iterator[StepRange]:
-    """Windows as steps of their trials. A window whose actions the trial did not take comes from another record."""
+    """Yield windows as steps of their trials. A window whose actions the trial did not take comes from another
+    record."""
+    played = {result.trial: _get_trial_steps(result) for result in record.trials}
     for piece, start, end in windows:
         stored = memory["pieces"][piece]
         actions = [memory["texts"][index] for index in stored["actions"][start + 1 : end]]
@@ -345,46 +299,41 @@ def _locate_windows(
 
 
 def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
-    """Rules that were first said while a variant of this record was played, and those that others told it."""
+    """Yield rules that were first said while a variant of this record was played, and those that others told it."""
     read = list(_list_region_reads(record, CONSTITUTION))
-    last = max((trial for trial, _, _, _ in read), default=0)
+    keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
     for rule in record.memories.get("constitution", {}).get("rules", ()):
         line = _format_rule(rule)
         places = [place for place in read if f"- {line}" in place[3].splitlines()]
-        if places and (places[0][:2] == read[0][:2] or not _is_own_rule(record, rule)):
-            trial = step = 0
-        elif places:
-            trial, step, *_ = places[0]
-            if step == 1:  # it was written after the trial before
-                trial, step = trial - 1, 0
-        elif _is_own_rule(record, rule):
-            trial, step = max(last, max((result.trial for result in record.trials), default=0)), 0
-        else:
-            trial = step = 0
-        reads = tuple((at, first, end) for at, first, end, _ in places)
-        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=_join_ranges(reads))
+        trial = step = 0
+        if keys & set(str(rule.get("source", "")).split(" + ")):
+            if not places:
+                trial = max(result.trial for result in record.trials)
+            elif places[0][:2] != read[0][:2]:
+                trial, step, *_ = places[0]
+                if step == 1:  # it was written after the trial before
+                    trial, step = trial - 1, 0
+        reads = _join_ranges([place[:3] for place in places])
+        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=reads)
 
 
 def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
-    """Entries of other memories. One that the trials here did not write is named with the trial that did."""
+    """Yield entries of other memories, in the order in which they were written. One that the trials here did not write
+    is named with the trial that did."""
     steps = {(r.trajectory.variant.key, r.trial): len(_get_trial_steps(r)) for r in record.trials if r.trajectory}
-    for entry in trace_entries(record):
-        own = [mark for mark in entry.learned if mark in steps]
+    for entry in (row for snapshot in record.memories.values() for row in snapshot.get("entries", ())):
+        learned = [(str(variant), int(trial)) for variant, trial in entry["learned"]]
+        own, reads = [mark for mark in learned if mark in steps], _find_reads(record, entry["id"])
         trial = own[0][1] if own else 0
-        if own and entry.reads:  # worded anew here, and read before
-            trial = min(trial, entry.reads[0][0] - 1)
-        title = entry.data.get("title") or entry.data.get("target")
-        name = f"{entry.id}: {title}" if title else entry.id
-        if not own and entry.learned:
-            variant, number = entry.learned[0]
-            name += f", from {variant} trial {number}"
+        if own and reads:  # worded anew here, and read before
+            trial = min(trial, reads[0][0] - 1)
+        about = entry.get("data") or {}
+        title = about.get("title") or about.get("target")
+        name = f"{entry['id']}: {title}" if title else entry["id"]
+        if not own and learned:
+            name += f", from {learned[0][0]} trial {learned[0][1]}"
         drawn = tuple((number, 1, steps[variant, number]) for variant, number in own if steps[variant, number])
-        yield LearntItem("entry", entry.id, name, entry.text, trial, drawn=drawn, reads=entry.reads)
-
-
-def _is_own_rule(record: TrialsRecord, rule: Mapping[str, Any]) -> bool:
-    keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
-    return bool(keys & set(str(rule.get("source", "")).split(" + ")))
+        yield LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=drawn, reads=reads)
 
 
 def _format_rule(rule: Mapping[str, Any]) -> str:
@@ -408,11 +357,16 @@ def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int,
                 yield result.trial, first, following, result.shown[name]
 
 
-def _find_step_ranges(played: Mapping[int, Sequence[Step]], wanted: Any) -> Iterator[StepRange]:
-    """Steps in a row that are wanted."""
-    for trial, steps in played.items():
-        at = [number for number, step in enumerate(steps, start=1) if wanted(step)]
-        yield from _join_ranges([(trial, number, number) for number in at])
+def _find_reads(record: TrialsRecord, name: str) -> tuple[StepRange, ...]:
+    """Return the steps whose prompts held what has this id."""
+    return _join_ranges(
+        [
+            (result.trial, number, number)
+            for result in record.trials
+            for number, step in enumerate(_get_trial_steps(result), start=1)
+            if name in step.recalled
+        ]
+    )
 
 
 def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:
@@ -428,51 +382,3 @@ def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:
 
 def _get_trial_steps(result: TrialResult) -> tuple[Step, ...]:
     return result.trajectory.steps if result.trajectory else ()
-
-
-@dataclass(frozen=True, slots=True)
-class TracedEntry:
-    """One entry of the last snapshot."""
-
-    memory: str
-    id: str
-    text: str
-    learned: tuple[tuple[str, int], ...]
-    """Variant and trial of everything that wrote it or changed its words."""
-    data: dict[str, Any]
-    """Title, votes and counts, as the memory keeps them."""
-    reads: tuple[tuple[int, int, int], ...]
-    """Trial, first and last step of the prompts of this record that held it."""
-
-
-def trace_entries(record: TrialsRecord) -> list[TracedEntry]:
-    """The entries of all memories that keep entries, in the order in which they were written. Snapshots of another form
-    are passed over."""
-    found = []
-    for memory, snapshot in record.memories.items():
-        rows = snapshot.get("entries") if isinstance(snapshot, dict) else None
-        for row in rows if isinstance(rows, list) else ():
-            try:
-                learned = tuple((str(variant), int(trial)) for variant, trial in row["learned"])
-                reads = tuple(_list_reads(record, row["id"]))
-                found.append(
-                    TracedEntry(memory, str(row["id"]), str(row["text"]), learned, dict(row.get("data") or {}), reads)
-                )
-            except (KeyError, TypeError, ValueError):
-                continue
-    return found
-
-
-def _list_reads(record: TrialsRecord, name: str) -> Iterator[tuple[int, int, int]]:
-    """Stretches of steps whose prompts held the entry."""
-    for result in record.trials:
-        steps = result.trajectory.steps if result.trajectory else ()
-        first = 0
-        for number, step in enumerate(steps, start=1):
-            if name in step.recalled:
-                first = first or number
-            elif first:
-                yield result.trial, first, number - 1
-                first = 0
-        if first:
-            yield result.trial, first, len(steps)

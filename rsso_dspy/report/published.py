@@ -52,16 +52,6 @@ ORIENTATION = "Published rows are other models' on other prompts: beside ours fo
 
 
 @dataclass(frozen=True, slots=True)
-class Table2Row:
-    """One task type of Table 2."""
-
-    task: str
-    variants: int
-    means: Mapping[str, float]
-    """Method to its Mean."""
-
-
-@dataclass(frozen=True, slots=True)
 class RecomputedStatistics:
     """The statistics of rSSO against SSO, recomputed from Table 2."""
 
@@ -86,28 +76,20 @@ def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def list_table2_rows() -> tuple[Table2Row, ...]:
-    """Return the rows of Table 2, one per task type."""
-    return tuple(
-        Table2Row(row["task"], row["n"], {method: row[method] for method in METHODS})
-        for row in load_published_tables()["table2"]
-    )
-
-
 def recompute_statistics() -> RecomputedStatistics:
     """Recompute the statistics of rSSO against SSO from Table 2."""
-    rows = list_table2_rows()
-    by_task = {row.task: [row.means["rsso"] - row.means["sso"]] * row.variants for row in rows}
+    rows = load_published_tables()["table2"]
+    by_task = {row["task"]: [row["rsso"] - row["sso"]] * row["n"] for row in rows}
     differences = [round(values[0], 6) for values in by_task.values()]
     interval = bootstrap_mean(by_task)
     assert interval is not None
-    total = sum(row.variants for row in rows)
+    total = sum(row["n"] for row in rows)
     return RecomputedStatistics(
         run_wilcoxon_test(differences),
         run_sign_test(differences),
         interval,
-        {method: sum(row.means[method] * row.variants for row in rows) / total for method in METHODS},
-        {method: fmean(row.means[method] for row in rows) for method in METHODS},
+        {method: sum(row[method] * row["n"] for row in rows) / total for method in METHODS},
+        {method: fmean(row[method] for row in rows) for method in METHODS},
     )
 
 
@@ -135,8 +117,7 @@ def build_rsso_tables() -> list[Sheet]:
     gains = published["trial_1_to_2_gain"]
     gained = [(format_text(method), format_difference(gains[method])) for method in METHODS if method in gains]
     second = [
-        (format_text(row.task), format_count(row.variants), *_build_mean_cells(row.means, 1))
-        for row in list_table2_rows()
+        (format_text(row["task"]), format_count(row["n"]), *_build_mean_cells(row, 1)) for row in published["table2"]
     ]
     means = [
         (format_text(name), *_build_mean_cells(each, 2))
@@ -162,10 +143,9 @@ def describe_rsso_statistics() -> list[str]:
     task, points = load_published_tables()["ceiling"].values()
     rank, sign, over = found.wilcoxon, found.sign, found.interval
     return [
-        f"rsso - sso over {len(list_table2_rows())} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = "
-        f"{rank.p:.4f} "
-        f"(exact, {rank.used} differences, without zeros), rank-biserial correlation {rank.effect:+.2f}; sign test "
-        f"p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties).",
+        f"rsso - sso over {over.clusters} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = "
+        f"{rank.p:.4f} (exact, {rank.used} differences, without zeros), rank-biserial correlation {rank.effect:+.2f}; "
+        f"sign test p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties).",
         f"Over variants {over.mean:+.2f} points, 95% interval over task types {over.low:+.1f} to {over.high:+.1f}; the "
         "smallest difference that a run of this size would find in four of five cases is "
         f"{over.detectable_difference:.1f}.",

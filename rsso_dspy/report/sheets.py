@@ -76,10 +76,9 @@ def format_share(part: int, of: int) -> Cell:
     return Cell(f"{part}/{of}", part / of if of else None, counts=f"{part} of {of}")
 
 
-def format_sign_counts(up: int, down: int, ties: int | None = None) -> Cell:
-    """Format a cell of numbers of units that went up, went down and, if given, stayed equal: "+3 -0 =1"."""
-    said = f"+{up} -{down}" + ("" if ties is None else f" ={ties}")
-    return Cell(said, up - down, counts=said)
+def format_sign_counts(up: int, down: int) -> Cell:
+    """Format a cell of numbers of units that went up and down: "+3 -0"."""
+    return Cell(f"+{up} -{down}", up - down, counts=f"+{up} -{down}")
 
 
 def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:

@@ -7,16 +7,17 @@ for sheet in build_tables(analyze(units)):
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rsso_dspy.records import REFUSED
+from rsso_dspy.records import REFUSED, Usage
 from rsso_dspy.report.analysis import Analysis, ContrastResult
 from rsso_dspy.report.compare import Factorial2x2
 from rsso_dspy.report.cost import CostReport, describe_unreported_costs
 from rsso_dspy.report.metrics import CATEGORIES, FAILURES, UNEVEN, ArmMetrics, TaskMeasures, describe_repeated_units
-from rsso_dspy.report.published import METHODS, list_table2_rows, load_published_tables
+from rsso_dspy.report.published import METHODS, load_published_tables
 from rsso_dspy.report.sheets import (
     FORMS,
     NOTHING,
@@ -139,7 +140,7 @@ def _build_method_row(row: ArmMetrics) -> tuple[Cell, ...]:
 
 
 def _build_published_row(row: dict) -> tuple[Cell, ...]:
-    macro = sum(each.means[row["method"]] for each in list_table2_rows()) / len(list_table2_rows())
+    macro = fmean(each[row["method"]] for each in load_published_tables()["table2"])
     return (
         format_text(f"published {row['method']}", "dim"),
         format_count(row["solve"][1]),
@@ -389,7 +390,7 @@ def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     """Build Table 2 of rSSO from this run: means by task type, the paired difference of two arms, variants solved."""
     arms = [row.arm for row in found.arms]
     pair = found.main_result.comparison if found.main_result else None
-    paper = {row.task: row for row in list_table2_rows()} if with_paper else {}
+    paper = {row["task"]: row for row in load_published_tables()["table2"]} if with_paper else {}
     notes = _note_uneven(found)
     if pair:
         notes.append(f"{pair.second} - {pair.first}: paired by unit, best of the first {pair.trials} trials.")
@@ -402,8 +403,7 @@ def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
         for arm in found.learning:
             made.append(format_share(*arm.by_task[task.name]) if task.name in arm.by_task else Cell(""))
         if with_paper:
-            row = paper.get(task.name)
-            made += [format_points(row.means[method] if row else None, 1, "dim") for method in METHODS]
+            made += [format_points(paper.get(task.name, {}).get(method), 1, "dim") for method in METHODS]
         rows.append((format_text(task.name, task=task.name), format_count(task.units), *made))
     difference = [f"{pair.second} - {pair.first}"] if pair else []
     published = (f"published {method}" for method in METHODS if with_paper)
@@ -487,24 +487,24 @@ def _describe_measures(measures: Mapping[str, TaskMeasures], own: bool, ruled: b
 
 def build_tokens_table(found: Analysis) -> Sheet:
     """Build the table of calls and tokens by role."""
-    wasted = {row.arm: (row.invalid_rate, row.asked_rate, row.idle_rate) for row in found.arms}
-    spent = [(row.arm, row.tokens, wasted[row.arm], row.calls_per_unit) for row in found.arms]
-    spent += [(f"{row.arm} (training)", row.tokens, (None, None, None), None) for row in found.trainings]
-    everything = [usage for _, tokens, _, _ in spent for usage in tokens.values()]
+    spent: list[tuple[str, Mapping[str, Usage], tuple[float | None, ...]]] = [
+        *((row.arm, row.tokens, (row.invalid_rate, row.asked_rate, row.idle_rate)) for row in found.arms),
+        *((f"{row.arm} (training)", row.tokens, (None, None, None)) for row in found.trainings),
+    ]
+    everything = [usage for _, tokens, _ in spent for usage in tokens.values()]
     troubles = [name for name in TROUBLES if name == "malformed" or any(getattr(u, name) for u in everything)]
     rows = []
-    for arm, tokens, rates, per_unit in spent:
-        for place, (role, usage) in enumerate(tokens.items()):
+    for arm, tokens, rates in spent:
+        for role, usage in tokens.items():
             counts = (format_count(getattr(usage, name)) for name in ("calls", "input", "output", *troubles))
             waste = (format_percent(rate) if role == "actor" and rate is not None else Cell("") for rate in rates)
-            calls = format_points(per_unit, 0) if not place and per_unit is not None else Cell("")
-            rows.append((format_text(arm), format_text(role), *counts, *waste, calls))
+            rows.append((format_text(arm), format_text(role), *counts, *waste))
     notes = (
         "invalid: share of steps whose action was malformed or not understood. asked back: share of steps that the "
         "environment answered by asking which action was meant. no effect: share of steps whose action was "
-        "understood and changed nothing. calls/unit: calls of all roles per unit.",
+        "understood and changed nothing.",
     )
-    columns = ("arm", "role", "calls", "in", "out", *troubles, "invalid", "asked back", "no effect", "calls/unit")
+    columns = ("arm", "role", "calls", "in", "out", *troubles, "invalid", "asked back", "no effect")
     return Sheet("tokens", "Calls and tokens", columns, tuple(rows), notes)
 
 

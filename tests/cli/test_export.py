@@ -46,7 +46,7 @@ def folder(tmp_path_factory) -> Path:
         save(store, replace(made, trials=trials, memories=memories))
     save(store, record("react", "freeze", 21, [[80], None]))
     save(store, training("reflexion", 2))
-    learned = Source("reflections", "training", "boil")
+    learned = Source("reflections", "training", "boil", size=2)
     save(store, replace(record("reflexion", "boil", 28, [[40]]), start="training on boil", sources=(learned,)))
     save(store, record("react", "freeze", 22, [[50]]), begun=True)
     return store.folder
@@ -218,7 +218,7 @@ def test_a_price_that_is_not_known_is_null():
     unmetered = {"actor": Usage(1, 5, 5)}
     made = record("sso", "boil", 1, [[1]])
     made = replace(made, trials=(replace(made.trials[0], usage=unmetered),))
-    (row,) = frame.build_trial_rows(made, lambda _: None, {})
+    (row,) = frame.build_trial_rows(made, lambda _: None)
     assert row["usd"] is None
     assert (row["calls"], row["actor_input"], row["reflector_calls"]) == (1, 5, 0)
 

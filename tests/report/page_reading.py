@@ -13,7 +13,7 @@ from urllib.parse import quote
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
 from rsso_dspy.report import sheets
-from rsso_dspy.report.page import PageFigure, PageSection, write_page
+from rsso_dspy.report.page import Page, PageFigure, PageSection, write_page
 from rsso_dspy.report.sheets import Sheet
 from tests.live import REWARDED
 from tests.records import record
@@ -23,10 +23,7 @@ MARKUP = "</script><script>window.bad = 1</script><img src=x onerror='window.bad
 STEPS = 12
 NARROW = {"width": 360, "height": 740}
 
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="960" viewBox="0 0 720 90">'
-    '<path d="M0 0L720 90" fill="none" stroke="currentColor"/><text x="9" y="60">curve</text></svg>'
-)
+PICTURE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='691' height='90'/>"
 
 
 def page_of(unit: UnitRecord, target: Path) -> Path:
@@ -57,13 +54,18 @@ def page_of(unit: UnitRecord, target: Path) -> Path:
     )
     sections = [
         PageSection(
-            "overview", "Overview", "What each arm reached.", (means,), (PageFigure("Curves", "One curve falls.", SVG),)
+            "overview",
+            "Overview",
+            "What each arm reached.",
+            (means,),
+            (PageFigure("Curves", "One curve falls.", PICTURE),),
         ),
         PageSection("tasks", "Tasks", MARKUP, (tasks, Sheet("none", "Empty", ("a",), ()))),
     ]
     units = [unit, record("rsso", "boil", 22, [[10], None]), record("sso", "boil", 22, [[100]]), training(), evil()]
     facts = [("Commit", "c448d48cdb9c"), ("Hash", "x" * 90)]
-    write_page(target, f"Run {MARKUP}", sections, units, [RULE_BASED_NOTE, MARKUP], facts, ACTION_TEMPLATES)
+    notes = [RULE_BASED_NOTE, MARKUP]
+    write_page(target, Page(f"Run {MARKUP}", sections, "", notes, facts, ACTION_TEMPLATES), units)
     return target
 
 

@@ -11,7 +11,6 @@ from rsso_dspy.report.metrics import (
     classify_failure,
     compute_arm_metrics,
     compute_learning,
-    group_by_arm,
     measure_tasks,
 )
 from rsso_dspy.report.tables import build_measures_table
@@ -53,26 +52,11 @@ def test_an_errored_unit_has_no_score_and_is_counted():
     assert (row.units, row.errored, row.mean) == (1, 1, 50)
 
 
-def test_an_arm_without_finished_units_has_no_numbers():
-    row = compute_arm_metrics("a", [record("a", "boil", 1, [None])])
-    assert row.mean is None
-    assert row.best_of_t == ()
-
-
-def test_tokens_add_up_per_role():
-    row = compute_arm_metrics("a", [record("a", "boil", 1, [[20], [60]])])
-    assert (row.tokens["actor"].calls, row.tokens["actor"].input) == (4, 20)
-
-
 def test_the_report_says_when_no_language_model_acted():
     data = serialize_analysis(analyze([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])]))
     assert "nothing about language models" in data["note"]
     assert [row["arm"] for row in data["arms"]] == ["a", "b"]
     assert data["comparisons"][0]["difference"] == 20
-
-
-def test_arms_keep_their_order():
-    assert list(group_by_arm([record("b", "boil", 1, [[1]]), record("a", "boil", 1, [[1]])])) == ["b", "a"]
 
 
 def test_measures_of_a_task_count_progress_grounding_calls_and_rules():

@@ -3,7 +3,7 @@
 import pytest
 
 from rsso_dspy.records import RULE_BASED_NOTE
-from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.page import Page, PageSection, write_page
 from tests.report.page_reading import NARROW, PLACES, at_step, evil_address, turn_to, unit_address
 
 UNREADABLE_TEXTS = """() => {
@@ -95,22 +95,8 @@ def test_paper_gets_every_table_and_no_viewer(visit):
     assert not page.locator(".bar").is_visible()
 
 
-def test_a_table_sorts_by_value_and_its_total_stays_last(visit):
-    page = visit("#/overview")
-    names = page.locator("tbody >> nth=0").locator("th")
-    mean = page.get_by_role("columnheader", name="Mean")
-    mean.get_by_role("button").click()
-    assert mean.get_attribute("aria-sort") == "descending"
-    assert names.all_inner_texts()[:2] == ["rsso", "sso"]
-    mean.get_by_role("button").click()
-    assert names.all_inner_texts()[:2] == ["sso", "rsso"]
-    assert names.all_inner_texts()[3] == "all"
-    assert page.locator("td.good").first.inner_text() == "+1.50"
-    assert page.locator("td.bad").first.inner_text() == "-2.00"
-
-
 def test_an_empty_run_says_so(visit, tmp_path):
-    write_page(tmp_path / "empty.html", "Empty", [PageSection("overview", "Overview", "")], [])
+    write_page(tmp_path / "empty.html", Page("Empty", [PageSection("overview", "Overview", "")]), [])
     page = visit("#/trials", file=tmp_path / "empty.html")
     assert page.get_by_text("No unit is finished yet.").first.is_visible()
     page.keyboard.press("j")

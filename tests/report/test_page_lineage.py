@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rsso_dspy.records import Step
-from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.page import Page, write_page
 from rsso_dspy.report.page_records import REFLECTIONS, trace_learnt_items
 from tests.records import STATE, record
 from tests.report.page_reading import at_step
@@ -82,7 +82,6 @@ def test_a_skill_names_its_examples_the_steps_that_saw_it_and_those_that_pursued
     assert skill.trial == 2
     assert skill.drawn == ((1, 1, 2), (2, 2, 3))
     assert skill.reads == ((3, 1, 2),)
-    assert skill.pursued == ((3, 2, 2),)
     assert skill.text == "Target: It is hot.\n  1. open oven"
 
 
@@ -137,7 +136,7 @@ def test_the_page_shows_where_an_entry_was_learned_and_read(visit, tmp_path):
     shown = {"past_strategies": "- Old.\n- New."}
     made = unit(memories, shown, recalled=dict.fromkeys((1, 2, 3), ("S1", "S3")))
     page_file = tmp_path / "page.html"
-    write_page(page_file, "A run", [PageSection("overview", "Overview", "Nothing.")], [made])
+    write_page(page_file, Page("A run"), [made])
     page = visit("#/trials/rsso/boil::22/s0/t3/n2", page_file)
     at_step(page, 2, of=3)
     origins = page.locator(".origins")

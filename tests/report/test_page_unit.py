@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.report.page import PageSection, PromptChange, write_page
+from rsso_dspy.report.page import Page, PageSection, write_page
 from rsso_dspy.report.page_records import PageCalls
 from tests.records import record
 from tests.report.page_reading import NARROW, at_step, open_unit
@@ -27,18 +27,15 @@ def two_arms(tmp_path):
         plain, trials=(replace(plain.trials[0], trajectory=replace(plain.trials[0].trajectory, steps=(bad,))),)
     )
     units = [record("sso", "boil", 1, [[10, 20], [20]]), plain, replace(learned, trials=(first, second))]
-    change = PromptChange(
-        "mine, actor", ((("same", "Play."), ("removed", "Well."), ("added", "Better.")),), whole="Play."
-    )
-    sections = [PageSection("programs", "Compiled programs", "", changes=(change,))]
+    sections = [PageSection("overview", "Overview", "Means.")]
     why = PageCalls(why_not="it is a test")
-    write_page(tmp_path / "two.html", "Two", sections, units, calls=lambda _: why, headline="rsso beats sso.")
+    write_page(tmp_path / "two.html", Page("Two", sections, "rsso beats sso."), units, lambda _: why)
     return tmp_path / "two.html"
 
 
 def test_it_opens_in_the_first_view_below_the_verdict_and_a_unit_tells_its_story(visit, two_arms):
     page = visit("", file=two_arms)
-    assert page.get_by_role("heading", name="Compiled programs").is_visible()
+    assert page.get_by_role("heading", name="Overview").is_visible()
     assert page.get_by_text("rsso beats sso.").is_visible()
     page = visit("#/trials/rsso/boil::1/s0/t2/n1", file=two_arms)
     open_unit(page, "boil::1", "rsso")
@@ -46,9 +43,7 @@ def test_it_opens_in_the_first_view_below_the_verdict_and_a_unit_tells_its_story
     assert page.locator(".strip [aria-current=true]").inner_text().startswith("2")
     assert page.locator(".story").inner_text().startswith("Trial 1: out of steps at 20 points; trial 2: solved")
     assert "The request is not in the page: it is a test." in page.locator("#step").inner_text()
-    page.get_by_role("link", name="Compiled programs").click()
-    assert page.locator("ins").inner_text() == "Better."
-    assert page.locator("del").inner_text() == "Well."
+    assert not page.get_by_text("rsso beats sso.").is_visible()
 
 
 def test_keys_lead_to_the_next_unit_of_the_filtered_list(visit, two_arms):
@@ -58,14 +53,6 @@ def test_keys_lead_to_the_next_unit_of_the_filtered_list(visit, two_arms):
     for key, unit in (("n", "boil::2"), ("n", "boil::2"), ("p", "boil::1")):
         page.keyboard.press(key)
         open_unit(page, unit, "sso")
-    page.locator("#filter-arm").select_option("")
-    for has, rows in {"m": [("boil::2", "sso")], "r": [("boil::1", "rsso")], "t": []}.items():
-        page.locator("#filter-has").select_option(has)
-        shown = [
-            (row.locator(".key").text_content(), row.locator(".about").text_content())
-            for row in page.locator(".rows a").all()
-        ]
-        assert shown == rows
 
 
 def test_two_arms_stand_side_by_side_at_one_unit(visit, two_arms):
@@ -82,13 +69,3 @@ def test_two_arms_stand_side_by_side_at_one_unit(visit, two_arms):
     part.locator("tbody a").nth(1).click()
     open_unit(page, "boil::1", "sso")
     part.locator("thead", has_text="rsso").wait_for(state="detached")
-
-
-def test_words_are_found_in_all_texts(visit, two_arms):
-    page = visit("#/trials", file=two_arms)
-    page.locator("#filter-q").fill("GRAIL")
-    page.keyboard.press("Enter")
-    page.get_by_text("2 places in 3 of 3 units").wait_for()
-    assert page.locator(".hits mark").all_inner_texts() == ["Grail", "Grail"]
-    page.locator(".hits a", has_text="trial 2, step 1").first.click()
-    at_step(page, 1, of=2)

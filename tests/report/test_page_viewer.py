@@ -6,7 +6,7 @@ from typing import Any
 
 from rsso_dspy.calls import Call
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.report.page import write_page
+from rsso_dspy.report.page import Page, write_page
 from rsso_dspy.report.page_records import PageCalls
 from rsso_dspy.report.terminal import replace_controls
 from tests.live import region
@@ -89,13 +89,6 @@ def test_keys_walk_and_leave_fields_and_modifiers_alone(visit):
     page.keyboard.type("jk][?/")
     assert page.locator("#filter-q").input_value() == "jk][?/"
     assert page.get_by_text(f"Step 1 of {STEPS}", exact=True).is_visible()
-    page.keyboard.press("Escape")
-    page.keyboard.press("?")
-    assert page.get_by_role("dialog").get_by_text("next trial").is_visible()
-    page.keyboard.press("j")
-    page.keyboard.press("Escape")
-    assert not page.get_by_role("dialog").is_visible()
-    assert page.get_by_text(f"Step 1 of {STEPS}", exact=True).is_visible()
 
 
 def test_addresses_survive_a_reload_and_the_way_back(visit):
@@ -139,7 +132,7 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
         "progress@4": "",
     }
     trial = replace(trial, trajectory=replace(trial.trajectory, steps=steps), shown=shown)
-    write_page(tmp_path / "rules.html", "Rules", [], [replace(unit, trials=(trial,))])
+    write_page(tmp_path / "rules.html", Page("Rules"), [replace(unit, trials=(trial,))])
     page = visit("#/trials/omnireflect-symbolic/boil::22/s0/t1", file=tmp_path / "rules.html")
     at_step(page, 1, of=4)
     expected = [
@@ -163,7 +156,7 @@ def test_regions_stand_and_history_begins_where_they_do_in_the_prompt(visit, tmp
     regions = (*(name for name in REGIONS if name not in ("action_templates", "task", "history")), "mine")
     trial = replace(unit.trials[0], shown=dict.fromkeys(regions, "- Text."))
     unit = replace(unit, trials=(trial,))
-    write_page(tmp_path / "order.html", "Order", [], [unit])
+    write_page(tmp_path / "order.html", Page("Order"), [unit])
     page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "order.html")
     at_step(page, 1, of=31)
     stood = page.locator(".region b").all_text_contents()
@@ -192,15 +185,17 @@ def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
         call("actor", 1, answer=["look"], served="m-2", seconds=1.5, failed=[("LMServerError", [])]),
         call("actor", 2, answer=["Hm.\n\n look"]),
     ]
-    write_page(tmp_path / "sent.html", "Sent", [], [unit], calls=lambda _: PageCalls({1: calls}, seconds={1: 3.25}))
+    write_page(
+        tmp_path / "sent.html", Page("Sent"), [unit], find_calls=lambda _: PageCalls({1: calls}, seconds={1: 3.25})
+    )
     page = visit("#/trials/sso/boil::22/s0/t1", file=tmp_path / "sent.html")
     at_step(page, 1, of=2)
     assert "3.25 s in all" in page.locator(".spent").text_content()
-    assert page.locator(".region.system pre").text_content() == replace_controls(MARKUP)
     part = page.get_by_label("As sent and answered")
     assert "m-2" in part.locator("summary").inner_text()
     assert "1.5 s, 1 request failed before" in part.locator("summary").inner_text()
     part.locator("summary").click()
+    assert part.locator("pre.sent").all_text_contents()[0] == replace_controls(MARKUP)
     assert part.locator("pre.sent").all_text_contents()[1] == "One.\n\nactor 1.\n\n\nEnd."
     assert part.locator("pre.answered").all_text_contents() == ["look"]
     page.keyboard.press("j")
@@ -276,19 +271,6 @@ Response.prototype.text = async function () {
 SLOW = "#/trials/sso/boil::22/s0"
 
 
-def test_a_slow_unit_does_not_blank_what_the_reader_went_back_to(visit):
-    page = visit(unit_address(1, 3), before=HELD)
-    at_step(page, 3)
-    page.evaluate(f"held = () => history.back(); location.hash = '{SLOW}'")
-    page.wait_for_function("() => 'release' in window")
-    at_address(page, unit_address(1, 3))
-    page.wait_for_timeout(300)
-    at_step(page, 3)
-    page.evaluate("release()")
-    page.go_forward()
-    open_unit(page, "boil::22", "sso")
-
-
 def test_a_slow_unit_does_not_call_the_reader_back(visit):
     page = visit(unit_address(1, 3), before=HELD)
     at_step(page, 3)
@@ -305,41 +287,6 @@ def test_a_slow_unit_does_not_call_the_reader_back(visit):
     views.get_by_role("link", name="Trials").click()
     open_unit(page, "boil::22", "sso")
     at_address(page, f"{SLOW}/t1/n1")
-
-
-def test_the_list_marks_the_unit_that_is_shown_when_another_comes_late(visit):
-    page = visit(unit_address(1, 3), before=HELD)
-    at_step(page, 3)
-    page.evaluate(f"held = () => {{ location.hash = '#/trials' }}; location.hash = '{SLOW}'")
-    page.wait_for_function("() => 'release' in window")
-    at_address(page, unit_address(1, 3))
-    page.evaluate("release()")
-    page.wait_for_timeout(300)
-    at_step(page, 3)
-    assert "find-plant" in page.locator(".rows [aria-current]").inner_text()
-
-
-def test_other_players_are_met_at_the_same_trial_and_step_where_they_have_it(visit, tmp_path):
-    units = [record("r/s%2F", "boil", 22, [[1, 2, 3], [4, 5]]), record("sso", "boil", 22, [[1, 2], None, [3]])]
-    write_page(tmp_path / "two.html", "Two", [], units)
-    first, second = "#/trials/r%2Fs%252F/boil::22/s0", SLOW
-    page = visit(f"{first}/t1/n2", file=tmp_path / "two.html")
-    link = page.locator(".others a")
-    for at, there in [
-        (f"{first}/t1/n2", f"{second}/t1/n2"),
-        (f"{first}/t1/n3", f"{second}/t1"),
-        (f"{first}/t2/n2", f"{second}/t2"),
-        (f"{second}/t2", f"{first}/t2"),
-        (f"{second}/t3/n1", first),
-    ]:
-        page.evaluate("address => { location.hash = address }", at)
-        page.wait_for_function("there => document.querySelector('.others a')?.hash === there", arg=there)
-    link.click()
-    at_step(page, 1, of=3)
-    page.keyboard.press("j")
-    page.wait_for_function("there => document.querySelector('.others a').hash === there", arg=f"{second}/t1/n2")
-    link.click()
-    at_step(page, 2, of=2)
 
 
 def test_an_errored_trial_shows_its_error_and_no_score(visit):
@@ -387,7 +334,7 @@ def test_what_means_harm_is_shown_and_does_none(visit):
 
 def test_a_thousand_units_stay_a_short_list(visit, tmp_path):
     units = (record(arm, "boil", index, [[index % 101]]) for arm in ("sso", "rsso") for index in range(500))
-    write_page(tmp_path / "big.html", "Big", [], units)
+    write_page(tmp_path / "big.html", Page("Big"), units)
     page = visit(file=tmp_path / "big.html")
     rows = page.locator(".rows a")
     assert page.locator(".units .status").inner_text() == "1,000"
@@ -398,9 +345,7 @@ def test_a_thousand_units_stay_a_short_list(visit, tmp_path):
     page.locator("#filter-q").fill("::499")
     assert rows.count() == 2
     page.locator("#filter-q").fill("")
-    rows.first.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    rows.nth(1).press("Enter")
     open_unit(page, "boil::1", "sso")
     page.evaluate("location.hash = '#/trials/rsso/boil::499/s0'")
     open_unit(page, "boil::499", "rsso")

@@ -1,14 +1,13 @@
 """The statistics: against the paper's numbers, against closed forms, and on what is degenerate."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.report.published import list_table2_rows, recompute_statistics
+from rsso_dspy.report.published import load_published_tables, recompute_statistics
 from rsso_dspy.report.statistics import (
     apply_holm_correction,
     bootstrap_mean,
@@ -31,33 +30,13 @@ def test_the_papers_statistics_come_out_of_its_table():
     assert {name: round(mean, 2) for name, mean in found.macro.items()} == {
         "react": 57.88, "reflexion": 81.21, "sso": 79.27, "rsso": 87.46,
     }  # fmt: skip
-    assert sum(row.variants for row in list_table2_rows()) == 164
+    assert sum(row["n"] for row in load_published_tables()["table2"]) == 164
     assert (round(found.interval.mean, 2), found.interval.clusters) == (8.96, 18)
     assert [round(x, 1) for x in (found.interval.low, found.interval.high, found.interval.detectable_difference)] == [
         3.1,
         15.1,
         8.4,
     ]
-
-
-def test_the_paper_is_printed_with_what_follows_from_it(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    said = CliRunner().invoke(app, ["paper"]).stdout
-    for text in (
-        "W = 12",
-        "0.0085",
-        "0.0129",
-        "88.42",
-        "87.46",
-        "12 up, 2 down",
-        "92",
-        "134/164",
-        "runs of other authors",
-    ):
-        assert text in " ".join(said.split())
-    data = json.loads(CliRunner().invoke(app, ["paper", "--json"]).stdout)
-    assert data["recomputed"]["wilcoxon"]["statistic"] == 12
-    assert len(data["table2"]) == 18
 
 
 PRINTED = {
@@ -108,13 +87,6 @@ def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
     assert run_wilcoxon_test(differences).p == pytest.approx(exact(differences))
 
 
-def test_the_signed_rank_test_is_scipys_where_that_is_exact():
-    from scipy.stats import wilcoxon as scipys
-
-    values = np.random.default_rng(3).normal(0.3, 1, 40)
-    assert run_wilcoxon_test(values).p == pytest.approx(scipys(values, method="exact").pvalue)
-
-
 def test_without_a_difference_there_is_no_test():
     assert run_wilcoxon_test([0, 0]).p is None
     assert run_sign_test([0.0]).p is None
@@ -127,12 +99,6 @@ def test_no_interval_goes_beyond_what_scores_allow():
     wide = bootstrap_mean({"boil": [90.0], "freeze": [-80.0]})
     assert (wide.low, wide.high) == (-100, 100)
     assert bootstrap_mean({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
-
-
-def test_effect_and_direction():
-    assert run_wilcoxon_test([1, 2, 3]).effect == 1
-    assert run_wilcoxon_test([-1, -2, -3]).effect == -1
-    assert run_wilcoxon_test([1, -1]).effect == 0
 
 
 def test_who_solves_more_is_judged_by_the_pairs_that_differ():

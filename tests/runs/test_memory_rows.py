@@ -17,7 +17,7 @@ from rsso_dspy.programs import methods
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method, list_regions, load_memory
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.metrics import list_shown_skills
-from rsso_dspy.report.page_records import trace_entries
+from rsso_dspy.report.page_records import trace_learnt_items
 from rsso_dspy.sessions import session
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
@@ -142,12 +142,13 @@ def test_a_row_is_played_handed_on_and_resumed_byte_for_byte(toy, row):
     for before, after in pairwise(units if METHODS[row].streamed else ()):
         assert after.learnt_on == (*before.learnt_on, before.key)
         shown = {entry for step in after.trials[0].trajectory.steps for entry in step.recalled}
-        learned = {e.id: {key for key, _ in e.learned} for e in trace_entries(before)}
+        entries = [entry for snapshot in before.memories.values() for entry in snapshot.get("entries", ())]
+        learned = {entry["id"]: {key for key, _ in entry["learned"]} for entry in entries}
         assert shown <= learned.keys()
         assert not any(after.key in learned[name] for name in shown)
         assert shown or not learned or row == "awm"
     assert row == "awm" or not any(list_shown_skills(trial) for unit in units for trial in unit.trials)
-    kept = [entry for unit in units for entry in trace_entries(unit)]
+    kept = [item for unit in units for item in trace_learnt_items(unit) if item.kind == "entry"]
     assert kept
     assert any(entry.reads for entry in kept) or row == "awm"
 

@@ -57,6 +57,14 @@ FAULTS = {
     "nested deeply": (lambda text: "[" * 200 + "]" * 200 + "\n" + text, "line 1 is no JSON object"),
     "a newer version": (lambda text: text.replace(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "schema 99"),
     "a text for a number": (lambda text: text.replace('"reward":10', '"reward":"many"'), "is no record of one"),
+    "a word for a count": (
+        lambda text: text.replace('"learnt":{}', '"learnt":{"skills":{"held":"many"}}'),
+        "is no record of one",
+    ),
+    "a list for a memory": (
+        lambda text: text.replace('"memories": {}', '"memories": {"skills": []}'),
+        "no record of a unit",
+    ),
     "a trial of another number": (lambda text: text.replace('{"trial": 1', '{"trial": 2'), "no record of|not numbered"),
     "another protocol": (lambda text: text.replace("sso-adapt/1", "release"), "its protocol is release"),
     "another unit": (lambda text: text.replace('"index": 22', '"index": 23'), "another unit than its name says"),

@@ -4,25 +4,12 @@ const INDEX = JSON.parse(byId("index").textContent);
 const UNITS = INDEX.units.map((unit, number) => ({ ...unit, number, task: unit.key.split("::")[0] }));
 for (const unit of UNITS) {
   unit.outcome = unit.marks.includes("e") ? "errored" : unit.marks.includes("s") ? "solved" : "unsolved";
-  unit.has ??= "";
   unit.words = `${unit.arm} ${unit.key}${unit.training ? " training" : ""}`.toLowerCase();
 }
 const SEEDS = new Set(UNITS.map((unit) => unit.seed)).size;
 
-const KEPT = 8;
-const kept = new Map();
-
-/** The record of a unit, as it was written. The last few stay inflated. */
-function record(unit) {
-  const known = kept.get(unit.number) ?? inflated(unit.number);
-  kept.delete(unit.number);
-  kept.set(unit.number, known);
-  if (kept.size > KEPT) kept.delete(kept.keys().next().value);
-  known.catch(() => kept.delete(unit.number));
-  return known;
-}
-
-async function inflated(number) {
+/** The record of a unit, as it was written. */
+async function record({ number }) {
   if (typeof DecompressionStream !== "function") {
     throw new Error(
       "This browser cannot unpack the trials. Use Chrome or Edge 80, Firefox 113, Safari 16.4, or a later one."
@@ -39,4 +26,67 @@ async function inflated(number) {
 function parsed() {
   if (document.readyState !== "loading") return Promise.resolve();
   return new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
+}
+
+// Where the reader is, as the address says: #/trials/ARM/TASK::VARIANT/sSEED/tTRIAL/nSTEP?task=...&q=...
+
+const FILTERS = ["q", "arm", "task", "outcome"];
+const PARTS = [...FILTERS, "beside"];
+
+const encoded = (text) => encodeURIComponent(text).replaceAll("%3A", ":");
+
+/** The address's parts; what cannot be read is left out. `filter` is null where the address names none. */
+function parse(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [view, ...rest] = path.split("/");
+  const number = (letter) => {
+    const part = rest.slice(2).find((each) => each[0] === letter && /^.\d{1,9}$/.test(each));
+    return part ? Number(part.slice(1)) : null;
+  };
+  let names = [];
+  try {
+    names = rest.slice(0, 2).map(decodeURIComponent);
+  } catch {
+    // Half an escape: no unit.
+  }
+  const asked = new URLSearchParams(query ?? "");
+  const filter = Object.fromEntries(PARTS.map((name) => [name, asked.get(name) ?? ""]));
+  return {
+    view,
+    filter: query === undefined ? null : filter,
+    unit: rest.length ? { arm: names[0], key: names[1], seed: number("s") } : null,
+    trial: number("t"),
+    step: number("n"),
+    learnt: rest.at(-1) === "learnt",
+  };
+}
+
+const NO_FILTER = Object.fromEntries(PARTS.map((name) => [name, ""]));
+
+/** What the list shows, whichever unit is open. */
+let filter = NO_FILTER;
+
+function query() {
+  const said = new URLSearchParams(PARTS.filter((name) => filter[name]).map((name) => [name, filter[name]]));
+  return said.toString() && `?${said}`;
+}
+
+/** The address of a unit, of a trial, of a step. Without a filter: the one that is set stays. */
+function address(unit, trial = null, step = null, part = "") {
+  const place = [encoded(unit.arm), encoded(unit.key), `s${unit.seed}`];
+  if (trial !== null) place.push(`t${trial}`);
+  if (step !== null) place.push(`n${step}`);
+  if (part) place.push(part);
+  return `#/trials/${place.join("/")}`;
+}
+
+/** Say in the address bar where the reader is, at most a few times a second: browsers stop pages that do it more. */
+let writing = 0;
+function write(hash) {
+  clearTimeout(writing);
+  const before = location.hash;
+  writing = setTimeout(() => {
+    const moved = location.hash !== before; // by a click whose event has not come yet
+    if (!moved && before !== hash) history.replaceState(null, "", hash);
+  }, 120);
 }

@@ -2,46 +2,11 @@
 
 const KINDS = { plan: "plan", skill: "skill", rule: "rule", entry: "entry" };
 const SEVERAL = { entry: "entries" };
-const MEMORIES = {
-  plans_from_past_attempts: "Plans",
-  skills: "Skills",
-  constitution: "Rules",
-  past_attempts: "Past attempts",
-  experience: "Experience",
-  past_strategies: "Strategies",
-};
-const COUNTS = {
-  written: ["written", "written"],
-  again: ["said again", "said again"],
-  merged: ["merged", "merged"],
-  dropped: ["dropped", "dropped"],
-  summaries: ["summary", "summaries"],
-  duplicates: ["left out as said already", "left out as said already"],
-  malformed: ["malformed answer", "malformed answers"],
-  candidates: ["pair of stretches matched", "pairs of stretches matched"],
-  selected: ["selected", "selected"],
-  library: ["in the library", "in the library"],
-  held: ["held now", "held now"],
-  retrieved: ["step had skills in its prompt", "steps had skills in their prompt"],
-  targeted: ["step pursued one", "steps pursued one"],
-  pieces: ["piece stored", "pieces stored"],
-  pool: ["candidate kept", "candidates kept"],
-  calls: ["model call", "model calls"],
-  verbalize_calls: ["put into words", "put into words"],
-  equivalent_calls: ["compared by a model", "compared by a model"],
-};
-const ALWAYS = new Set(["written", "held", "library"]);
 const LINKS = 12;
 
 /** Counts of one memory, in words. */
-function inWords(counts) {
-  const order = [...Object.keys(COUNTS).filter((name) => name in counts),
-    ...Object.keys(counts).filter((name) => !(name in COUNTS))];
-  return order.filter((name) => counts[name] || ALWAYS.has(name)).map((name) => {
-    const words = COUNTS[name];
-    return words ? `${counts[name]} ${words[counts[name] === 1 ? 0 : 1]}` : `${name} ${counts[name]}`;
-  }).join(" · ");
-}
+const inWords = (counts) => Object.entries(counts).filter(([, number]) => number)
+  .map(([name, number]) => `${number.toLocaleString("en")} ${name.replaceAll("_", " ")}`).join(" \u00b7 ") || "nothing";
 
 const steps = (first, last) => (first === last ? `step ${first}` : `steps ${first}\u2013${last}`);
 
@@ -49,17 +14,8 @@ const steps = (first, last) => (first === last ? `step ${first}` : `steps ${firs
 function places(unit, stretches) {
   const link = ([trial, first, last]) =>
     el("a", { href: address(unit, trial, first) }, `trial ${trial}, ${steps(first, last)}`);
-  const parts = stretches.slice(0, LINKS).map(link);
-  const box = el("span", { class: "places" }, ...parts);
-  if (stretches.length > LINKS) {
-    const rest = stretches.slice(LINKS);
-    const button = el("button", { type: "button", class: "more", onclick: () => {
-      button.remove();
-      box.append(...rest.map(link));
-    } }, `${rest.length} more`);
-    box.append(button);
-  }
-  return box;
+  const more = stretches.length - LINKS;
+  return el("span", { class: "places" }, ...stretches.slice(0, LINKS).map(link), more > 0 ? ` and ${count(more, "stretch", "stretches")} more` : null);
 }
 
 function itemPart(unit, item, text) {
@@ -69,7 +25,7 @@ function itemPart(unit, item, text) {
     el("h5", {}, el("span", { class: `kind r-${{ plan: "plans_from_past_attempts", skill: "skills", rule: "constitution" }[item.kind] ?? "other"}` },
       KINDS[item.kind]), " ", item.kind === "rule" ? `${item.name}${item.step ? `, before step ${item.step}` : ""}` : item.name),
     lines(text),
-    el("dl", {}, fact("Drawn from", item.drawn), fact("Read in", item.reads), fact("Pursued in", item.pursued),
+    el("dl", {}, fact("Drawn from", item.drawn), fact("Read in", item.reads),
       item.reads.length ? null : el("div", {}, el("dt", {}, "Read in"), el("dd", { class: "dim" }, "no prompt of this unit"))));
 }
 
@@ -86,7 +42,7 @@ function learntPart(unit, data, trial) {
   parts.push(el("h4", { id: "learnt", tabindex: "-1" }, "What was learned"));
   if (counts.length) {
     parts.push(el("dl", { class: "counts" }, ...counts.map(([region, counted]) =>
-      el("div", {}, el("dt", {}, MEMORIES[region] ?? region), el("dd", {}, inWords(counted))))));
+      el("div", {}, el("dt", {}, REGIONS[region] ?? region.replaceAll("_", " ")), el("dd", {}, inWords(counted))))));
   } else {
     parts.push(el("p", { class: "dim" }, trial.steps ? "Nothing. Memories learn nothing from a last trial, reflections are written after failed ones alone, and some methods keep none." : "Nothing: the trial errored."));
   }

@@ -2,7 +2,6 @@
 
 const BATCH = 120;
 const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored" };
-const HAS = { m: "malformed answers", t: "a stalled trial", r: "memory read" };
 
 const list = { matches: [], shown: 0, current: null };
 
@@ -13,7 +12,7 @@ function listPart() {
         ...options.map(([value, words]) => el("option", { value }, words))));
   const distinct = (name) => [...new Set(UNITS.map((unit) => unit[name]))].map((value) => [value, value]);
   list.status = el("span", { class: "status", role: "status" });
-  list.rows = el("ol", { class: "rows", "aria-label": "Units", onkeydown: rove });
+  list.rows = el("ol", { class: "rows", "aria-label": "Units" });
   list.more = el("button", { type: "button", class: "more", onclick: extend }, "Show more");
   list.box = el("div", { class: "box", onscroll: nearEnd }, list.rows, list.more);
   list.clear = el("button", { type: "button", class: "more", onclick: clear }, "Clear");
@@ -21,12 +20,9 @@ function listPart() {
     el("summary", {}, "Units ", list.status),
     el("div", { class: "filters" },
       el("input", { id: "filter-q", type: "search", placeholder: "Search arm, task, variant   /", oninput: changed,
-        "aria-label": "Search arm, task, variant", autocomplete: "off", spellcheck: "false",
-        onkeydown: (event) => event.key === "Enter" && findEverywhere() }),
-      el("button", { type: "button", id: "find", class: "more", onclick: findEverywhere }, "Search all texts (Enter)"),
+        "aria-label": "Search arm, task, variant", autocomplete: "off", spellcheck: "false" }),
       choice("arm", "All arms", distinct("arm")),
       choice("outcome", "All outcomes", Object.entries(OUTCOMES).filter(([value]) => UNITS.some((unit) => unit.outcome === value))),
-      choice("has", "Any content", Object.entries(HAS)),
       choice("task", "All tasks", distinct("task")),
       list.clear),
     list.box);
@@ -46,7 +42,7 @@ function applyFilter() {
 function refill() {
   const wanted = filter.q.toLowerCase().split(/\s+/).filter(Boolean);
   list.matches = UNITS.filter((unit) =>
-    ["arm", "task", "outcome", "has"].every((name) => matches(unit, name)) && wanted.every((word) => unit.words.includes(word)));
+    ["arm", "task", "outcome"].every((name) => !filter[name] || unit[name] === filter[name]) && wanted.every((word) => unit.words.includes(word)));
   list.shown = 0;
   list.rows.replaceChildren();
   list.box.scrollTop = 0;
@@ -57,16 +53,13 @@ function refill() {
   extend();
 }
 
-const matches = (unit, name) =>
-  !filter[name] || (name === "has" ? unit.has.includes(filter.has) : unit[name] === filter[name]);
-
 function extend() {
   const batch = list.matches.slice(list.shown, list.shown + BATCH);
   list.rows.append(...batch.map(row));
   list.shown += batch.length;
   list.more.hidden = list.shown >= list.matches.length;
   if (!list.matches.length) {
-    list.rows.append(el("li", { class: "empty" }, UNITS.length ? "No unit is like this. Enter in the field searches all texts." : "No unit is finished yet."));
+    list.rows.append(el("li", { class: "empty" }, UNITS.length ? "No unit is like this." : "No unit is finished yet."));
   }
 }
 
@@ -79,11 +72,9 @@ function row(unit) {
   const [task, variant] = unit.key.split("::");
   const best = Math.max(...unit.scores.filter((score) => score !== null));
   const about = [unit.arm, unit.training && "training", SEEDS > 1 && `seed ${unit.seed}`].filter(Boolean).join(" · ");
-  const chosen = unit === list.current;
   const said = unit.outcome === "errored" ? "errored, no score" : `best ${best}, ${OUTCOMES[unit.outcome]}`;
   return el("li", {},
-    el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": chosen && "true",
-      tabindex: chosen || (unit === list.matches[0] && !list.matches.includes(list.current)) ? "0" : "-1" },
+    el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": unit === list.current && "true" },
     el("span", { class: "key" }, el("span", {}, task), variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`)),
     el("span", { class: "best", "aria-hidden": "true" }, unit.outcome === "errored" ? "err" : `${best}`),
     el("span", { class: "about" }, about), bars(unit), el("span", { class: "unseen" }, said)));
@@ -110,30 +101,11 @@ function markCurrent(unit) {
   const link = list.rows.querySelector(`[data-unit="${unit.number}"]`);
   if (link) {
     link.setAttribute("aria-current", "true");
-    focusable(link);
     const top = link.offsetTop - list.rows.offsetTop;
     if (top < list.box.scrollTop || top + link.offsetHeight > list.box.scrollTop + list.box.clientHeight) {
       list.box.scrollTop = top - list.box.clientHeight / 2;
     }
   }
-}
-
-function focusable(link) {
-  list.rows.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
-  link.setAttribute("tabindex", "0");
-}
-
-/** Up and down in the list, which is one stop of the tab key. */
-function rove(event) {
-  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!by || event.ctrlKey || event.altKey || event.metaKey) return;
-  const item = event.target.closest("li");
-  if (by > 0 && !item.nextElementSibling) extend();
-  const next = (by > 0 ? item.nextElementSibling : item.previousElementSibling)?.querySelector("a");
-  if (!next) return;
-  event.preventDefault();
-  focusable(next);
-  next.focus();
 }
 
 function changed() {

@@ -1,4 +1,4 @@
-// Views by address, keys, colours, and tables that sort.
+// Views by address, keys, colours.
 
 const narrow = matchMedia("(max-width: 760px)");
 const VIEWS = [...document.querySelectorAll(".view")];
@@ -17,6 +17,7 @@ function show() {
   const name = VIEWS.some((view) => view.dataset.view === place.view) ? place.view : FIRST;
   const before = document.body.dataset.view;
   document.body.dataset.view = name;
+  document.body.classList.toggle("later", name !== FIRST);
   for (const view of VIEWS) view.classList.toggle("current", view.dataset.view === name);
   for (const link of document.querySelectorAll(".bar nav a")) {
     if (link.getAttribute("href") === `#/${name}`) {
@@ -57,22 +58,20 @@ function fold() {
 // Keys.
 
 const KEYS = {
-  ArrowRight: ["\u2192 or j", "next step", () => go(open.step + 1)],
-  j: [null, null, () => go(open.step + 1)],
-  ArrowLeft: ["\u2190 or k", "step before", () => go(open.step - 1)],
-  k: [null, null, () => go(open.step - 1)],
-  Home: ["Home", "first step", () => go(1)],
-  End: ["End", "last step", () => go(Infinity)],
-  "]": ["]", "next trial", () => turn(1)],
-  "[": ["[", "trial before", () => turn(-1)],
-  n: ["n", "next unit of the list", () => nextUnit(1)],
-  p: ["p", "unit before", () => nextUnit(-1)],
-  "/": ["/", "search the units", search],
-  "?": ["?", "these keys", () => keys.showModal()],
+  ArrowRight: () => go(open.step + 1),
+  j: () => go(open.step + 1),
+  ArrowLeft: () => go(open.step - 1),
+  k: () => go(open.step - 1),
+  Home: () => go(1),
+  End: () => go(Infinity),
+  "]": () => turn(1),
+  "[": () => turn(-1),
+  n: () => nextUnit(1),
+  p: () => nextUnit(-1),
+  "/": search,
 };
 
 /** Keys that need no open trial. */
-const EVERYWHERE = new Set(["/", "?"]);
 const IN_THE_LIST = new Set(["n", "p"]);
 
 function turn(by) {
@@ -98,25 +97,17 @@ function search() {
 }
 
 function pressed(event) {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || keys.open) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
   const typing = event.target.closest?.("input, select, textarea, [contenteditable]");
   if (typing) {
     if (event.key === "Escape") typing.blur();
     return;
   }
   const here = document.body.dataset.view === "trials" && (open.trial || IN_THE_LIST.has(event.key));
-  if (!Object.hasOwn(KEYS, event.key) || !(here || EVERYWHERE.has(event.key))) return;
+  if (!Object.hasOwn(KEYS, event.key) || !(here || event.key === "/")) return;
   event.preventDefault();
-  KEYS[event.key][2]();
+  KEYS[event.key]();
 }
-
-const keys = el("dialog", { id: "keys", "aria-labelledby": "keys-title", onclick: (event) => {
-  if (event.target === keys) keys.close();
-} }, el("div", {}, el("h2", { id: "keys-title" }, "Keys"),
-  el("dl", {}, ...Object.values(KEYS).filter(([key]) => key).map(([key, words]) =>
-    el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, words)))),
-  el("p", { class: "dim" }, "In the list of units, up and down move from one to the next. Escape leaves a field."),
-  el("button", { type: "button", onclick: () => keys.close() }, "Close")));
 
 // Colours.
 
@@ -135,43 +126,9 @@ theme.addEventListener("click", () => {
   }
 });
 
-// Tables: a click on a heading sorts, best first; once more turns it round. Totals stay at the end.
-
-function sortable(table) {
-  [...table.tHead.rows[0].cells].forEach((heading, column) => {
-    const button = el("button", { type: "button" }, heading.textContent);
-    button.addEventListener("click", () => sort(table, heading, column));
-    heading.replaceChildren(button);
-  });
-}
-
-function sort(table, heading, column) {
-  const numbers = heading.classList.contains("number");
-  const before = heading.getAttribute("aria-sort");
-  const down = before ? before === "ascending" : numbers;
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const value = (row) => {
-    const cell = row.cells[column];
-    return numbers ? (cell.dataset.value === undefined ? null : Number(cell.dataset.value)) : cell.textContent;
-  };
-  const order = (one, other) => {
-    const [a, b] = [value(one), value(other)];
-    if (a === null || b === null) return (a === null) - (b === null);
-    const by = numbers ? a - b : a.localeCompare(b, "en", { numeric: true });
-    return down ? -by : by;
-  };
-  const rows = [...table.tBodies[0].rows];
-  const totals = rows.filter((row) => row.classList.contains("total"));
-  table.tBodies[0].append(...rows.filter((row) => !totals.includes(row)).sort(order), ...totals);
-}
-
 byId("viewer").append(listPart(), el("div", { id: "unit", class: "unit" }));
 byId("viewer").hidden = false;
-document.body.append(keys);
 theme.setAttribute("aria-pressed", dark());
-byId("keys-open").addEventListener("click", () => keys.showModal());
-document.querySelectorAll(".sheet table").forEach(sortable);
 document.addEventListener("keydown", pressed);
 addEventListener("hashchange", show);
 show();

@@ -54,7 +54,7 @@ function regionsAt(data, trial, number) {
   }).filter((region) => region.text);
 }
 
-function promptPart(data, trial, number, links, ahead = []) {
+function promptPart(data, trial, number, links) {
   const regions = regionsAt(data, trial, number);
   const total = regions.reduce((sum, region) => sum + region.text.length, 0);
   const share = el("div", { class: "share", "aria-hidden": "true" }, ...regions.map((region) => {
@@ -66,7 +66,7 @@ function promptPart(data, trial, number, links, ahead = []) {
     el("span", {}, el("i", { class: `swatch r-${known(region.name)}` }), REGIONS[region.name] ?? region.name)));
   return el("section", { class: "prompt", "aria-label": "Prompt" },
     el("h4", {}, "Prompt ", el("span", { class: "dim" }, `about ${count(Math.ceil(total / 100) * 100, "character")} in ${count(regions.length, "region")}`)),
-    share, legend, ...ahead, ...regions.map((region) => regionPart(region, links)));
+    share, legend, ...regions.map((region) => regionPart(region, links)));
 }
 
 const known = (name) => (name in REGIONS ? name : "other");
@@ -113,4 +113,42 @@ function answered(data, step) {
   const action = step.action || "(no action could be read from the answer)";
   if (!data.sso) return `Thought: ${step.reasoning}\nAction: ${action}`;
   return `Reasoning: ${step.reasoning}\nCurrent subgoal: ${step.subgoal ?? "none"}\nNext action: ${action}`;
+}
+
+// What was sent to a model at a step, and what it answered.
+
+/** Exchanges of a step, the actor's first. */
+const exchangesAt = (trial, number) => (trial.exchanges ?? []).filter((each) => each.step === number);
+
+const wholeText = (data, parts) => parts.map((index) => data.texts[index]).join("\n\n");
+
+/** Seconds and tokens of an exchange, as far as they are known. */
+function costOf(exchange) {
+  const [sent, said] = exchange.tokens ?? [0, 0];
+  return [exchange.seconds ? `${exchange.seconds} s` : null,
+    sent || said ? `${sent.toLocaleString("en")} tokens in, ${said.toLocaleString("en")} out` : null].filter(Boolean);
+}
+
+function exchangesPart(data, trial, number) {
+  const found = exchangesAt(trial, number);
+  if (!found.length) {
+    return el("p", { class: "note" }, `The request is not in the page${data.why_not ? `: ${data.why_not}` : ""}.`);
+  }
+  const title = "As sent and answered ";
+  return el("section", { class: "exchanges", "aria-label": title.trim() },
+    el("h4", {}, title, el("span", { class: "dim" }, count(found.length, "exchange"))),
+    ...found.map((each, place) => exchangePart(data, each, place)));
+}
+
+function exchangePart(data, exchange, place) {
+  const sent = exchange.messages.reduce((sum, [, parts]) => sum + wholeText(data, parts).length, 0);
+  const title = [el("b", {}, exchange.role), " ",
+    el("span", { class: "dim" }, [exchange.model, count(sent, "character"), ...costOf(exchange),
+      exchange.failed ? `${count(exchange.failed, "request")} failed before` : null].filter(Boolean).join(", "))];
+  return folding(`exchange ${exchange.role} ${place}`, false, { class: "region r-other exchange" }, title,
+    el("div", { class: "body" },
+      el("p", { class: "dim" }, data.texts[exchange.parameters]),
+      ...exchange.messages.flatMap(([role, parts]) => [el("p", { class: "note" }, role), lines(wholeText(data, parts), { class: "sent" })]),
+      el("p", { class: "note" }, exchange.error ? "error" : "answer"),
+      lines(wholeText(data, exchange.answer), { class: "answered" })));
 }

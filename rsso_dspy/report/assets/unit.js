@@ -8,7 +8,6 @@ const ENDINGS = {
   repeated: "the same action too often",
   exhausted: "went in circles",
 };
-const SHORT = { solved: "solved", failed: "failed", budget: "out of steps", stalled: "stalled", repeated: "repeated", exhausted: "exhausted" };
 
 /** What is open: unit, its record, trial and step. */
 const open = { unit: null, data: null, trial: null, step: null };
@@ -75,28 +74,16 @@ function drawUnit() {
   const facts = [about.model, about.protocol, about.program, `seed ${unit.seed}`,
     budget.length === 1 ? `at most ${count(budget[0], "step")} a trial` : null,
     about.start ? `started from ${about.start}` : null];
-  open.others = others.map((other) => {
-    const link = el("a", { href: address(other), class: other.outcome }, other.arm, " ", el("b", {}, bestOf(other)));
-    return { other, link };
-  });
   byId("unit").replaceChildren(
     el("header", { class: "unit-head" },
       el("h2", {}, task, variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`), " ",
         el("span", { class: "arm" }, unit.arm), unit.training ? el("span", { class: "badge" }, "training") : null),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
-      others.length ? el("p", { class: "others" }, "Also played by: ", ...open.others.map(({ link }) => link), besideChoice(others)) : null,
+      others.length ? el("p", { class: "others" }, "Also played by: ", 
+        ...others.map((other) => el("a", { href: address(other), class: other.outcome }, other.arm, " ", el("b", {}, bestOf(other)))), besideChoice(others)) : null,
       el("p", { class: "story" }, ...storyOf(data))),
     el("nav", { class: "strip", "aria-label": unit.training ? "Episodes" : "Trials" }, ...data.trials.map(stripPart)),
     el("div", { id: "trial" }));
-}
-
-/** The same trial and step of the other units, where they have it. */
-function aim() {
-  const { trial, step } = open;
-  for (const { other, link } of open.others) {
-    const there = trial ? other.steps[trial.trial] : undefined;
-    link.href = address(other, there === undefined ? null : trial.trial, step && step <= there ? step : null);
-  }
 }
 
 const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
@@ -114,7 +101,7 @@ function storyOf(data) {
 
 function stripPart(trial) {
   const kind = trial.error !== null ? "errored" : trial.solved ? "solved" : "unsolved";
-  const said = trial.error !== null ? "error" : SHORT[trial.outcome] ?? trial.outcome;
+  const said = trial.error !== null ? "error" : ENDINGS[trial.outcome] ?? trial.outcome;
   return el("a", { href: address(open.unit, trial.trial), class: kind, "data-trial": trial.trial,
     "aria-label": `Trial ${trial.trial}: ${trial.error !== null ? "error, no score" : `${count(trial.accumulator, "point")}, ${said}`}` },
   el("span", { class: "dim" }, `${trial.trial}`), el("b", {}, trial.error !== null ? "\u00d7" : `${trial.accumulator}`),
@@ -127,7 +114,6 @@ function drawTrial(trial) {
     link.setAttribute("aria-current", String(Number(link.dataset.trial) === trial.trial));
   }
   byId("trial").replaceChildren(...(trial.error !== null ? erroredTrial(trial) : playedTrial(trial)));
-  aim();
   drawBeside();
 }
 
@@ -183,12 +169,11 @@ function walkerBar(trial) {
 
 function stepList(trial) {
   const rows = trial.steps.map((step) => el("li", {}, el("a", { href: address(open.unit, trial.trial, step.number),
-    "data-step": step.number, tabindex: "-1", class: step.understood ? "" : "missed" },
+    "data-step": step.number, class: step.understood ? "" : "missed" },
   el("span", { class: "dim" }, `${step.number}`), el("span", { class: "action" }, step.action || "(malformed answer)"),
   step.reward ? el("b", { class: step.reward > 0 ? "good" : "bad" }, points(step.reward)) : null)));
   open.rows = el("ol", { class: "box", "aria-label": "Steps" }, ...rows);
-  const part = el("details", { class: "steps", open: !narrow.matches }, el("summary", {}, "Steps"), open.rows);
-  return part;
+  return el("details", { class: "steps", open: !narrow.matches }, el("summary", {}, "Steps"), open.rows);
 }
 
 /** Draw a step of the open trial; one out of range is the nearest there is. */
@@ -197,7 +182,6 @@ function walk(wanted) {
   if (!trial?.steps) return;
   const number = Math.max(1, Math.min(trial.steps.length, wanted));
   open.step = number;
-  aim();
   const step = trial.steps[number - 1];
   if (!step) {
     byId("step").replaceChildren(el("p", { class: "empty" }, "The trial ended before its first step."));
@@ -207,16 +191,13 @@ function walk(wanted) {
   open.where.textContent = `Step ${number} of ${trial.steps.length}`;
   open.rows.querySelector("[aria-current]")?.removeAttribute("aria-current");
   const link = open.rows.querySelector(`[data-step="${number}"]`);
-  open.rows.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
   link.setAttribute("aria-current", "step");
-  link.setAttribute("tabindex", "0");
   const top = link.offsetTop - open.rows.offsetTop;
   if (top < open.rows.scrollTop || top + link.offsetHeight > open.rows.scrollTop + open.rows.clientHeight) {
     open.rows.scrollTop = top - open.rows.clientHeight / 2;
   }
   byId("step").replaceChildren(
-    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region),
-      aheadParts(data, trial, number)),
+    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
       exchangesPart(data, trial, number)),
     el("div", { class: "after" }, answerPart(data, step), resultPart(data, step)));
 }
@@ -260,4 +241,113 @@ function go(step, jump = false) {
   }
   walk(number);
   write(whole());
+}
+
+// The score over the steps of a trial: a line to click on.
+
+const HIGH = 100;
+
+function track(trial, choose) {
+  const total = trial.steps.length;
+  const low = Math.min(0, ...trial.steps.map((step) => step.score));
+  const x = (step) => (total ? (step / total) * 1000 : 0);
+  const y = (score) => HIGH - ((Math.max(low, Math.min(100, score)) - low) / (100 - low)) * HIGH;
+  let line = `M0 ${y(trial.at_reset)}`;
+  for (const step of trial.steps) line += `H${x(step.number)}V${y(step.score)}`;
+  const dots = trial.steps.filter((step) => step.reward).map((step) =>
+    svg("path", { d: `M${x(step.number)} ${y(step.score)}h.01`, class: step.reward > 0 ? "gain" : "loss" }));
+  const missed = trial.steps.filter((step) => !step.understood).map((step) =>
+    svg("path", { d: `M${x(step.number)} ${HIGH + 5}v5`, class: "missed" }));
+  const marker = svg("path", { class: "marker" });
+  const picture = svg("svg", { viewBox: `0 -4 1000 ${HIGH + 16}`, preserveAspectRatio: "none", role: "img",
+    "aria-label": `Environment score over ${total} steps, from ${trial.at_reset} to ${trial.score}` },
+  ...[0, 50, 100].map((score) => svg("path", { d: `M0 ${y(score)}H1000`, class: "grid" })),
+  marker, svg("path", { d: line, class: "line" }), ...dots, ...missed);
+  picture.addEventListener("click", (event) => {
+    const box = picture.getBoundingClientRect();
+    const step = Math.round(((event.clientX - box.left) / box.width) * total);
+    if (total) choose(Math.max(1, Math.min(total, step)));
+  });
+  const labels = [100, 0, ...(low < 0 ? [low] : [])].map((score) => {
+    const label = el("span", {}, `${score}`);
+    label.style.top = `${((y(score) + 4) / (HIGH + 16)) * 100}%`;
+    return label;
+  });
+  const part = el("div", { class: "track" }, el("div", { class: "axis", "aria-hidden": "true" }, ...labels), picture);
+  return { part, mark: (step) => marker.setAttribute("d", `M${x(step)} -4V${HIGH + 12}`) };
+}
+
+// Another arm at the same unit, trial by trial and step by step, next to the one that is open.
+
+const beside = { other: null, data: null };
+
+/** The choice of who stands beside, for units that others played too. */
+function besideChoice(others) {
+  const select = el("select", { id: "beside", "aria-label": "Compare with", onchange: () => setBeside(select.value) },
+    el("option", { value: "" }, "Compare with\u2026"), ...others.map((other) => el("option", { value: other.arm }, other.arm)));
+  select.value = others.some((other) => other.arm === filter.beside) ? filter.beside : "";
+  return select;
+}
+
+async function setBeside(arm) {
+  filter = { ...filter, beside: arm };
+  write(whole());
+  await loadBeside();
+  if (open.trial) drawBeside();
+}
+
+/** Load the record of the arm that is to stand beside; none where this unit has none. */
+async function loadBeside() {
+  const { unit } = open;
+  const other = filter.beside && UNITS.find((each) => each !== unit && each.arm === filter.beside &&
+    each.key === unit.key && each.seed === unit.seed);
+  if (!other) {
+    Object.assign(beside, { other: null, data: null });
+    return;
+  }
+  if (beside.other === other) return;
+  try {
+    const data = expanded(await record(other));
+    if (open.unit === unit) Object.assign(beside, { other, data });
+  } catch {
+    Object.assign(beside, { other: null, data: null });
+  }
+}
+
+function drawBeside() {
+  const box = byId("beside-box");
+  if (!box) return;
+  const { trial, unit } = open;
+  if (!beside.data || !trial) {
+    box.replaceChildren();
+    return;
+  }
+  const there = beside.data.trials.find((each) => each.trial === trial.trial);
+  const rows = Math.max(trial.steps?.length ?? 0, there?.steps?.length ?? 0);
+  const head = (of, its) => el("th", { scope: "col" }, of.arm, el("small", { class: "dim" },
+    !its ? " has no such trial" : its.error !== null ? " error" : ` ${count(its.accumulator, "point")}, ${ENDINGS[its.outcome] ?? its.outcome}`));
+  const cell = (of, its, number) => {
+    const step = its?.steps?.[number - 1];
+    if (!step) return el("td", {});
+    return el("td", {}, el("a", { href: address(of, its.trial, number) + query() }, step.action || "(malformed answer)"),
+      step.reward ? el("b", { class: step.reward > 0 ? "good" : "bad" }, ` ${points(step.reward)}`) : null);
+  };
+  const first = firstDifference(trial, there);
+  box.replaceChildren(el("section", { class: "beside", "aria-label": "Side by side" },
+    el("h4", {}, `Trial ${trial.trial}, side by side `, el("span", { class: "dim" },
+      first ? `the actions differ from step ${first} on` : "the actions are the same")),
+    el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "step"), head(unit, trial), head(beside.other, there))),
+      el("tbody", {}, ...Array.from({ length: rows }, (_, place) => {
+        const number = place + 1;
+        const same = trial.steps?.[place]?.action === there?.steps?.[place]?.action;
+        return el("tr", { class: same ? "same" : "differs" }, el("th", { scope: "row" }, `${number}`),
+          cell(unit, trial, number), cell(beside.other, there, number));
+      })))));
+}
+
+function firstDifference(one, other) {
+  const a = (one?.steps ?? []).map((step) => step.action);
+  const b = (other?.steps ?? []).map((step) => step.action);
+  const place = Array.from({ length: Math.max(a.length, b.length) }).findIndex((_, at) => a[at] !== b[at]);
+  return place < 0 ? 0 : place + 1;
 }
