@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
 
-Separate = Annotated[bool, typer.Option("--separate", help="Keep the arms of each folder apart, as ARM (DIR).")]
-
 EVERY = "all"
 """Value of `--against` that compares all pairs."""
 
@@ -67,7 +65,6 @@ def report_runs(
         Path | None,
         typer.Option("--figures", help="Write every figure to this folder as SVG, PDF and PNG.", metavar="FOLDER"),
     ] = None,
-    separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -84,7 +81,7 @@ def report_runs(
     for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
         if folder:
             check_output_path(folder, option)
-    pool = open_runs(folders, separate)
+    pool = open_runs(folders)
     played = collect_played(pool)
     for store in pool.stores:
         print_left_out_files(store)
@@ -104,12 +101,12 @@ def report_runs(
         print_analysis(analysis, with_paper=with_paper)
 
 
-def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
+def open_runs(folders: Sequence[Path]) -> "PooledRuns":
     """Open the runs of these folders for reading. Raises what `PooledRuns` raises."""
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
 
-    return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)], separate)
+    return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)])
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:

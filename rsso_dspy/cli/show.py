@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
-from rsso_dspy.cli.options import Json, complete_units, print_status
+from rsso_dspy.cli.options import Json, print_status
 from rsso_dspy.cli.show_program import show_program
 from rsso_dspy.cli.terminal_text import echo, indent_text, print_json, print_paragraph
 from rsso_dspy.errors import UnknownName, UsageError
@@ -29,7 +29,6 @@ def show_source(
         typer.Argument(
             metavar="[TASK::VARIANT]",
             help="Variant, e.g. find-plant::228, or TASK for a training; without one, the units are listed.",
-            autocompletion=complete_units,
         ),
     ] = None,
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,

@@ -2,7 +2,6 @@
 
     pool = PooledRuns(stores)             # `rsso r_freq=5` and `rsso r_freq=10` if that setting differs
     for record in pool.units(): ...
-    PooledRuns(stores, separate=True)     # keeps the arms of each folder apart, as `rsso (runs/a)`
 
 Units of an arm are pooled, so they must agree in everything that matters. Runs may differ in seeds, variants and arms,
 and in initial memories that an arm does not read; other settings and initial memories that differ become part of an
@@ -31,21 +30,18 @@ NOTHING = "nothing"
 FIXED = ("benchmark", "environment.simplification", "environment.data")
 """Settings that make other variants or points: runs that differ in one are refused."""
 
-MEND = "report each folder alone, or add --separate to keep the arms of each folder apart"
-
 
 class PooledRuns:
     """Several run folders read as one run."""
 
-    def __init__(self, stores: Sequence[Store], separate: bool = False):
+    def __init__(self, stores: Sequence[Store]):
         """Read run.json of each folder.
 
-        Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, or,
-        unless `separate`, if arms of one label differ, shards were cut from different selections of variants, or two
-        folders hold the same unit or training of one arm.
+        Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, if
+        arms of one label differ, shards were cut from different selections of variants, or two folders hold the same
+        unit or training of one arm.
         """
         self.stores = stores
-        self.separate = separate
         self._identities = {store: store.read_identity() for store in stores}
         for one, other in combinations(stores, 2):
             self._check_comparable(one, other)
@@ -54,11 +50,10 @@ class PooledRuns:
         self._files = _name_files(self._identities)
         self._labels: dict[tuple[Store, str], str] = {}
         self._kinds = ArmChecker(self.label_arm)
-        if not separate:
-            for store in stores:
-                self._kinds.check_arms(store)
-            _check_same_selection(stores)
-            self._check_no_overlap()
+        for store in stores:
+            self._kinds.check_arms(store)
+        _check_same_selection(stores)
+        self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all units, folder by folder. Raises `RunMismatch` for a unit that cannot be pooled with its arm."""
@@ -87,8 +82,6 @@ class PooledRuns:
         """Return the name of a folder's arm in this pool."""
         if len(self.stores) == 1:
             return name
-        if self.separate:
-            return f"{name} ({store.folder})"
         if (store, name) not in self._labels:
             memories = {
                 each: {
@@ -117,8 +110,7 @@ class PooledRuns:
     def _load_checked(self, read: Callable[[Store], Iterator[R]]) -> Iterator[R]:
         for store in self.stores:
             for record in read(store):
-                if not self.separate:
-                    self._kinds.check_record(store, record)
+                self._kinds.check_record(store, record)
                 yield replace(record, arm=self.label_arm(store, record.arm))
 
     def _check_comparable(self, one: Store, other: Store) -> None:
@@ -181,7 +173,8 @@ class ArmChecker:
             told = describe_difference(shared, {name: kind[name] for name in shared})
             where = f"{unit} of {arm} in {store.folder}" if unit else f"{arm} in {store.folder}"
             raise RunMismatch(
-                f"{where} is not the same arm as {arm} in {folder}:\n{told}\nTheir units cannot be pooled: {MEND}"
+                f"{where} is not the same arm as {arm} in {folder}:\n{told}\nTheir units cannot be pooled: report "
+                "each folder alone"
             )
         self._known[arm] = (folder, {**kind, **known})
 

@@ -155,7 +155,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     assert list(read.reward) == [10, -110, 120]
     assert list(read.accumulator) == [10, 10, 130]
     save(store, made)
-    assert rsso("export", "run", "--rows", "steps")[1] == "run-steps.parquet: 3 steps\n"
+    assert rsso("export", "run", "--format", "steps")[1] == "run-steps.parquet: 3 steps\n"
     assert (tmp_path / "run-steps.parquet").exists()
 
 
@@ -200,7 +200,7 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
         (["empty"], "there are no trials to write: no unit is finished yet"),
         ([folder, "-o", "notes.txt"], "notes.txt exists and is not a Parquet file of rsso-dspy"),
         ([folder, "-o", tmp_path], "is a folder; name a file"),
-        ([folder, "--rows", "step"], "did you mean steps?"),
+        ([folder, "--format", "step"], "is not one of"),
     ):
         code, _, err = rsso("export", *words)
         assert code == 2

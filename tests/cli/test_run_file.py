@@ -3,14 +3,12 @@
 import json
 import re
 import shlex
-from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from benchmarks.reflection_improvements import count_events
-from rsso_dspy.cli.paper import EXAMPLES
 from rsso_dspy.memory.improvements import IMPROVEMENTS
 from rsso_dspy.store.run_folder import Store
 
@@ -62,17 +60,6 @@ def test_every_example_can_be_planned_as_its_first_lines_say(rsso, tmp_path, nam
     code, _, err = rsso("run", *where, "--dry-run", "--out", "out")
     assert (code, " 0 units finished, " in err and ", 0 to play" not in err) == (0, True), err
     assert not (tmp_path / "out").exists()
-
-
-def test_every_published_table_has_files_and_every_file_a_table(rsso):
-    for paper, patterns in EXAMPLES.items():
-        files = [name.removeprefix(f"{paper}/") for name in FILES if name.startswith(f"{paper}/")]
-        assert all(any(fnmatch(file, pattern) for file in files) for pattern in patterns)
-        assert all(any(fnmatch(file, pattern) for pattern in patterns) for file in files)
-        said = rsso("paper", paper)[1]
-        assert all(f"examples/{paper}/{pattern} " in said for pattern in patterns)
-    improved = {name for name in FILES if name.startswith("reflection_improvements/")}
-    assert improved == {f"reflection_improvements/{name}.toml" for name in ("none", "all", *IMPROVEMENTS)}
 
 
 def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_key(rsso, monkeypatch):

@@ -1,4 +1,4 @@
-"""`rsso-dspy skills` on a real unit: its library, its prompts, a library built from its trials, and a way out."""
+"""`rsso-dspy skills` on a real unit: its library as a file, and the runs that start from it."""
 
 import json
 from dataclasses import replace
@@ -40,66 +40,6 @@ def unit(played):
     return next(record for record in Store(played).units() if record.arm == "sso")
 
 
-# build
-
-
-def test_build_of_a_units_file_finds_the_skill_set_that_the_run_chose(rsso, played, unit):
-    file = Store(played).path_of(unit)
-    code, out, err = rsso("skills", "build", file, "--set", "embedder.model=hash", "--json")
-    assert (code, err) == (0, "")
-    feedback = ("--protocol", "release", "--set", "embedder.model=hash")
-    assert "only if the words are equal" in rsso("skills", "build", file, *feedback)[2]
-    after = json.loads(out)["after_each"]
-    assert len(after) == len(unit.trials)
-    held = unit.memories["skills"]
-    learnt = after[sum("skills" in trial.learnt for trial in unit.trials) - 1]
-    selected = [[row[3:6], row[6:9]] for row in held["selected"]]
-    assert [entry["windows"] for entry in learnt["selected"]] == selected != []
-    assert [entry["score"] for entry in learnt["pool"]] == [row[0] for row in held["pool"]]
-
-
-# show
-
-
-def test_show_tells_where_a_skill_came_from_and_what_became_of_it(rsso, played, unit):
-    code, out, _ = rsso("skills", "show", played, UNIT, "--json")
-    assert code == 0
-    data = json.loads(out)
-    (skill,) = data["library"]
-    assert (data["arm"], data["embedder"], data["learnt_from"], data["rule_based"]) == ("sso", "hash", [1, 2], True)
-    steps = [(trajectory.trial, step) for trajectory in unit.trajectories for step in trajectory.steps]
-    assert skill["retrieved"] == sum(skill["id"] in step.recalled for _, step in steps) > 0
-    aims = [trial for trial, step in steps if step.subgoal and step.subgoal in (skill["target"],)]
-    assert skill["targeted"] == len(aims) > 0
-    for example in skill["examples"]:
-        taken = unit.trials[example["trial"] - 1].trajectory.steps[example["first"] - 1 : example["last"]]
-        assert example["actions"] == [step.action for step in taken]
-        assert example["points"] == [step.reward for step in taken]
-        assert example["points"][-1] > 0
-    (pursuit,) = skill["pursuits"]
-    after = unit.trials[pursuit["trial"] - 1].trajectory.steps[pursuit["first"] - 1 :]
-    assert after[0].subgoal == skill["target"]
-    assert pursuit["gained"] == sum(step.reward for step in after if step.reward > 0)
-
-
-def test_show_reads_well_in_60_columns(rsso, played, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    code, out, _ = rsso("skills", "show", played, UNIT)
-    assert code == 0
-    assert max(map(len, out.splitlines())) <= 60
-    (skill,) = json.loads(rsso("skills", "show", played, UNIT, "--json")[1])["library"]
-    said = " ".join(out.split())
-    assert "1 skill, learned from trials: 1-2." in said
-    assert "say nothing about language models" in said
-    for text in (skill["name"], skill["target"], *skill["instructions"], f"score {skill['scores']['total']:.3f}"):
-        assert " ".join(text.split()) in said
-    assert f"in the prompt of {skill['retrieved']} steps, pursued at {skill['targeted']}" in said
-    for example in skill["examples"]:
-        assert f"example: trial {example['trial']}, steps {example['first']} to {example['last']}" in said
-        assert f"{example['first']} > {example['actions'][0]}" in said
-
-
-@pytest.mark.parametrize("verb", ["show", "export"])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -109,9 +49,8 @@ def test_show_reads_well_in_60_columns(rsso, played, monkeypatch):
         ([UNIT, "--arm", "ssoo"], "did you mean"),
     ],
 )
-def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, verb, words, said):
-    more = ["-o", "out.json"] if verb == "export" else []
-    code, out, err = rsso("skills", verb, played, *words, *more)
+def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, words, said):
+    code, out, err = rsso("skills", "export", played, *words, "-o", "out.json")
     assert (code, out) == (2, "")
     assert said in err
     assert list(tmp_path.iterdir()) == []
@@ -120,30 +59,17 @@ def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, verb,
 def test_units_without_skills_and_errored_units_are_named(rsso, unit, tmp_path):
     store = Store(tmp_path / "run")
     store.open({}, dict.fromkeys(("sso", "react-sso"), unit.provenance["program"]))
-    assert "holds no finished unit yet" in rsso("skills", "show", "run", UNIT)[2]
+    assert "holds no finished unit yet" in rsso("skills", "export", "run", UNIT, "-o", "x.json")[2]
     save(store, replace(unit, arm="react-sso", memories={}))
-    code, _, err = rsso("skills", "show", "run", UNIT)
+    code, _, err = rsso("skills", "export", "run", UNIT, "-o", "x.json")
     assert code == 2
     assert f"{UNIT} of react-sso keeps no skills; play it with --methods sso,rsso" in err
     died = replace(unit.trials[1], trajectory=None, failure=Failure("SimulatorDied", "no answer"))
     save(store, replace(unit, trials=(unit.trials[0], died)))
-    code, _, err = rsso("skills", "show", "run", UNIT)
+    code, _, err = rsso("skills", "export", "run", UNIT, "-o", "x.json")
     assert code == 2
     assert "not finished: trial 2 is an error (SimulatorDied: no answer); repeat the run's command" in err
-    assert "holds no run" in rsso("skills", "show", "nowhere", UNIT)[2]
-
-
-def test_an_empty_library_is_explained_and_a_damaged_file_left_alone(rsso, unit, tmp_path):
-    store = Store(tmp_path / "run")
-    store.open({}, {"sso": unit.provenance["program"]})
-    empty = unit.memories["skills"] | {"library": [], "skills": [], "selected": [], "pool": []}
-    damaged = save(store, unit).with_name("413-s0.json")
-    save(store, replace(unit, memories={"skills": empty}))
-    damaged.write_text("{")
-    out = rsso("skills", "show", "run", UNIT)[1]
-    assert "0 skills" in out
-    assert "needs two trials that gained points" in " ".join(out.split())
-    assert damaged.read_text() == "{"
+    assert "holds no run" in rsso("skills", "export", "nowhere", UNIT, "-o", "x.json")[2]
 
 
 # export
@@ -202,8 +128,6 @@ def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, unit, lib
     assert records["react-sso"].start == ""
     rsso("skills", "export", "more", "use-thermometer::413", "-o", "both.json")
     assert read_library("both.json").provenance["variants"] == [UNIT, "use-thermometer::413"]
-    code, out, _ = rsso("skills", "show", "more", "use-thermometer::413")
-    assert "It started from: skills.json (" in out
     code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--out", "more")
     assert code == 2
     assert "carried.skills: there " in err

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rsso_dspy.config import Config, load_config
@@ -14,14 +13,14 @@ from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.memory.constitution import Constitution, Rule
 from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import SkillLibraryFile, create_offline_memory
+from rsso_dspy.memory.skills.library import SkillLibraryFile
 from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import ZERO_SHOT, Lesson
 from rsso_dspy.runs import Run, plan_run
 from rsso_dspy.store import guards
 from rsso_dspy.store.commands import RunSpec, Shard
+from tests.memory.memory_cases import skill_memory
 from tests.optimize.test_compiled import a_program
 from tests.toy_package import installed
 
@@ -141,9 +140,7 @@ def written(case: Case, folder: Path) -> RunSpec:
     """The files of a case, and the run that is asked for with them."""
     texts = {
         "library.json": case.library is not None
-        and SkillLibraryFile(
-            case.library, create_offline_memory(lambda _: np.zeros((0, 0)), SkillSettings()).snapshot()
-        ).to_json(),
+        and SkillLibraryFile(case.library, skill_memory().snapshot()).to_json(),
         "book.json": case.constitution is not None and book(case.constitution),
         "examples.json": case.examples is not None and book(case.examples),
     }

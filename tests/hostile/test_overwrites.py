@@ -9,11 +9,10 @@ import pytest
 from rsso_dspy.files import find_owning_run
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills.library import create_offline_memory
-from rsso_dspy.protocol import get_protocol
 from rsso_dspy.store import run_folder as store_module
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401
+from tests.memory.memory_cases import skill_memory
 from tests.optimize.test_compiled import a_program
 from tests.records import record, save
 
@@ -53,7 +52,7 @@ def place(rsso, tmp_path):  # noqa: F811
     """An empty folder with a run, a compiled program and a constitution; gives what types commands in it."""
     store = Store(tmp_path / "run")
     store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
-    skills = create_offline_memory(lambda _: [], get_protocol("sso-adapt/1").skills).snapshot()
+    skills = skill_memory().snapshot()
     for arm in ("sso", "rsso"):
         save(store, replace(record(arm, "boil", 22, [[10], [60]]), memories={"skills": skills}))
     a_program().save(tmp_path / "program.json")

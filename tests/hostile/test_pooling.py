@@ -100,9 +100,7 @@ def test_units_of_one_arm_that_differ_are_not_pooled(tmp_path, case, verb):
     assert not out.exists()
     assert str(b) in message
     assert difference in message
-    assert "cannot be pooled: report each folder alone, or add --separate" in message
-    code, _, message = typed(verb, a, b, "--separate", *(["-o", out] if verb == "export" else []))
-    assert code == 0, message
+    assert "cannot be pooled: report each folder alone" in message
 
 
 ROLES = {"backends": {"x": {"model": "m", "roles": {"actor": {"model": "n"}}}}, "backend": "x"}
@@ -178,10 +176,9 @@ REFUSED = {
 def test_runs_that_mean_other_things_are_refused(tmp_path, key):
     ours, theirs = REFUSED[key]
     a, b = folder(tmp_path / "a", unit(1), **ours), folder(tmp_path / "b", unit(2), **theirs)
-    for more in ((), ("--separate",)):
-        code, said, message = typed("report", a, b, *more)
-        assert (code, said) == (2, "")
-        assert f"cannot be compared:\n  {key}: there" in message
+    code, said, message = typed("report", a, b)
+    assert (code, said) == (2, "")
+    assert f"cannot be compared:\n  {key}: there" in message
 
 
 FOREIGN: dict[str, tuple[dict[str, str], str]] = {
@@ -206,29 +203,6 @@ def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_pa
         assert (row["units"], row["mean"]) == (2, 50)
     else:
         assert {*pandas.read_parquet(out).variant} == {"boil::1", "boil::2"}
-
-
-def test_arms_of_their_own_are_compared_on_the_same_units(tmp_path):
-    a = folder(tmp_path / "a", *(unit(n, 40) for n in (1, 2)), unit(1, 20, arm="sso"))
-    b = folder(tmp_path / "b", *(unit(n, 70) for n in (1, 2)), unit(1, 30, arm="sso"), fingerprint="2")
-    store = Store(b)
-    store.open(*store.read_identity(), planned=["rsso/boil::1/s0", "rsso/boil::9/s0"])
-    data = json.loads(typed("report", a, b, "--separate", "--json")[1])
-    assert {row["arm"]: row["mean"] for row in data["arms"]} == {
-        f"rsso ({a})": 40,
-        f"sso ({a})": 20,
-        f"rsso ({b})": 70,
-        f"sso ({b})": 30,
-    }
-    pairs = {(each["first"], each["second"]): each["difference"] for each in data["comparisons"]}
-    assert pairs == {(f"rsso ({a})", f"rsso ({b})"): 30, (f"sso ({a})", f"sso ({b})"): 10}
-    assert data["missing"] == 1
-    assert data["squares"] == {}
-    page = tmp_path / "page.html"
-    assert typed("report", a, b, "--separate", "--html", page, "--figures", tmp_path / "figures")[0] == 0
-    assert f"rsso ({b})" in page.read_text(encoding="utf-8")
-    assert typed("export", a, b, "--separate", "-o", tmp_path / "t.parquet")[0] == 0
-    assert set(pandas.read_parquet(tmp_path / "t.parquet").arm) == {row["arm"] for row in data["arms"]}
 
 
 LEGITIMATE: dict[str, Makes] = {
