@@ -1,19 +1,17 @@
-"""What a run costs: at most, as expected, so far, and until when.
+"""What a run costs: at most, as expected, and so far.
 
     forecast_calls(plan, left)                                                 # the most that a plan can cost
     estimate_cost(plan, left, load_observed_units(store, plan), models, price_of).calls
-    Stopwatch(estimate).left()                                                 # seconds, once there are a few answers
     SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events, player.stop)
 
 A unit is expected to take as many calls and tokens per allowed step as finished units of its arm in the same run, in
 the roles that it uses. The interval covers 90% of totals resampled from those. An arm with fewer than `ENOUGH` of them
-counts with the most that it can take. Times depend on machine and server, and are not recorded.
+counts with the most that it can take.
 """
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +25,7 @@ from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage, sum_usage
-from rsso_dspy.store.run_folder import Arm, Job, Store, Training, get_job_key
+from rsso_dspy.store.run_folder import Arm, Job, Store, Training
 
 NOTHING_PLAYED: Mapping[str, int] = {}
 
@@ -256,93 +254,6 @@ def _count_allowed_steps(work: Job, plan: Plan, played: int) -> int:
     if isinstance(work, Training):
         return sum(work.budgets[played:])
     return max(0, plan.get_rules(work).trials - played) * work.budget
-
-
-FEW = 5
-"""Number of answers before a prediction."""
-
-READ_RATE, WRITE_RATES = 2000, (20, 60, 200)
-"""Tokens a second that a plan assumes of a server that nobody measured: of a prompt, and of an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Number of sequential calls and their total time, including everything between them."""
-
-    calls: int
-    seconds: float
-
-    @property
-    def per_call(self) -> float:
-        return self.seconds / self.calls
-
-    def take(self, calls: ExpectedRange, jobs: int = 1) -> ExpectedRange:
-        """Return the seconds for this many calls with this many parallel units, assuming no slowdown."""
-        each = self.per_call / max(1, jobs)
-        return ExpectedRange(calls.mean * each, calls.low * each, calls.high * each)
-
-
-def assume_seconds(estimate: CostEstimate, write_rate: float, jobs: int = 1) -> float:
-    """Return the seconds at `READ_RATE` and this many tokens of an answer a second, without a cache of prompts, and
-    without slowdown by parallel units."""
-    return (estimate.tokens_in.mean / READ_RATE + estimate.tokens_out.mean / write_rate) / max(1, jobs)
-
-
-def measured(store: Store) -> Pace | None:
-    """Measure the pace of a folder's trials; None if there are too few or their times are unknown."""
-    if not store.exists:
-        return None
-    seconds = store.read_seconds()
-    calls, total = 0, 0.0
-    for record in store.units():
-        for trial in record.trials:
-            spent = seconds.get((get_job_key(record), trial.trial))
-            if spent is not None:
-                calls += sum(usage.calls for usage in trial.usage.values())
-                total += spent
-    return Pace(calls, total) if calls >= FEW else None
-
-
-class Stopwatch:
-    """Predicts the remaining time from the answers so far. Thread-safe."""
-
-    def __init__(self, estimate: CostEstimate, clock: Callable[[], float] = time.monotonic):
-        self._estimate = estimate
-        self._clock = clock
-        self._begun = clock()
-        self._lock = threading.Lock()
-        self.answers = 0
-
-    def hear(self, calls: int) -> None:
-        with self._lock:
-            self.answers += calls
-
-    def left(self) -> ExpectedRange | None:
-        """Return the remaining seconds at the current pace; None while there are too few answers."""
-        if self.answers < FEW:
-            return None
-        each = (self._clock() - self._begun) / self.answers
-        wanted = self._estimate.calls
-        return ExpectedRange(
-            *(each * max(0.0, calls - self.answers) for calls in (wanted.mean, wanted.low, wanted.high))
-        )
-
-
-def in_words(seconds: float) -> str:
-    """Format a rough duration: ``40 s``, ``12 min``, ``3.5 h``, ``4 days``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.0f} days"
-
-
-def range_in_words(spread: ExpectedRange) -> str:
-    if spread.low == spread.high:  # of the most that a plan can take
-        return f"at most {in_words(spread.high)}"
-    return f"{in_words(spread.mean)} ({in_words(spread.low)} to {in_words(spread.high)})"
 
 
 class SpendLimit:

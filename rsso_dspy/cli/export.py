@@ -52,8 +52,8 @@ def export_runs(
             written = format_plural(range(write_inspect_logs(target, _collect_run(pool, price_of))), "file")
         else:
             check_parquet_target(target)
-            records = chain(pool.trainings(), pool.units())
-            written = format_plural(range(write_parquet(target, format_, records, price_of)), format_.removesuffix("s"))
+            rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
+            written = format_plural(range(rows), format_.removesuffix("s"))
     finally:
         for store in pool.stores:
             print_left_out_files(store)

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.config import EMBEDDED
-from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished, UsageSpent
-from rsso_dspy.forecast import Stopwatch, in_words, range_in_words
-from rsso_dspy.records import SOLVED_SCORE, UnitRecord, Usage
+from rsso_dspy.executor import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished
+from rsso_dspy.records import SOLVED_SCORE, UnitRecord
 from rsso_dspy.report.terminal import SafeConsole
-from rsso_dspy.store.run_folder import Job, Training
+from rsso_dspy.store.run_folder import Job
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import RolloutFinished
-    from rsso_dspy.runs import Run
 
 WIDE = 80
 """Minimum terminal width for more than the numbers."""
@@ -32,9 +29,9 @@ class ProgressBar:
 
     def __init__(self, title: str, total: int):
         self.console = SafeConsole(file=sys.stderr)
-        self.total = total
+        self.total, self.done = total, 0
         self._lock = threading.Lock()
-        self._starts, self._done, self._text = "", 0, ""
+        self._starts, self._text = "", ""
         wide = self.console.width >= WIDE
         columns = [
             *([TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)] if wide else []),
@@ -60,6 +57,11 @@ class ProgressBar:
         """Print one line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def print_count(self, text: str) -> None:
+        """Print a line for one finished thing, where there is no bar."""
+        if not self.console.is_terminal:
+            self.print_line(f"[{self.done}/{self.total}] {text}")
+
     def follow(self, events: EventStream) -> None:
         """Subscribe to the events of a run and show them."""
         events.subscribe(SimulatorsStarting, self.on_simulator_started)
@@ -75,64 +77,38 @@ class ProgressBar:
         text = f"starting simulators: {starting.ready} of {starting.wanted}"
         with self._lock:
             self._starts = "" if starting.has_all_started else text
-            self.update_bar(self._done, self._text)
+            self.update_bar(self._text)
             if not self.console.is_terminal and (starting.has_all_started or starting.ready % STARTS_APART == 1):
                 self.print_line(text)
 
-    def update_bar(self, done: int, text: str) -> None:
-        """Move the bar."""
-        self._done, self._text = done, text
-        self._bar.update(self._task, completed=done, text=self._starts or text)
+    def update_bar(self, text: str) -> None:
+        """Move the bar to what is done."""
+        self._text = text
+        self._bar.update(self._task, completed=self.done, text=self._starts or text)
 
 
 class RunProgress(ProgressBar):
-    """Counts units, trainings and tokens of a run; with `planned`, also predicts the time that is left."""
+    """Counts units, trainings and tokens of a run."""
 
-    def __init__(self, work: Sequence[Job], planned: "Run | None" = None):
+    def __init__(self, work: Sequence[Job]):
         super().__init__("units", len(work))
-        self.done = 0
-        self.errors = 0
-        self.stalled = 0
-        self.tokens = 0
+        self.errors, self.stalled, self.tokens = 0, 0, 0
         self.best: dict[str, list[int]] = defaultdict(list)
-        self._watch = make_stopwatch(planned) if planned else None
-        self._foretold = False
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
-        events.subscribe(UsageSpent, lambda event: self.update_remaining_time(event.usage))
         events.subscribe(TrialFinished, self.on_trial_finished)
         events.subscribe(UnitFinished, self.on_job_finished)
 
-    def update_remaining_time(self, usage: Usage) -> None:
-        """Update the predicted time after an answer, long before the first unit is finished."""
-        if self._watch is None or not usage.calls:
-            return
-        self._watch.hear(usage.calls)
-        if (left := self._watch.left()) is None:
-            return
-        with self._lock:
-            if self.console.is_terminal:
-                self._refresh_bar()
-            elif not self._foretold:
-                self._foretold = True
-                self.print_line(
-                    f"      at the pace of the first {self._watch.answers} answers: {range_in_words(left)} left"
-                )
-
     def on_trial_finished(self, event: TrialFinished) -> None:
-        """A trial is finished."""
-        work, result = event.work, event.result
+        """Count the tokens of a trial."""
         with self._lock:
-            self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
+            self.tokens += sum(usage.input + usage.output for usage in event.result.usage.values())
             self._refresh_bar()
-            if isinstance(work, Training) and result.trajectory and not self.console.is_terminal:
-                played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
-                self.print_line(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
 
     def on_job_finished(self, event: UnitFinished) -> None:
         """Report a finished unit or training."""
-        work, record = event.work, event.record
+        record = event.record
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
@@ -142,26 +118,17 @@ class RunProgress(ProgressBar):
             elif isinstance(record, UnitRecord):
                 self.best[record.arm].append(max(scores))
             self._refresh_bar()
-            if not self.console.is_terminal:
-                text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
-                if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
-                    text += " solved"  # with the points that the variant held at reset
-                text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {text}")
+            text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+            if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
+                text += " solved"  # with the points that the variant held at reset
+            text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
+            self.print_count(f"{record.arm} {event.work.name}: {text}")
 
     def _refresh_bar(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
-        left = self._watch.left() if self._watch else None
-        time = f"  {in_words(left.mean)} left by calls" if left and self.done < self.total else ""
-        self.update_bar(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}{time}")
-
-
-def make_stopwatch(planned: "Run") -> Stopwatch | None:
-    """Return the clock of the remaining run; None if nothing is left or the offline player answers."""
-    estimate = None if set(planned.models_in_use.values()) == {EMBEDDED} else planned.estimate_cost()
-    return Stopwatch(estimate) if estimate else None
+        self.update_bar(f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
 
 
 class CompileProgress(ProgressBar):
@@ -169,7 +136,6 @@ class CompileProgress(ProgressBar):
 
     def __init__(self, rollouts: int):
         super().__init__("rollouts", rollouts)
-        self.done = 0
 
     def follow(self, events: EventStream) -> None:
         from rsso_dspy.optimize.rollouts import RolloutFinished
@@ -179,17 +145,15 @@ class CompileProgress(ProgressBar):
 
     def on_rollout(self, event: "RolloutFinished") -> None:
         """Report a finished rollout."""
-        rollouts, candidate, rollout = event.rollouts, event.candidate, event.rollout
+        rollouts, rollout = event.rollouts, event.rollout
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
             best = rollouts.best_candidate
             mean = None if best is None else best.mean_over(rollouts.val, seeds=rollouts.seeds)
             score = "" if mean is None else f"best {100 * mean:.1f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
-            self.update_bar(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
-            if not self.console.is_terminal:
-                player = "teacher" if rollout.variant in rollouts.taught else f"candidate {candidate.number}"
-                self.print_line(
-                    f"[{self.done}/{self.total}] {player} {rollout.variant.key}: {100 * rollout.score:.1f}"
-                    f"  {score}{rollouts.lm_calls:,} calls"
-                )
+            self.update_bar(f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
+            player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
+            self.print_count(
+                f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}  {score}{rollouts.lm_calls:,} calls"
+            )

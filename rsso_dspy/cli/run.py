@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,9 +20,9 @@ from rsso_dspy.cli.options import (
     split_tasks,
 )
 from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.run_plan import describe_programs, describe_units_beside, print_run_plan
+from rsso_dspy.cli.run_plan import describe_programs, print_run_plan
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import LimitReached, UnknownName, UsageError
+from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.records import ZERO_SHOT
 
 if TYPE_CHECKING:
@@ -85,17 +85,14 @@ def run_methods(
         str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy report` reads the parts together.")
     ] = None,
     retry: Annotated[
-        str | None,
+        Literal["stalled"] | None,
         typer.Option(
             help="stalled: replay units with a stalled trial, from that trial on if no memory has learned from it."
         ),
     ] = None,
     engine: Annotated[
-        str,
-        typer.Option(
-            help="Where to play units: threads (of this process), or ray (tasks of this machine's Ray cluster, "
-            "or of a new local one)."
-        ),
+        Literal["threads", "ray"],
+        typer.Option(help="Play units in threads of this process, or on this machine's Ray cluster or a new one."),
     ] = "threads",
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
@@ -169,7 +166,7 @@ def run_methods(
         skills=skills,
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
-        retry_stalled=parse_retry(retry),
+        retry_stalled=retry is not None,
     )
     return plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, engine)
 
@@ -181,13 +178,6 @@ def add_constitution(methods: Sequence[str]) -> list[str]:
     if any("constitution" in get_method(name).memories for name in methods):
         return list(methods)
     return [f"{name}+{READING}" for name in methods]
-
-
-def parse_retry(retry: str | None) -> bool:
-    """Return whether `--retry` is `stalled`. Raises `UnknownName` for any other value."""
-    if retry not in (None, "stalled"):
-        raise UnknownName("--retry", retry, ["stalled"])
-    return retry is not None
 
 
 def evaluate_program(
@@ -259,14 +249,12 @@ def plan_and_play(
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.pricing import make_price_lookup
 
-    planned = _plan(settings, spec, programs, jobs, dry_run, engine)
+    planned = _plan(settings, spec, programs, dry_run, engine)
     spend_limit = planned.make_spend_limit(max_cost)
     if dry_run:
         return
     outcome, limit = play_watched(planned, jobs, spend_limit, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
-    if beside := describe_units_beside(planned):
-        print_status(beside)
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
@@ -275,12 +263,7 @@ def plan_and_play(
 
 
 def _plan(
-    settings: "Config",
-    spec: "RunSpec",
-    programs: "dict[str, Compiled | None]",
-    jobs: int,
-    dry_run: bool,
-    engine: str,
+    settings: "Config", spec: "RunSpec", programs: "dict[str, Compiled | None]", dry_run: bool, engine: str
 ) -> "Run":
     """Plan the run and print the plan with its estimated cost."""
     from rsso_dspy.runs import check_engine, plan_run
@@ -290,7 +273,7 @@ def _plan(
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
         print_status(f"{planned.store.describe_quarantined(file)}: {what}")
-    print_run_plan(planned, jobs)
+    print_run_plan(planned)
     plan, actor = planned.plan, planned.models_in_use.get("actor", "")
     trials = max(plan.get_rules(unit).trials for unit in plan.units)
     for line in describe_programs(programs, plan.protocol, actor, trials):
@@ -308,7 +291,7 @@ def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: s
         live.backend.check_connections()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check(live.backend.replay is not None)
-        with RunProgress(planned.left, planned) as watch:
+        with RunProgress(planned.left) as watch:
             events = EventStream()
             watch.follow(events)
             try:
@@ -376,7 +359,7 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
             settings = build_config(given / CONFIG, examples, None, source)
             programs = [name if name == ZERO_SHOT else str(given / name) for name in order.programs]
             playing = load_programs(programs, order.unconfirmed)
-            planned = _plan(settings, order.to_run_spec(given, again.folder), playing, jobs, dry_run, engine)
+            planned = _plan(settings, order.to_run_spec(given, again.folder), playing, dry_run, engine)
             if not dry_run:
                 play_watched(planned, jobs, planned.make_spend_limit(), engine)
         if not dry_run:

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from rsso_dspy.runs import Run
 
 
-def print_run_plan(planned: "Run", jobs: int = 1) -> None:
-    """Print the plan, the models and the estimated cost, with the time if this many units are played at once."""
+def print_run_plan(planned: "Run") -> None:
+    """Print the plan, the models and the estimated cost."""
     plan = planned.plan
     variants = len({unit.variant for unit in plan.units})
     print_plan(
         f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(range(variants), 'variant')} = "
         f"{format_plural(plan.units, 'unit')}, {format_plural(range(plan.rules.trials), 'trial')} each, protocol "
         f"{plan.protocol}, into {planned.store.folder}",
-        *(f"      {line}" for line in _describe_plan(planned, jobs)),
+        *(f"      {line}" for line in _describe_plan(planned)),
     )
 
 
-def _describe_plan(planned: "Run", jobs: int) -> "Iterator[str]":
+def _describe_plan(planned: "Run") -> "Iterator[str]":
     from rsso_dspy.lm import Backend
     from rsso_dspy.plan import list_retry_warnings
     from rsso_dspy.store.run_folder import Unit
@@ -51,49 +51,16 @@ def _describe_plan(planned: "Run", jobs: int) -> "Iterator[str]":
         )
     yield f"{format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play"
     yield describe_forecast(forecast)
-    if beside := describe_units_beside(planned):
-        yield beside
+    if count := planned.units_beside:
+        yield (
+            f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
+            "tables count too; name another --out for a table of this command alone"
+        )
     if estimate := planned.estimate_cost():
         if expected := describe_estimate(estimate):
             yield expected
-        if time := describe_time(planned, estimate, jobs):
-            yield time
         yield from list_retry_warnings(plan, Backend(settings.active_backend))
     yield from describe_proxies(settings)
-
-
-def describe_units_beside(planned: "Run") -> str:
-    """Say how many units of other commands the tables of this folder count; empty if none."""
-    if not (count := planned.units_beside):
-        return ""
-    return (
-        f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
-        "tables count too; name another --out for a table of this command alone"
-    )
-
-
-def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
-    """Describe the expected time, based on finished work in the folder, or else on assumed speeds; empty for the
-    offline player."""
-    from rsso_dspy.config import EMBEDDED
-    from rsso_dspy.forecast import READ_RATE, WRITE_RATES, assume_seconds, in_words, measured, range_in_words
-
-    if set(planned.models_in_use.values()) == {EMBEDDED}:
-        return ""
-    pace = measured(planned.store)
-    at_once = f", {jobs} at once" if jobs > 1 else ""
-    if pace is None:
-        *most, last = WRITE_RATES
-        *longer, shortest = (in_words(assume_seconds(estimate, rate, jobs)) for rate in WRITE_RATES)
-        return (
-            f"time: about {', '.join(longer)} or {shortest}{at_once} for that, if the model writes "
-            f"{', '.join(map(str, most))} or {last} tokens a second and reads {READ_RATE:,} of a prompt. These speeds "
-            "are assumed, and a model that thinks before it answers takes longer"
-        )
-    return (
-        f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as in the "
-        f"{pace.calls:,} calls of this run so far"
-    )
 
 
 def describe_models(settings: "Config", roles: set[str]) -> str:

@@ -425,16 +425,6 @@ class Store:
         """Return arm, role and usage of current trials, or of interrupted ones that were not resumed."""
         return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.sum_current().items()]
 
-    def read_seconds(self) -> dict[tuple[str, int], float]:
-        """Return the seconds of trials by unit and number."""
-        logs = (log for _, log in self.load_logs())
-        return {
-            (get_job_key(record), trial): took
-            for log in logs
-            if (record := log.make_record())
-            for trial, took in log.seconds.items()
-        }
-
     def list_played_days(self) -> tuple[str, ...]:
         """Return the first and last day of play in UTC; one if they are equal, none before the first trial."""
         days = [time[:10] for _, log in self.load_logs() for time in log.times]
@@ -530,11 +520,6 @@ def name_log(work: Job | JobRecord) -> str:
     if isinstance(work, Unit | UnitRecord):
         return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"
     return f"trainings/{arm}/{work.task}/s{work.seed}"
-
-
-def get_job_key(record: JobRecord) -> str:
-    name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
-    return f"{record.arm}/{name}/s{record.seed}"
 
 
 def find_logs(folder: Path) -> list[Path]:

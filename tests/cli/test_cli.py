@@ -50,7 +50,7 @@ def finished(tmp_path):
         (["--set", "protocol.train_trials=99999999999", "--dry-run"], "less than or equal to 1000"),
         (["--set", "protocol.frozen=true"], "add --skills FILE"),
         (["--set", "run.trails=2"], "run.trials"),
-        (["--engine", "spark", "--dry-run"], "unknown engine 'spark': known: ray, threads."),
+        (["--engine", "spark", "--dry-run"], "is not one of"),
         (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
     ],
 )

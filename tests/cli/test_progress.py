@@ -68,7 +68,7 @@ def picture(watch: RunProgress) -> str:
 def test_a_terminal_has_one_line_with_what_is_done(width, monkeypatch, tmp_path):
     on_terminal(monkeypatch, width)
     planned = planned_run(tmp_path)
-    with RunProgress(planned.left, planned) as watch:
+    with RunProgress(planned.left) as watch:
         played(watch, planned.plan.units[0], 40, 100)
         played(watch, planned.plan.units[1])
         line = picture(watch)
@@ -81,7 +81,7 @@ def test_a_terminal_has_one_line_with_what_is_done(width, monkeypatch, tmp_path)
 def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "100")
     planned = planned_run(tmp_path)
-    with RunProgress(planned.left, planned) as watch:
+    with RunProgress(planned.left) as watch:
         played(watch, planned.plan.units[0], 40, 100)
         played(watch, planned.plan.units[1])
         held = record("react-sso", "boil", 27, [[60], [100]], at_reset=8)
@@ -109,14 +109,14 @@ def test_a_plan_is_wrapped_to_the_terminal_and_left_alone_elsewhere(columns, wid
 
 def test_simulators_that_start_are_counted_until_all_are_there(capsys, monkeypatch, tmp_path):
     planned = planned_run(tmp_path)
-    with RunProgress(planned.left, planned) as watch:
+    with RunProgress(planned.left) as watch:
         for ready in range(1, 65):
             watch.on_simulator_started(SimulatorsStarting(StartProgress(ready, 64)))
     counts = (1, 11, 21, 31, 41, 51, 61, 64)
     assert capsys.readouterr().err.splitlines() == [f"starting simulators: {ready} of 64" for ready in counts]
     for width in (60, 100):
         on_terminal(monkeypatch, width)
-        with RunProgress(planned.left, planned) as watch:
+        with RunProgress(planned.left) as watch:
             watch.on_simulator_started(SimulatorsStarting(StartProgress(5, 64)))
             played(watch, planned.plan.units[0], 40)
             line = picture(watch)

@@ -3,39 +3,22 @@ that are no list of models, and redirects."""
 
 import gc
 import json
-import re
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import dspy
 import pytest
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.bounds import MOST_SECONDS
 from rsso_dspy.cli.options import name_model
-from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
 from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure, UsageError
-from rsso_dspy.forecast import (
-    CostEstimate,
-    ExpectedRange,
-    Pace,
-    Stopwatch,
-    assume_seconds,
-    in_words,
-    measured,
-    range_in_words,
-)
 from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import LONGEST_LIST, LONGEST_NAME, describe_models, import_litellm, list_models
-from rsso_dspy.records import Usage
-from rsso_dspy.store.run_folder import Store
 from tests.hostile.dripping import BEFORE, dripping
 from tests.live import says
 from tests.provider_formats import WIRES, Said
@@ -92,32 +75,6 @@ def test_every_key_is_shown_and_no_secret(rsso):
     config = load_config(overrides=["backend=model", *name_model(NAME, url, None)])
     assert shown.keys() - {"hash", "resolved_protocol"} == config.model_dump().keys()
     assert shown["hash"] == config.hash()
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_a_run_in_one_line_says_at_the_first_answers_how_long_it_takes(rsso):
-    with provider(plain) as served:
-        line = ("run", "--model", NAME, "--base-url", served.url, *ONE, *FAST, "--out", "run")
-        code, _, err = rsso(*line, "--dry-run")
-        assert (code, served.requests) == (0, [])
-        assert re.search(
-            r"time: about \S+ \w+, \S+ \w+ or \S+ \w+ for that, if the model writes 20, 60 or 200 tokens a second",
-            err,
-        )
-        code, _, err = rsso(*line)
-        assert code == 0
-        assert re.search(r"at the pace of the first 5 answers: at most \d+ s left", err)
-        pace = measured(Store(Path("run")))
-        assert pace.calls == len(served.requests)
-        (file,) = Path("run/units").rglob("*.jsonl")
-        file.unlink()
-        assert measured(Store(Path("run"))) is None
-
-
-def test_the_offline_player_is_not_timed(rsso):
-    code, _, err = rsso("run", *ONE, *FAST, "--dry-run", "--out", "run")
-    assert code == 0
-    assert "time:" not in err
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -247,49 +204,3 @@ def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status
 def test_many_models_are_not_all_named():
     assert describe_models([]) == ""
     assert describe_models([f"m{n}" for n in range(20)]).endswith("m11 and 8 more")
-
-
-ESTIMATE = CostEstimate(ExpectedRange(100, 80, 120), ExpectedRange(0, 0, 0), ExpectedRange(0, 0, 0), None, 1)
-
-
-def test_the_rest_takes_as_long_a_call_as_the_first_ones_did():
-    now = [0.0]
-    watch = Stopwatch(ESTIMATE, lambda: now[0])
-    for _ in range(4):
-        watch.hear(1)
-    assert watch.left() is None
-    now[0] = 40.0
-    watch.hear(6)
-    assert watch.left() == ExpectedRange(360, 280, 440)
-    watch.hear(500)
-    assert watch.left() == ExpectedRange(0, 0, 0)
-
-
-def test_a_pace_is_shared_by_what_is_played_at_once():
-    assert Pace(10, 20.0).take(ExpectedRange(100, 50, 200), jobs=4) == ExpectedRange(50, 25, 100)
-
-
-@pytest.mark.parametrize(
-    ("tokens_in", "tokens_out", "rate", "jobs", "seconds"),
-    [(2000, 0, 20, 1, 1), (0, 60, 20, 1, 3), (2000, 60, 60, 1, 2), (2000, 60, 20, 4, 1), (0, 0, 200, 1, 0)],
-)
-def test_a_plan_assumes_speeds_where_nobody_measured(tokens_in, tokens_out, rate, jobs, seconds):
-    tokens = {"tokens_in": ExpectedRange(tokens_in, 0, 0), "tokens_out": ExpectedRange(tokens_out, 0, 0)}
-    assert assume_seconds(replace(ESTIMATE, **tokens), rate, jobs) == seconds
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7200, "2.0 h"), (MOST_SECONDS * 1.0, None)],
-)
-def test_durations_are_as_coarse_as_they_are_known(seconds, words):
-    assert words is None or in_words(seconds) == words
-    assert re.fullmatch(r"[\d.]+ (s|min|h|days)", in_words(seconds))
-    assert range_in_words(ExpectedRange(60, 30, 7200)) == "60 s (30 s to 2.0 h)"
-
-
-def test_a_watch_without_a_plan_hears_answers_and_says_nothing(capsys):
-    watch = RunProgress([])
-    for _ in range(10):
-        watch.update_remaining_time(replace(Usage(), calls=1))
-    assert "left" not in capsys.readouterr().err
