@@ -16,8 +16,8 @@ from rsso_dspy.cli.options import (
     split_tasks,
 )
 from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.run_plan import describe_forecast, describe_models, describe_spending
-from rsso_dspy.cli.show_program import describe_scores
+from rsso_dspy.cli.run_plan import describe_forecast, describe_models
+from rsso_dspy.cli.show_program import describe_compile
 from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
@@ -217,35 +217,8 @@ def _run_compile(
 
 def _print_outcome(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.optimize.program_file import describe_verdict
-    from rsso_dspy.optimize.program_text import describe_noise
-    from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
-
-    start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
-    better = compiled.improved or compiled.candidate
-    echo(
-        f"{compiled.method}, {compiled.optimizer}: {describe_scores(compiled)}, on "
-        f"{format_plural(compiled.val, 'val variant')}; {format_plural(compiled.tried, 'program')} compared; the "
-        f"search ended: {compiled.search_end}"
-    )
-    echo(describe_verdict(compiled))
-    for line in describe_noise(compiled):
+    for line in describe_compile(compiled):
         echo(line)
-    echo(
-        f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, "
-        f"{describe_spending(compiled.usage, calls=compiled.lm_calls)}"
-    )
-    if compiled.abandoned:
-        echo(f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}")
-    if better:
-        echo(f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}")
-    if not compiled.improved:
-        beside = ", and the candidate beside it" if compiled.candidate else ", marked as such"
-        echo(f"{out} holds {start}{beside}.")
-    for note in compiled.notes:
-        echo(f"note: {note}")
-    if compiled.rule_based:
-        echo(RULE_BASED_NOTE)
     flag = " --candidate" if compiled.candidate else ""
-    verb = format_command("evaluate", out) if better else format_command("show", out)
+    verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")

@@ -1,9 +1,8 @@
 """`rsso-dspy report`: results of runs, on the terminal, as files and as one page."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,13 +14,11 @@ from rsso_dspy.errors import NotInstalled, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.program_file import Compiled
-    from rsso_dspy.optimize.program_text import RoleDifference
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
-    from rsso_dspy.report.page import PageCalls, PageSection, PromptChange
+    from rsso_dspy.report.page import PageCalls, PageSection
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
 
@@ -71,9 +68,7 @@ def report_runs(
     """Print results and costs of each arm, and paired differences with their tests."""
     from rsso_dspy.api import collect_played
     from rsso_dspy.report.analysis import analyze, serialize_analysis
-    from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.page import check_page_target
-    from rsso_dspy.report.tables import build_table_files
 
     price_of = load_prices(config, set_, folders)
     if html:
@@ -88,9 +83,7 @@ def report_runs(
     if not (played.records or played.trainings or played.begun or played.abandoned or played.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
     analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
-    figures = draw_figures(analysis, with_paper=with_paper) if figure_folder else []
-    tables = build_table_files(analysis, with_paper) if table_folder else {}
-    write_tables_and_figures(table_folder, tables, figure_folder, figures)
+    _write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
     if html:
         write_html(pool, played, analysis, with_paper, html)
         if not json_:
@@ -135,17 +128,18 @@ def print_headline(analysis: "Analysis", note: str = "") -> None:
     terminal.print_renderable(terminal.to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip()))
 
 
-def write_tables_and_figures(
-    table_folder: Path | None,
-    tables: "Mapping[Path, str]",
-    figure_folder: Path | None,
-    figures: "Sequence[ReportFigure]",
+def _write_tables_and_figures(
+    analysis: "Analysis", with_paper: bool, table_folder: Path | None, figure_folder: Path | None
 ) -> None:
-    """Write tables and figures to their folders. Raises `UsageError`, before writing anything, if one cannot be written
-    or would replace a foreign file."""
+    """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
+    cannot be written or would replace a foreign file."""
     from rsso_dspy.report.figure_canvas import FORMATS, PICTURE, save_figure
+    from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.sheets import build_table_kind
+    from rsso_dspy.report.tables import build_table_files
 
+    figures = draw_figures(analysis, with_paper=with_paper) if figure_folder else []
+    tables = build_table_files(analysis, with_paper) if table_folder else {}
     pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
     if figure_folder:
         for _, name in pictures:
@@ -173,7 +167,7 @@ def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", w
     write_page(
         file,
         ", ".join(store.folder.resolve().name for store in pool.stores),
-        _build_sections(pool.stores, analysis, with_paper),
+        _build_sections(analysis, with_paper),
         records,
         describe_run(analysis),
         list(describe_facts(analysis).items()),
@@ -184,7 +178,7 @@ def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", w
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def _build_sections(stores: "Sequence[Store]", analysis: "Analysis", with_paper: bool) -> "list[PageSection]":
+def _build_sections(analysis: "Analysis", with_paper: bool) -> "list[PageSection]":
     """Build the views of the page; without figures if matplotlib is not installed."""
     from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.page import build_page_sections
@@ -194,8 +188,7 @@ def _build_sections(stores: "Sequence[Store]", analysis: "Analysis", with_paper:
         figures = draw_figures(analysis, with_paper=with_paper)
     except NotInstalled as error:
         print_status(f"the page has no figures: {error}")
-    changes = [change for store in stores for change in _list_prompt_changes(store)]
-    return build_page_sections(analysis, figures, with_paper, changes)
+    return build_page_sections(analysis, figures, with_paper)
 
 
 class CallFinder:
@@ -219,45 +212,3 @@ class CallFinder:
             self.left -= steps
             return PageCalls(load_calls(store, own), seconds=log.seconds)
         return PageCalls(why_not=NO_LOG)
-
-
-def _list_prompt_changes(store: "Store") -> "Iterator[PromptChange]":
-    """Compare the compiled programs of a run with the zero-shot one, role by role; equal roles are left out."""
-    from rsso_dspy.optimize.program_file import describe_verdict, load
-    from rsso_dspy.optimize.program_text import build_side, compare_programs
-    from rsso_dspy.report.page import PromptChange
-    from rsso_dspy.store.commands import extract_given
-
-    with TemporaryDirectory(prefix="rsso-dspy-") as folder:
-        for file in extract_given(store, Path(folder), "programs"):
-            try:
-                compiled = load(file)
-            except UsageError as error:
-                print_status(f"not in the page: the prompts of {file.name} ({error})")
-                continue
-            sides = build_side(None, "zero-shot", compiled.method), build_side(compiled, file.stem)
-            changed = [role for role in compare_programs(*sides) if role.changed]
-            text = f"It changes {', '.join(role.name for role in changed)}." if changed else "It changes no prompt."
-            if compiled.candidate:
-                text += " What is shown is its candidate, which plays only by evaluate --candidate."
-            yield PromptChange(f"{file.stem}, {describe_verdict(compiled)}", ((("same", text),),))
-            yield from (_build_change(f"{file.stem}, {role.name}", role, compiled) for role in changed)
-
-
-def _build_change(title: str, role: "RoleDifference", compiled: "Compiled") -> "PromptChange":
-    from rsso_dspy.report.page import PromptChange
-
-    rows = tuple(
-        row.words or (((row.op, row.a),) if row.op == "same" else _keep_texts(("removed", row.a), ("added", row.b)))
-        for row in role.rows
-    )
-    demos = [("Dropped", demo) for demo in role.removed] + [("Added", demo) for demo in role.added]
-    listed = tuple(
-        (f"{sign} demonstration", "\n\n".join(f"{key}: {text}" for key, text in demo.items())) for sign, demo in demos
-    )
-    state = compiled.chosen_state.get(role.name)
-    return PromptChange(title, rows, listed, state["signature"]["instructions"] if state else "")
-
-
-def _keep_texts(*pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((op, text) for op, text in pairs if text)

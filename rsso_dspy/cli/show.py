@@ -130,10 +130,6 @@ def _print_trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", c
         + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
         bold=True,
     )
-    for role, names in result.answered.items():
-        sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
-        seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
-        echo(f"{role}: answered by {', '.join(names)}; sent {sent}{seeds}", dim=True)
     printer = CallPrinter(calls)
     echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):

@@ -71,7 +71,7 @@ def test_its_tasks_are_listed_and_it_is_checked(rsso):
     code, out, _ = rsso("tasks", "--benchmark", "toy")
     assert code == 0
     assert [line.split() for line in out.splitlines()[1:3]] == [
-        [task, "6", "3", "6", "9", "10", "11", "12", "13", "14", "3-4"] for task in ("up", "down")
+        [task, "6", "3", "6", "3-4", "9", "10", "11", "12", "13", "14"] for task in ("up", "down")
     ]
     code, out, _ = rsso("doctor", *TOY[:2], "--set", "embedder.model=hash")
     assert "simulator: toy 1.0 plays" in out
