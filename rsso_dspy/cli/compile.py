@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rsso_dspy.config import Config
-    from rsso_dspy.forecast import Forecast
-    from rsso_dspy.optimize.calibration import Calibration
     from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.optimize.request import CompileRequest
+    from rsso_dspy.protocol import NamedProtocol
 
 
 def compile_program(
@@ -123,15 +122,11 @@ def compile_program(
     )
     finished = load_finished_compile(out, settings, request)
     kept = 0 if finished else RolloutLogs.for_output(out).check_request(describe_request(settings, request))
-    forecast = request.forecast(preset)
-    price = _price_forecast(forecast, request, settings)
     print_plan(
         f"plan: {request.optimizer.name} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, "
         f"into {out}",
         f"      at most {request.limits.rollouts} rollouts of {more.trials} trials of {more.steps} steps",
-        f"      {describe_models(settings, {'actor', *forecast.calls})}",
-        f"      {_describe_cost(forecast, request, price)}",
-        *(f"      {note}" for note in _list_notes(request, calibration, base, forecast, price, kept)),
+        *(f"      {line}" for line in _describe_plan(request, settings, preset, base, kept)),
     )
     if base and base.candidate:
         print_plan(
@@ -143,50 +138,38 @@ def compile_program(
         _print_outcome(finished or _run_compile(request, base, jobs, out, settings), out)
 
 
-def _list_notes(
-    request: "CompileRequest",
-    calibration: "Calibration",
-    base: "Compiled | None",
-    forecast: "Forecast",
-    price: float | None,
-    kept: int,
+def _describe_plan(
+    request: "CompileRequest", settings: "Config", preset: "NamedProtocol", base: "Compiled | None", kept: int
 ) -> "Iterator[str]":
-    """Yield what else a plan says: what is kept of an attempt, who teaches, and what can be confirmed."""
+    """Yield the rest of a plan: models, most calls and cost, what is kept of an attempt, and what can be confirmed."""
+    from rsso_dspy.lm import Backend
     from rsso_dspy.optimize.request import describe_limits, describe_power
+    from rsso_dspy.pricing import compute_cost, format_dollars, make_price_lookup, sum_amounts
 
+    calibration, limits, teacher = request.calibration, request.limits, request.teacher
+    forecast, price_of = request.forecast(preset), make_price_lookup(settings.prices)
+    models: dict[str, str] = {
+        **dict(Backend(settings.active_backend).models.items()),
+        **(teacher.models if teacher else {}),
+    }
+    prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
+    dollars = sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
+    yield describe_models(settings, {"actor", *forecast.calls})
+    cost = f", {format_dollars(dollars)}" if dollars is None or dollars else ""
+    cost += f"; stopped after {limits.lm_calls:,} calls" if limits.lm_calls is not None else ""
+    cost += f"; stopped after {format_dollars(limits.cost)}" if limits.cost is not None else ""
+    yield describe_forecast(forecast) + cost
     if kept:
         yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
-    if request.teacher:
-        yield request.teacher.describe_play(calibration)
+    if teacher:
+        yield teacher.describe_play(calibration)
     yield from calibration.notes
     if request.optimizer.name == "gepa":
         yield from calibration.describe_spare()
-    if request.teacher:
-        yield from request.teacher.notes
+    if teacher:
+        yield from teacher.notes
     yield from describe_power(request, base)
-    yield from describe_limits(request, forecast.total_calls, price)
-
-
-def _price_forecast(forecast: "Forecast", request: "CompileRequest", settings: "Config") -> float | None:
-    """Return the dollars of a forecast; None if a price is unknown."""
-    from rsso_dspy.lm import Backend
-    from rsso_dspy.pricing import compute_cost as price
-    from rsso_dspy.pricing import make_price_lookup, sum_amounts
-
-    price_of = make_price_lookup(settings.prices)
-    taught = request.teacher.models if request.teacher else {}
-    models: dict[str, str] = {**dict(Backend(settings.active_backend).models.items()), **taught}
-    by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}
-    return sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
-
-
-def _describe_cost(forecast: "Forecast", request: "CompileRequest", amount: float | None) -> str:
-    from rsso_dspy.pricing import format_dollars
-
-    text = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
-    calls, money = request.limits.lm_calls, request.limits.cost
-    text += f"; stopped after {calls:,} calls" if calls is not None else ""
-    return text + (f"; stopped after {format_dollars(money)}" if money is not None else "")
+    yield from describe_limits(request, forecast.total_calls, dollars)
 
 
 def _run_compile(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
-    from rsso_dspy.report.page import PageCalls, PageSection
+    from rsso_dspy.report.page import PageCalls
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
 
@@ -157,17 +157,23 @@ def _write_tables_and_figures(
 
 
 def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", with_paper: bool, file: Path) -> None:
-    """Write the page."""
+    """Write the page; without figures if matplotlib is not installed."""
     from rsso_dspy.environments.benchmark import get_benchmark
+    from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.headline import write_headline
-    from rsso_dspy.report.page import write_page
+    from rsso_dspy.report.page import build_page_sections, write_page
     from rsso_dspy.report.tables import describe_facts, describe_run
 
+    figures: list[ReportFigure] = []
+    try:
+        figures = draw_figures(analysis, with_paper=with_paper)
+    except NotInstalled as error:
+        print_status(f"the page has no figures: {error}")
     records: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     write_page(
         file,
         ", ".join(store.folder.resolve().name for store in pool.stores),
-        _build_sections(analysis, with_paper),
+        build_page_sections(analysis, figures, with_paper),
         records,
         describe_run(analysis),
         list(describe_facts(analysis).items()),
@@ -176,19 +182,6 @@ def write_html(pool: "PooledRuns", played: "RunRecords", analysis: "Analysis", w
         write_headline(analysis),
     )
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
-
-
-def _build_sections(analysis: "Analysis", with_paper: bool) -> "list[PageSection]":
-    """Build the views of the page; without figures if matplotlib is not installed."""
-    from rsso_dspy.report.figures import draw_figures
-    from rsso_dspy.report.page import build_page_sections
-
-    figures: list[ReportFigure] = []
-    try:
-        figures = draw_figures(analysis, with_paper=with_paper)
-    except NotInstalled as error:
-        print_status(f"the page has no figures: {error}")
-    return build_page_sections(analysis, figures, with_paper)
 
 
 class CallFinder:

@@ -255,11 +255,9 @@ def plan_and_play(
         return
     outcome, limit = play_watched(planned, jobs, spend_limit, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
-    folder = planned.store.folder
-    first = planned.plan.units[0].variant.key
+    folder, first = planned.store.folder, planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    stored = planned.store.records()
-    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in stored))
+    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
 def _plan(
@@ -376,14 +374,9 @@ def _compare_records(store: "Store", again: "Store", orders: "Sequence[Invocatio
     errored = f"; {result.errored} with errors left out" if result.errored else ""
     equal = result.equal == result.total > 0
     echo(f"{'equal: ' if equal else ''}{result.equal} of {result.total} records are equal{apart}{errored}")
-    lines = [
-        f"{name}: {where} is {ours} in {store.folder} and {theirs} now"
-        for name, where, ours, theirs in result.different
-    ]
-    lines += [f"{name} was not played" for name in result.missing]
-    for line in lines[:SHOWN]:
-        echo(f"  {line}")
-    if len(lines) > SHOWN:
-        echo(f"  and {len(lines) - SHOWN} more")
+    for name, where, ours, theirs in result.different[:SHOWN]:
+        echo(f"  {name}: {where} is {ours} in {store.folder} and {theirs} now")
+    for name in result.missing[:SHOWN]:
+        echo(f"  {name} was not played")
     if not equal:
         raise typer.Exit(1)

@@ -41,6 +41,7 @@ def show_source(
     Of a compiled program: how it was made, the candidates that were compared, its prompts beside the zero-shot ones,
     and what is wrong with the file; the exit code is then 1.
     """
+    from rsso_dspy.records import RULE_BASED_NOTE
     from rsso_dspy.report.page_records import trace_learnt_items
     from rsso_dspy.store.run_folder import Store
     from rsso_dspy.store.unit_log import dump_record
@@ -59,7 +60,11 @@ def show_source(
     taught = trace_learnt_items(record)
     if json_:
         return print_json({**dump_record(record), "taught": list(map(asdict, taught))})
-    _print_heading(record)
+    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
+    if record.rule_based:
+        echo(RULE_BASED_NOTE, dim=True)
+    if record.trajectories:
+        echo(record.trajectories[0].task.strip())
     for item in taught if trial is None else ():
         if item.trial == 0:
             _print_taught(record, item, "held from the start")
@@ -96,16 +101,6 @@ def _choose_record(
     if arm is not None and arm not in {record.arm for record in here}:
         raise UnknownName("arm", arm, {record.arm for record in here})
     return next(record for record in here if arm in (None, record.arm))
-
-
-def _print_heading(record: "UnitRecord | TrainingRecord") -> None:
-    from rsso_dspy.records import RULE_BASED_NOTE
-
-    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
-    if record.rule_based:
-        echo(RULE_BASED_NOTE, dim=True)
-    if record.trajectories:
-        echo(record.trajectories[0].task.strip())
 
 
 def _print_trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", calls: "Sequence[Call]") -> None:

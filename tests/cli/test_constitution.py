@@ -135,10 +135,10 @@ def test_a_dry_run_says_what_it_may_cost_and_plays_nothing(tmp_path):
 
 
 def test_rules_are_shown_with_their_history(built):
-    said = call("constitution", "show", built, "--edits")
-    assert "A1 " in said
-    assert "  add A1, " in said
-    assert json.loads(call("constitution", "show", built, "--json"))["kind"] == "rsso-dspy constitution"
+    assert "A1 " in call("constitution", "show", built)
+    data = json.loads(call("constitution", "show", built, "--json"))
+    assert data["kind"] == "rsso-dspy constitution"
+    assert "add" in str(data["edits"])
 
 
 RUN = ["run", "--tasks", "find-plant", "--per-task", "1", "--trials", "2", *FAST]

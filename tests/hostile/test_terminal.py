@@ -83,7 +83,7 @@ VERBS = [
     ("skills", "show", "run", UNIT),
     ("skills", "show", "bad.json", UNIT),
     ("skills", "build", "bad.json"),
-    ("constitution", "show", "book.json", "--edits"),
+    ("constitution", "show", "book.json"),
     ("constitution", "show", "book.json", "--json"),
     ("constitution", "show", "bad.json"),
     ("show", "bad.json"),
