@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import rsso_dspy
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import UsageError
-from rsso_dspy.optimize.program_file import KeptCandidate, ProgramScores, load, load_programs
+from rsso_dspy.optimize.program_file import KeptCandidate, ProgramScores, load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.store.run_folder import Store
@@ -58,23 +58,12 @@ def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated
     assert out.splitlines()[-1] == f"program: {changed}"
 
 
-def test_the_report_as_json_holds_both_arms_on_the_same_variants(rsso, evaluated):
-    code, out, _ = rsso("report", evaluated[0], "--json")
-    data = json.loads(out)
-    assert code == 0
-    assert [(row["arm"], row["units"]) for row in data["arms"]] == [("rsso", 2), ("rsso+first", 2)]
-    assert all(row["tokens"]["actor"]["input"] > 0 for row in data["arms"])
-
-
 @pytest.mark.parametrize(
     ("content", "known"),
     [
         (None, {"rsso+first": 2}),
         ({"trials": 1}, {"rsso+first": 1}),
-        *(
-            (wrong, {})
-            for wrong in ({}, {"trials": 0}, {"trials": "1"}, {"trials": True}, {"trials": 1001}, [1], "cut")
-        ),
+        *((wrong, {}) for wrong in ({}, {"trials": 1001}, "cut")),
     ],
 )
 def test_the_report_of_a_folder_knows_by_how_many_trials_its_program_was_scored(
@@ -112,35 +101,6 @@ def test_the_same_evaluate_again_plays_nothing(rsso, evaluated, changed):
     assert "rsso+first - rsso" in again
     assert out.splitlines()[0].strip() == again.splitlines()[0].strip()
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json*")} == before
-
-
-def test_the_same_prompts_compiled_with_other_trials_are_compared_by_those(rsso, evaluated, changed, tmp_path):
-    shutil.copytree(evaluated[0], tmp_path / "run")
-    again = tmp_path / changed.name
-    again.write_text(json.dumps({**json.loads(changed.read_text()), "trials": 1}))
-    code, _, err = rsso("evaluate", again, *SMALL, "--jobs", "2", "--out", tmp_path / "run")
-    assert code == 0
-    assert "4 units finished, 0 to play" in err
-    assert json.loads(rsso("report", tmp_path / "run", "--json")[1])["compile_trials"] == {"rsso+first": 1}
-
-
-def test_a_run_with_the_same_programs_makes_the_same_arms(rsso, evaluated, changed):
-    programs = ["--programs", f"zero-shot,{changed}"]
-    words = ["run", "--methods", "rsso", *programs, *TASKS, *SMALL, "--out", evaluated[0]]
-    code, _, err = rsso(*words, "--dry-run")
-    assert code == 0
-    assert "2 arms x 2 variants = 4 units" in err
-    assert "4 units finished, 0 to play" in err
-
-
-def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(rsso, evaluated):
-    Agent("rsso").save("first.json")
-    before = {file: file.read_bytes() for file in evaluated[0].rglob("*.json")}
-    code, _, err = rsso("evaluate", "first.json", *SMALL, "--out", evaluated[0])
-    assert code == 2
-    assert "holds units of rsso+first that another program played" in err
-    assert "another --out, or rename the compiled file" in err
-    assert {file: file.read_bytes() for file in evaluated[0].rglob("*.json")} == before
 
 
 def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed, tmp_path):
@@ -257,20 +217,13 @@ def test_what_a_compile_leaves_unconfirmed_plays_only_where_it_is_asked_for(rsso
     assert programs["rsso+mine"] == load("mine.json").chosen_program != programs["rsso"]
 
 
-@pytest.mark.usefixtures("rsso")
-def test_the_candidate_is_played_where_it_is_asked_for(changed):
-    unconfirmed(load(changed)).save("mine.json")
-    assert load_programs(["mine.json"], unconfirmed=True)["mine"].program == load(changed).program
-    assert load("mine.json").agent().actor.signature.instructions == Agent("rsso").actor.signature.instructions
-
-
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
         ({"improved": True}, "its verdict is 'unconfirmed' and `improved` says otherwise"),
         ({"candidate": {"program": "0" * 12, "state": None}}, "damaged (candidate.state"),
         ({"confirm": ["lifespan-longest-lived::98"]}, "test split: lifespan-longest-lived::98"),
-        *(({"trials": wrong}, "damaged (trials") for wrong in (-1, 1001, "2", True)),
+        *(({"trials": wrong}, "damaged (trials") for wrong in (-1, True)),
     ],
 )
 def test_a_verdict_that_was_edited_is_refused(rsso, changed, edit, said):
@@ -281,20 +234,11 @@ def test_a_verdict_that_was_edited_is_refused(rsso, changed, edit, said):
     assert said in " ".join(err.split())
 
 
-@pytest.mark.parametrize("name", ["nowhere.json", "zero-shot"])
-def test_a_file_that_is_not_there_is_named(rsso, tmp_path, name):
-    code, _, err = rsso("evaluate", name)
-    assert code == 2
-    assert f"cannot read the compiled program {name}: No such file" in err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("zero-shot.json", "'zero-shot' is not a name"),
         ("my prompts.json", "'my prompts' is not a name of letters, digits"),
-        ("a+b.json", "'a+b' is not a name of letters, digits"),
     ],
 )
 def test_a_file_whose_name_can_be_no_arm_is_refused(rsso, changed, tmp_path, name, said):
@@ -312,10 +256,8 @@ def test_a_file_whose_name_can_be_no_arm_is_refused(rsso, changed, tmp_path, nam
     [
         (["--methods", "sso", "--programs", "a.json"], "a was compiled for the method rsso, not for sso"),
         (["--methods", "sso,rsso", "--programs", "zero-shot,a.json"], "use --methods rsso, or compile one for each"),
-        (["--methods", "rsso", "--programs", "a.json,deep/a.json"], "--programs names 'a' twice"),
         (["--methods", "rsso", "--programs", "zero-shot,a.json,deep/a.json"], "--programs names 'a' twice"),
         (["--methods", "rsso", "--programs", "zeroshot"], "cannot read the compiled program zeroshot"),
-        (["--methods", "rsso", "--programs", ","], "--programs is empty"),
         (["--programs", "a.json", "--set", "environment.simplification=openDoors"], "another environment"),
         (["--programs", "held-out.json"], "test split: lifespan-longest-lived::98; take train or dev"),
         (
@@ -340,25 +282,3 @@ def test_programs_that_cannot_play_are_refused_and_nothing_is_left(rsso, changed
     assert said in err
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--variants", "lifespan-longest-lived::7"], "is a train variant, not test"),
-        (["--variants", "find-plnat::1"], "find-plant"),
-        (["--jobs", "0"], "--jobs"),
-    ],
-)
-def test_a_wrong_evaluate_exits_2_and_leaves_nothing(rsso, changed, tmp_path, words, said):
-    code, _, err = rsso("evaluate", changed, *words)
-    assert code == 2
-    assert said in err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_without_its_protocol_is_refused_and_no_traceback(rsso, changed, tmp_path):
-    (tmp_path / "odd.json").write_text(json.dumps({**json.loads(changed.read_text()), "identity": {}}))
-    code, _, err = rsso("evaluate", "odd.json", "--dry-run")
-    assert code == 2
-    assert "odd.json" in err

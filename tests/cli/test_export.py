@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas
-import pyarrow.parquet
 import pytest
 
 from rsso_dspy.config import load_config
@@ -117,27 +116,6 @@ def test_memories_are_counted_at_the_start_of_each_trial(trials):
     assert trials.library_size.isna().all()
 
 
-def test_trainings_are_marked(trials):
-    rows = trials[trials.kind == "training"]
-    assert list(rows.accumulator) == [10, 30]
-    assert list(rows.budget) == [9, 9]
-    assert rows.best_so_far.isna().all()
-
-
-def test_types_stand_in_the_file(trials):
-    schema = pyarrow.parquet.read_schema("t.parquet")
-    assert {str(field.type) for field in schema} == {
-        "string",
-        "int32",
-        "int64",
-        "bool",
-        "double",
-        "list<element: string>",
-    }
-    assert schema.field("solved").type == "bool"
-    assert len(trials.columns) == len(schema)
-
-
 def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     store = Store(tmp_path / "run")
     store.open({}, {"sso": "1"})
@@ -157,38 +135,6 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     save(store, made)
     assert rsso("export", "run", "--format", "steps")[1] == "run-steps.parquet: 3 steps\n"
     assert (tmp_path / "run-steps.parquet").exists()
-
-
-def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(frame, "GROUP", 4)
-    seen = []
-
-    def records():
-        for index in range(10):
-            groups = list(tmp_path.glob(".big.parquet.*"))
-            seen.append(groups[0].stat().st_size if groups else 0)
-            yield record("sso", "boil", index, [[1], [2]])
-
-    assert frame.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
-    file = pyarrow.parquet.ParquetFile(tmp_path / "big.parquet")
-    assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [4] * 5
-    assert seen[-1] > seen[3] > seen[0], "it is written while records are still being read"
-    assert [path.name for path in tmp_path.iterdir()] == ["big.parquet"]
-
-
-def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
-    out = tmp_path / "t.parquet"
-    frame.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
-    before = out.read_bytes()
-
-    def broken():
-        yield record("sso", "boil", 1, [[1]])
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        frame.write_parquet(out, "trials", broken(), lambda _: None)
-    assert out.read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
 
 def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
@@ -266,7 +212,3 @@ def test_inspect_reads_what_was_played(logs, inspected):
     assert [message.role for message in first.messages] == ["user", "assistant", "user"] * 3
     assert first.model_usage["embedded/explorer"].input_tokens == 30
     assert len(reader.read_eval_log_sample_summaries(str(logs[0]))) == 5
-
-
-def test_the_archive_ends_where_inspect_view_looks_for_its_directory(logs):
-    assert [path.read_bytes()[-22:-18] for path in logs] == [b"PK\5\6"] * 2

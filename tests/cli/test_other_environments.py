@@ -72,23 +72,6 @@ def test_a_run_is_played_by_every_kind_of_method_reported_and_reproduced(rsso, n
     assert rsso("report", "one", "--html", "page.html")[0] == 0
 
 
-def test_a_run_that_is_stopped_and_resumed_leaves_the_records_of_an_uninterrupted_one(rsso):
-    words = ("--benchmark", "pddl", "--tasks", "gripper", "--per-task", "1", "--trials", "3", *FAST)
-    words += ("--set", "protocol.action_choice=listed")
-    run = ("run", *words, "--methods", "react,reflexion")
-    code, _, err = rsso(*run, "--out", "whole")
-    assert code == 0, err
-    whole = Store(Path("whole"))
-    assert all("action_choice=listed" in unit.protocol for unit in whole.units())
-    spent = sum(usage.input + usage.output for _, usage in whole.read_spending())
-    dollar = [word for side in ("input", "output") for word in ("--set", f'prices."embedded/explorer".{side}=1')]
-    assert rsso(*run, *dollar, "--max-cost", f"{spent * 0.75e-6:f}", "--out", "stopped")[0] == 1
-    assert Store(Path("stopped")).read_under_way(), "it was stopped within a trial"
-    assert len(read_units("stopped")) < len(read_units("whole"))
-    assert rsso(*run, "--out", "stopped")[0] == 0
-    assert read_units("stopped") == read_units("whole")
-
-
 def read_units(folder: str) -> list[dict[str, Any]]:
     return list(map(dump_record, Store(Path(folder), read_only=True).units()))
 

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from rsso_dspy import __version__
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.reproduce import compare_runs
 from rsso_dspy.store.commands import CONFIG, load_invocations, read_given
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import dump_record
@@ -109,21 +108,6 @@ def test_records_that_come_out_otherwise_are_listed_with_the_first_field(rsso, c
     assert "2 of 3 records are equal, except for provenance.commit" in out
     assert f"sso+constitution {THERE}: trials.0.trajectory.steps.1.action is " in out
     assert "\x1b" not in out
-
-
-def test_a_dry_run_says_what_a_replay_would_play(rsso, played, tmp_path):
-    code, out, err = rsso("run", "--replay", played.folder, "--dry-run")
-    assert (code, out) == (0, "")
-    assert err.count("plan: ") == 2
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_record_that_is_missing_is_no_reproduction_and_nothing_is_equal_to_nothing(played, copied, tmp_path):
-    found = compare_runs(Store(played.folder), Store(tmp_path / "none"))
-    assert (found.equal, found.total, len(found.missing)) == (0, 3, 3)
-    shutil.rmtree(copied / "units")
-    found = compare_runs(Store(copied), Store(played.folder))
-    assert (found.total, found.new) == (0, len(played.records))
 
 
 def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):

@@ -46,7 +46,6 @@ def unit(played):
         (["use-thermometer::413"], "did you mean use-thermometer::412"),
         ([UNIT, "--arm", "react-sso"], f"{UNIT} of react-sso keeps no skills; --arm sso"),
         ([UNIT, "--arm", "rsso"], f"{UNIT} of rsso is not finished yet: repeat the run's command"),
-        ([UNIT, "--arm", "ssoo"], "did you mean"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, words, said):
@@ -91,13 +90,6 @@ def test_an_exported_library_retrieves_what_the_unit_did(rsso, played, unit, tmp
     last = unit.trials[2].trajectory
     for index, step in enumerate(last.steps):
         assert memory.recall(last.states[: index + 1], []).ids == step.recalled
-
-
-def test_export_into_a_folder_is_refused(rsso, played, tmp_path):
-    (tmp_path / "here").mkdir()
-    code, _, err = rsso("skills", "export", played, UNIT, "-o", "here")
-    assert code == 2
-    assert "here is a folder; name a file, e.g. -o here/skills.json" in err
 
 
 # carried to another run

@@ -96,13 +96,3 @@ def test_another_backend_teaches_and_is_billed_apart(rsso):
         assert "teacher up::" in err
         assert f"teacher-actor {len(wise.requests)}" in out
         assert made["candidate"]["state"]["actor"]["demos"]
-
-
-def test_a_teacher_that_is_the_student_is_named_as_such(rsso):
-    with provider(imitate) as served:
-        code, _, err = rsso(*COMPILE, "--teacher", "mine", "--backend", "mine", *backend("mine", served))
-    assert code == 0, err
-    made = json.loads(Path("compiled.json").read_text())
-    assert any("plain bootstrap" in note for note in made["notes"])
-    assert "plain bootstrap" in err
-    assert made["search_end"] == "the teacher did nothing that is short enough and good enough to show"
