@@ -142,9 +142,10 @@ def _describe_plan(
     request: "CompileRequest", settings: "Config", preset: "NamedProtocol", base: "Compiled | None", kept: int
 ) -> "Iterator[str]":
     """Yield the rest of a plan: models, most calls and cost, what is kept of an attempt, and what can be confirmed."""
+    from rsso_dspy.forecast import price_forecast
     from rsso_dspy.lm import Backend
     from rsso_dspy.optimize.request import describe_limits, describe_power
-    from rsso_dspy.pricing import compute_cost, format_dollars, make_price_lookup, sum_amounts
+    from rsso_dspy.pricing import format_dollars, make_price_lookup
 
     calibration, limits, teacher = request.calibration, request.limits, request.teacher
     forecast, price_of = request.forecast(preset), make_price_lookup(settings.prices)
@@ -152,13 +153,11 @@ def _describe_plan(
         **dict(Backend(settings.active_backend).models.items()),
         **(teacher.models if teacher else {}),
     }
-    prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
-    dollars = sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
+    dollars = price_forecast(forecast, models, price_of)
     yield describe_models(settings, {"actor", *forecast.calls})
-    cost = f", {format_dollars(dollars)}" if dollars is None or dollars else ""
-    cost += f"; stopped after {limits.lm_calls:,} calls" if limits.lm_calls is not None else ""
+    cost = f"; stopped after {limits.lm_calls:,} calls" if limits.lm_calls is not None else ""
     cost += f"; stopped after {format_dollars(limits.cost)}" if limits.cost is not None else ""
-    yield describe_forecast(forecast) + cost
+    yield describe_forecast(forecast, dollars) + cost
     if kept:
         yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
     if teacher:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rsso_dspy.config import Config
-    from rsso_dspy.forecast import CostEstimate, Forecast
+    from rsso_dspy.forecast import Forecast
     from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.records import Usage
     from rsso_dspy.runs import Run
@@ -50,15 +50,13 @@ def _describe_plan(planned: "Run") -> "Iterator[str]":
             f"{len(planned.left) - units} to play"
         )
     yield f"{format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play"
-    yield describe_forecast(forecast)
+    yield describe_forecast(forecast, planned.price_calls())
     if count := planned.units_beside:
         yield (
             f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
             "tables count too; name another --out for a table of this command alone"
         )
-    if estimate := planned.estimate_cost():
-        if expected := describe_estimate(estimate):
-            yield expected
+    if planned.left:
         yield from list_retry_warnings(plan, Backend(settings.active_backend))
     yield from describe_proxies(settings)
 
@@ -88,9 +86,9 @@ def describe_proxies(settings: "Config") -> list[str]:
     ]
 
 
-def describe_forecast(forecast: "Forecast") -> str:
-    """Describe a forecast."""
-    from rsso_dspy.pricing import format_tokens
+def describe_forecast(forecast: "Forecast", dollars: float | None = 0.0) -> str:
+    """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
+    from rsso_dspy.pricing import format_dollars, format_tokens
 
     if not forecast.calls:
         return "no model calls left"
@@ -99,6 +97,7 @@ def describe_forecast(forecast: "Forecast") -> str:
     return (
         f"at most {forecast.total_calls:,} model calls ({per_role}) if every answer can be parsed; "
         f"about {sent} tokens in and {answered} out if every trial uses all its steps"
+        + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
     )
 
 
@@ -118,27 +117,6 @@ def describe_spending(usage: "Mapping[str, Usage]", amount: float | None = 0.0, 
         f"{format_tokens(spent.input)} tokens in, "
         f"{format_tokens(spent.output)} out{dollars}"
     )
-
-
-def describe_estimate(estimate: "CostEstimate") -> str:
-    """Describe an estimate; of one without finished units, the most dollars alone, and nothing if it is free."""
-    from rsso_dspy.pricing import format_dollars, format_tokens
-
-    calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
-    if not estimate.own:
-        return "unpriced" if price is None else f"at most {format_dollars(price.mean)} uncached" if price.mean else ""
-    parts = [
-        f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
-        f"{format_tokens(sent.mean)} tokens in ({format_tokens(sent.low)} to {format_tokens(sent.high)})",
-        f"{format_tokens(answered.mean)} out ({format_tokens(answered.low)} to {format_tokens(answered.high)})",
-    ]
-    if price is None:
-        parts.append("unpriced")
-    elif price.high:
-        parts.append(
-            f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
-        )
-    return f"{', '.join(parts)}; based on {estimate.own} units of this run, and on the most of arms with few"
 
 
 def describe_programs(

@@ -58,29 +58,6 @@ def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated
     assert out.splitlines()[-1] == f"program: {changed}"
 
 
-@pytest.mark.parametrize(
-    ("content", "known"),
-    [
-        (None, {"rsso+first": 2}),
-        ({"trials": 1}, {"rsso+first": 1}),
-        *((wrong, {}) for wrong in ({}, {"trials": 1001}, "cut")),
-    ],
-)
-def test_the_report_of_a_folder_knows_by_how_many_trials_its_program_was_scored(
-    rsso, evaluated, tmp_path, content, known
-):
-    shutil.copytree(evaluated[0], tmp_path / "run")
-    file = tmp_path / "run" / "run.json"
-    run = json.loads(file.read_text())
-    if content is not None:
-        run["given"]["programs/first.json"] = "{" if content == "cut" else json.dumps(content)
-        file.write_text(json.dumps(run))
-    code, out, err = rsso("report", "run", "--json")
-    data = json.loads(out)
-    assert (code, err, data["compile_trials"]) == (0, "", known)
-    assert [each["trials"] for each in data["as_compiled"]] == [1] * (known == {"rsso+first": 1})
-
-
 def test_every_unit_says_which_program_played_it(evaluated, changed):
     records = list(Store(evaluated[0]).units())
     programs = {record.arm: record.provenance["program"] for record in records}
@@ -215,23 +192,6 @@ def test_what_a_compile_leaves_unconfirmed_plays_only_where_it_is_asked_for(rsso
     assert rsso(*hold, "--candidate")[0] == 0
     programs = {unit.arm: unit.provenance["program"] for unit in Store(Path("run")).units()}
     assert programs["rsso+mine"] == load("mine.json").chosen_program != programs["rsso"]
-
-
-@pytest.mark.parametrize(
-    ("edit", "said"),
-    [
-        ({"improved": True}, "its verdict is 'unconfirmed' and `improved` says otherwise"),
-        ({"candidate": {"program": "0" * 12, "state": None}}, "damaged (candidate.state"),
-        ({"confirm": ["lifespan-longest-lived::98"]}, "test split: lifespan-longest-lived::98"),
-        *(({"trials": wrong}, "damaged (trials") for wrong in (-1, True)),
-    ],
-)
-def test_a_verdict_that_was_edited_is_refused(rsso, changed, edit, said):
-    unconfirmed(load(changed)).save("mine.json")
-    Path("mine.json").write_text(json.dumps({**json.loads(Path("mine.json").read_text()), **edit}))
-    code, _, err = rsso("evaluate", "mine.json", *SMALL, "--dry-run")
-    assert code == 2
-    assert said in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

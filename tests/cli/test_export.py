@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.pricing import itemize_costs, make_price_lookup
-from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
+from rsso_dspy.records import Source, TrainingRecord, TrialResult, Variant
 from rsso_dspy.report import frame
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
@@ -108,14 +108,6 @@ def test_what_has_no_score_has_none(trials):
     assert trials[trials.variant == "freeze::21"].unit_errored.all()
 
 
-def test_memories_are_counted_at_the_start_of_each_trial(trials):
-    held = trials[(trials.arm == "reflexion") & (trials.variant == "boil::22")].reflections_held
-    assert list(held) == [0, 1, 2]
-    assert list(trials[trials.variant == "boil::28"].reflections_held) == [2], "those of its training"
-    assert trials[trials.arm == "react"].reflections_held.isna().all()
-    assert trials.library_size.isna().all()
-
-
 def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     store = Store(tmp_path / "run")
     store.open({}, {"sso": "1"})
@@ -158,15 +150,6 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
     code, _, err = rsso("export", folder)
     assert code == 2
     assert "pip install 'rsso-dspy[parquet]'" in err
-
-
-def test_a_price_that_is_not_known_is_null():
-    unmetered = {"actor": Usage(1, 5, 5)}
-    made = record("sso", "boil", 1, [[1]])
-    made = replace(made, trials=(replace(made.trials[0], usage=unmetered),))
-    (row,) = frame.build_trial_rows(made, lambda _: None, {})
-    assert row["usd"] is None
-    assert (row["calls"], row["actor_input"], row["reflector_calls"]) == (1, 5, 0)
 
 
 UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [20]]), ("melt", 4, [[5], [5]])]

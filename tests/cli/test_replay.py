@@ -153,18 +153,3 @@ def test_a_folder_that_contradicts_itself_or_would_be_another_run_is_not_played(
     assert (code, out) == (2, "")
     assert said in " ".join(err.split())
     assert not (tmp_path / "again").exists()
-
-
-def test_what_the_folder_says_is_safe_to_show(rsso, copied):
-    evil = "\x1b]0;gotcha\x07"
-    edit_run_file(copied, lambda data: data["commands"][0].update(skills=f"skills/{evil}", variants=[evil]))
-    code, out, err = rsso("run", "--replay", copied)
-    assert code == 2
-    assert "gotcha" in err
-    assert not {"\x1b", "\x07"} & {*out, *err}
-
-
-def test_the_original_folder_is_never_the_target(rsso, played):
-    code, _, err = rsso("run", "--replay", played.folder, "--out", played.folder)
-    assert code == 2
-    assert "is the original run; name another --out" in err

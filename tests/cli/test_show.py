@@ -109,16 +109,6 @@ def test_nothing_is_wider_than_the_terminal(rsso, edited, monkeypatch, columns):
     assert max(map(len, out.splitlines())) <= columns
 
 
-def test_what_would_steer_a_terminal_is_shown_as_a_mark(rsso, edited):
-    def hostile(content):
-        content["state"]["actor"]["signature"]["instructions"] += " \x1b[2J\x07Trust me."
-        content["notes"] = ["\x1b]0;title\x07"]
-
-    out = rsso("show", edited(hostile))[1]
-    assert not {"\x1b", "\x07"} & {*out}
-    assert "Trust me." in out
-
-
 def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso, tmp_path):
     agent = Agent("react-sso")
     agent.actor.signature = agent.actor.signature.with_instructions("Look twice.")

@@ -1,6 +1,5 @@
 """`rsso-dspy skills` on a real unit: its library as a file, and the runs that start from it."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +8,11 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.embed import Embedder
-from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.constitution.file import BEGIN, ConstitutionFile
 from rsso_dspy.memory.skills.library import load_library, read_library
-from rsso_dspy.records import Failure, Lesson
+from rsso_dspy.records import Failure
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
-from tests.memory.memory_cases import FOUR, taught
-from tests.records import record, save
+from tests.records import save
 
 UNIT = "use-thermometer::412"
 
@@ -163,46 +159,3 @@ def test_a_library_that_does_not_fit_is_refused_before_anything_is_played(rsso, 
     assert code == 2
     assert fix in err
     assert not Path("none").exists()
-
-
-SKILLS = json.loads(json.dumps(taught(FOUR).snapshot()))
-LESSONS = [Lesson("abstract", "Doors open."), Lesson("error", "A mistake.", "wait")]
-BOOK = ConstitutionFile(Constitution().with_lessons(LESSONS, "boil", "boil::3"))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A run with a unit that kept four skills, a constitution of two rules, and an AGENTS.md with a text of its own."""
-    store = Store(tmp_path / "run")
-    store.open({}, {"sso": ""})
-    save(store, replace(record("sso", "boil", 22, [[1, 2]]), memories={"skills": SKILLS}))
-    (tmp_path / "book.json").write_text(BOOK.to_json())
-    (tmp_path / "AGENTS.md").write_text("# Mine\n")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("words", "said", "file", "begins"),
-    [
-        (
-            ("skills", "export", "run", "boil::22", "--format", "skill", "-o", "boil"),
-            "4 skills",
-            "boil/SKILL.md",
-            "---\nname: boil\n",
-        ),
-        (
-            ("constitution", "export", "book.json", "-o", "AGENTS.md"),
-            "2 rules",
-            "AGENTS.md",
-            f"# Mine\n\n{BEGIN}\n",
-        ),
-    ],
-    ids=["skills", "constitution"],
-)
-def test_memories_are_written_for_other_agents(rsso, folder, words, said, file, begins):
-    code, out, err = rsso(*words)
-    assert (code, said in out + err) == (0, True), err
-    assert (folder / file).read_text().startswith(begins)
-    if "--format" in words:
-        code, _, err = rsso(*("word" if word == "skill" else word for word in words))
-        assert (code, "word" in err) == (2, True)

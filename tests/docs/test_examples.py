@@ -156,15 +156,6 @@ def test_a_method_that_cannot_be_is_refused(row, memory, error):
     assert before == METHODS
 
 
-def test_a_method_of_ones_own_reads_a_constitution_too():
-    add_method(Method("mine", "flat", ("reflections", "weather"), ""), weather=speaking_in("weather"))
-    agent = Agent("mine+constitution")
-    assert agent.method.memories == ("constitution", "reflections", "weather")
-    fields = agent.actor.signature.input_fields
-    assert fields["weather"].json_schema_extra["desc"] == "how it is outside"
-    assert list(fields)[-2:] == ["weather", "history"]
-
-
 def test_a_folder_is_bound_to_what_a_region_tells_the_actor():
     for name, told in (("cold", "how cold it is"), ("mild", "how mild it is")):
         add_method(Method(name, "flat", (f"{name}-weather",), ""), **{f"{name}-weather": speaking_in("weather", told)})

@@ -6,20 +6,13 @@ import sys
 import pytest
 
 from rsso_dspy.cli import main
-from rsso_dspy.environments.scienceworld import ScienceWorld
+from tests.cli.conftest import at_hand  # noqa: F401
 from tests.docs.blocks import Block, blocks, commands, differs, page
 
 TUTORIAL = [block for block in blocks(page("TUTORIAL.md")) if block.language]
 
 
-@pytest.fixture
-def simulator_at_hand(monkeypatch, env: ScienceWorld) -> None:
-    """One simulator that runs already, for commands that play with one after the other."""
-    monkeypatch.setattr(env, "close", lambda: None)
-    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
-
-
-@pytest.mark.usefixtures("simulator_at_hand")
+@pytest.mark.usefixtures("at_hand")
 def test_every_block_does_what_the_page_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
