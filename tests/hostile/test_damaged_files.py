@@ -74,7 +74,7 @@ UNIT_LOG = "run/units/rsso/lifespan-longest-lived/98-s0.jsonl"
 
 REPORT, SHOW = ("report", "run"), ("show", "run", UNIT)
 EXPORT = ("export", "run", "-o", "x.parquet")
-AGAIN, SKILLS = ("run", "--replay", "run", "--dry-run"), ("skills", "show", "run", UNIT)
+AGAIN, SKILLS = ("run", "--replay", "run", "--dry-run"), ("skills", "export", "run", UNIT, "-o", "new.json")
 DRY = (*ORDER, "--out", "run", "--dry-run")
 
 FILES: dict[str, list[tuple[str, ...]]] = {
@@ -83,10 +83,7 @@ FILES: dict[str, list[tuple[str, ...]]] = {
     "run/units/rsso/lifespan-longest-lived/22-s0.jsonl": [REPORT],
     "run/trainings/rsso/lifespan-longest-lived/s0.jsonl": [REPORT],
     "rsso.toml": [("config", "show")],
-    "skills.json": [
-        (*ORDER, "--skills", "skills.json", "--out", "new", "--dry-run"),
-        ("skills", "build", "skills.json"),
-    ],
+    "skills.json": [(*ORDER, "--skills", "skills.json", "--out", "new", "--dry-run")],
     "constitution.json": [("constitution", "show", "constitution.json")],
     "program.json": [("show", "program.json"), ("evaluate", "program.json", "--dry-run")],
     "calib.json": [("compile", "--calib", "calib.json", "--dry-run")],
