@@ -153,3 +153,9 @@ def test_a_folder_that_contradicts_itself_or_would_be_another_run_is_not_played(
     assert (code, out) == (2, "")
     assert said in " ".join(err.split())
     assert not (tmp_path / "again").exists()
+
+
+def test_the_original_folder_is_never_the_target(rsso, played):
+    code, _, err = rsso("run", "--replay", played.folder, "--out", played.folder)
+    assert code == 2
+    assert "is the original run; name another --out" in err
