@@ -1,12 +1,10 @@
-"""What a run costs: at most, as expected, and so far.
+"""What a run costs: at most, and so far.
 
-    forecast_calls(plan, left)                                                 # the most that a plan can cost
-    estimate_cost(plan, left, load_observed_units(store, plan), models, price_of).calls
+    forecast_calls(plan, left)                              # the most that a plan can cost
+    price_forecast(forecast, models, price_of)              # its dollars
     SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events, player.stop)
 
-A unit is expected to take as many calls and tokens per allowed step as finished units of its arm in the same run, in
-the roles that it uses. The interval covers 90% of totals resampled from those. An arm with fewer than `ENOUGH` of them
-counts with the most that it can take.
+Times depend on machine and server, and are not forecast.
 """
 
 import threading
@@ -14,18 +12,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from rsso_dspy.config import Config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import EventStream, UsageSpent
 from rsso_dspy.lm import Backend
 from rsso_dspy.plan import Plan
-from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_lookup
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_lookup, sum_amounts
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import Usage, sum_usage
-from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit
+from rsso_dspy.records import Usage
+from rsso_dspy.store.run_folder import Job, Store, Training, Unit
 
 NOTHING_PLAYED: Mapping[str, int] = {}
 
@@ -138,116 +134,13 @@ def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, i
     return {"advisor": writings + summaries} if writings and plan.writings.categories else {}
 
 
-ENOUGH = 5
+def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf) -> float | None:
+    """Return the dollars of a forecast without a cache; None if the price of a model is unknown.
 
-RESAMPLES = 1000
-
-LEVEL = 0.90
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedRange:
-    """An expected number with its interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """Estimated cost of the pending part of a plan."""
-
-    calls: ExpectedRange
-    tokens_in: ExpectedRange
-    tokens_out: ExpectedRange
-    dollars: ExpectedRange | None
-    """None if the price of a model is unknown."""
-    own: int
-    """Number of finished units that it goes by; of 0, all numbers are the most that the plan can take."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedUnit:
-    """One finished unit."""
-
-    arm: str
-    allowed: int
-    """Steps allowed over all its trials."""
-    usage: Mapping[str, Usage]
-    """By role."""
-
-
-def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
-    """Load the finished units of the plan's arms from a run's folder; empty if there is no run."""
-    if not store.exists:
-        return []
-    streams = {arm.name for arm in plan.streams}
-    return [
-        ObservedUnit(
-            record.arm,
-            (plan.stream_trials if record.arm in streams else plan.rules.trials) * record.budget,
-            sum_usage(record.trials),
-        )
-        for record in store.units()
-        if not record.has_errors
-    ]
-
-
-def estimate_cost(
-    plan: Plan,
-    work: Sequence[Job],
-    own: Sequence[ObservedUnit],
-    models: Mapping[str, str],
-    price_of: PriceOf,
-    played: Mapping[str, int] = NOTHING_PLAYED,
-) -> CostEstimate | None:
-    """Estimate the cost of `work`; None if it is empty.
-
-    `models` maps role to model; `played` holds the finished trials by key. Deterministic.
+    `models` maps role to model.
     """
-    if not work:
-        return None
-    by_arm: dict[Arm, list[Job]] = {}
-    for each in work:
-        by_arm.setdefault(each.arm, []).append(each)
-    price_known = all(price_of(models[role]) is not None for role in forecast_calls(plan, work).calls)
-    rng = np.random.default_rng(0)
-    draws = np.zeros((RESAMPLES, 4))
-    judges = 0
-    for arm, mine in by_arm.items():
-        most = forecast_calls(plan, mine, played).usage
-        pool = [unit for unit in own if unit.arm == arm.name]
-        if len(pool) < ENOUGH:
-            draws += _add_up(most, models, price_of)
-            continue
-        judges += len(pool)
-        rates = [
-            _add_up({role: spent for role, spent in unit.usage.items() if role in most}, models, price_of)
-            / unit.allowed
-            for unit in pool
-        ]
-        allowed = np.array([sum(_describe_trials(plan, each)[1][played.get(each.key, 0) :]) for each in mine])
-        draws += _sample_totals(np.array(rates), allowed, rng)
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    calls, sent, answered, dollars = map(ExpectedRange, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
-    return CostEstimate(calls, sent, answered, dollars if price_known else None, judges)
-
-
-def _sample_totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return (RESAMPLES, 4) bootstrap totals over observed units and over work."""
-    judges = rng.integers(len(rates), size=(RESAMPLES, len(rates)))
-    like = np.take_along_axis(judges, rng.integers(len(rates), size=(RESAMPLES, len(allowed))), axis=1)
-    return np.einsum("rwk,w->rk", rates[like], allowed)
-
-
-def _add_up(usage: Mapping[str, Usage], models: Mapping[str, str], price_of: PriceOf) -> np.ndarray:
-    """Return calls, tokens in, tokens out and dollars, without those of unknown price."""
-    dollars = sum(
-        compute_cost(spent, price) for role, spent in usage.items() if (price := price_of(models.get(role, "")))
-    )
-    total = sum(usage.values(), Usage())
-    return np.array([total.calls, total.input, total.output, dollars])
+    prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
+    return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
 
 
 class SpendLimit:

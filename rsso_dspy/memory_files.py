@@ -4,12 +4,11 @@ load_initial_skills(Path("skills.json"), config, plan, say)              # what 
 load_initial_constitution(Path("constitution.json"), config, plan.variants, say)
 export_library(load_skill_source(Path("runs/first"), "boil::22"))        # the library of a finished unit
 load_stream_constitution(Path("runs/x"), "omnireflect-neural")           # what a self-sustaining agent ended with
-build_library(read_trajectories(file), embed, settings)                  # without a model or a simulator
 """
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +16,25 @@ import numpy as np
 
 from rsso_dspy.config import Config
 from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
-from rsso_dspy.files import atomic_write_text, check_output_path, make_marked_kind, read_json, read_text
-from rsso_dspy.memory import Embed
+from rsso_dspy.files import atomic_write_text, check_output_path, make_marked_kind, read_text
 from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution, render_block, replace_block
-from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.library import (
     KIND,
     LIBRARY_FILE,
     SKILL_FILE,
     SkillLibraryFile,
-    create_offline_memory,
     load_library,
-    parse_trajectories,
     read_library,
     render_skill_folder,
-    serialize_update,
-    summarize_skill_usage,
 )
 from rsso_dspy.memory.skills.memory import SkillMemoryState, parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.protocol import resolve_protocol
-from rsso_dspy.records import Source, SourceKind, TrainingRecord, Trajectory, UnitRecord
+from rsso_dspy.records import Source, SourceKind, TrainingRecord, UnitRecord
 from rsso_dspy.store.guards import check_sources
-from rsso_dspy.store.run_folder import Store, find_unit
+from rsso_dspy.store.run_folder import Store
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
@@ -197,11 +190,6 @@ class SkillSource:
     held: SkillMemoryState
 
     @property
-    def accounts(self) -> list[dict[str, Any]]:
-        """History of each skill as JSON data, the library first; use is counted over all trials."""
-        return summarize_skill_usage(self.held, self.record.trajectories)
-
-    @property
     def learnt_from(self) -> list[int]:
         """Trials that the library learned from, without a unit's last one unless its protocol includes it."""
         return [result.trial for result in self.record.trials if "skills" in result.learnt]
@@ -348,64 +336,3 @@ def _read_markdown(file: Path) -> str:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     except DamagedFile as error:
         raise UsageError(f"{file} is not read: {error.why}") from None
-
-
-WORDS = ("id", "name", "summary", "target", "instructions")
-
-
-def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
-    """Build a library from trajectories, as JSON data: ``after_each`` trajectory, and the ``library``."""
-    memory = create_offline_memory(embed, settings)
-    after_each = []
-    for trajectory in given:
-        memory.learn(trajectory)
-        after_each.append(serialize_update(memory.held))
-    skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
-    return {"after_each": after_each, "library": skills}
-
-
-def read_trajectories(file: Path, case: int | None = None) -> list[Trajectory]:
-    """Read the trajectories of a file.
-
-    The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
-    one), or the log of a run's unit (``.jsonl``). Raises `UsageError` naming fault and place.
-    """
-    try:
-        data = None if file.suffix == ".jsonl" and file.exists() else read_json(file)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    except DamagedFile as error:
-        raise UsageError(f"{file} is not JSON ({error.why})") from None
-    try:
-        if isinstance(data, dict) and "cases" in data:
-            data = _select_case(data["cases"], case)
-        elif case is not None:
-            raise UsageError("it holds no cases; drop --case")
-        if data is None:
-            return _read_unit_trajectories(file)
-        if isinstance(data, dict) and "trajectories" not in data:
-            raise UsageError("it holds no `trajectories` and no `cases`; see `rsso-dspy skills build --help`")
-        return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
-    except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-
-
-def _select_case(cases: Any, case: int | None) -> Any:
-    if not isinstance(cases, list) or not cases:
-        raise UsageError("`cases` must be a list of cases")
-    known = f"--case 1 to --case {len(cases)}"
-    if case is None and len(cases) > 1:
-        raise UsageError(f"it holds {len(cases)} cases; choose one, {known}")
-    if case is not None and not 1 <= case <= len(cases):
-        raise UsageError(f"there is no case {case}; it holds {known}")
-    return cases[(case or 1) - 1]
-
-
-def _read_unit_trajectories(file: Path) -> list[Trajectory]:
-    """Return the trajectories of played trials; an errored trial has none."""
-    record = find_unit(file)
-    if record is None:
-        raise UsageError("it is no log of a unit with a finished trial, or damaged")
-    if not record.trajectories:
-        raise UsageError("it has no finished trial")
-    return list(record.trajectories)

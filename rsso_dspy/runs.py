@@ -30,13 +30,11 @@ from rsso_dspy.executor import (
 )
 from rsso_dspy.files import check_output_path
 from rsso_dspy.forecast import (
-    CostEstimate,
     Forecast,
     SpendLimit,
-    estimate_cost,
     forecast_calls,
-    load_observed_units,
     open_spend_limit,
+    price_forecast,
 )
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples
@@ -91,12 +89,9 @@ class Run:
         roles = forecast_calls(self.plan).calls
         return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
 
-    def estimate_cost(self) -> CostEstimate | None:
-        """Estimate the cost of the pending work; None if there is none, or too little is known of its benchmark."""
-        own = load_observed_units(self.store, self.plan)
-        return estimate_cost(
-            self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
-        )
+    def price_calls(self) -> float | None:
+        """Return the most dollars that the pending work costs; None if the price of a model is unknown."""
+        return price_forecast(self.forecast_calls(), self.models_in_use, make_price_lookup(self.config.prices))
 
     def forecast_calls(self) -> Forecast:
         """Return the maximum cost of the pending work."""

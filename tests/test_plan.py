@@ -1,32 +1,25 @@
 """Plans: which variants, under which protocol, with how many steps, and what they can cost."""
 
-from dataclasses import replace
-
 import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.tasks import get_gold_length
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.forecast import (
-    ENOUGH,
     TOKENS_PER_CALL,
-    ExpectedRange,
     Forecast,
-    ObservedUnit,
-    estimate_cost,
     forecast_calls,
-    load_observed_units,
+    price_forecast,
 )
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.plan import Plan, choose_variants, make_plan, plan_held_out
-from rsso_dspy.pricing import Price, make_price_lookup
+from rsso_dspy.pricing import Price
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import PRESETS, apply_decoding, get_protocol, resolve_protocol
-from rsso_dspy.records import Usage, Variant
+from rsso_dspy.records import Variant
 from rsso_dspy.sessions import session
-from rsso_dspy.store.run_folder import Arm, Store, Unit
-from tests.records import record, save
+from rsso_dspy.store.run_folder import Arm, Unit
 
 
 def test_the_papers_sample_has_164_variants_of_18_tasks():
@@ -198,81 +191,19 @@ def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the
             assert start not in env.action_templates, "no variant sees its own solution"
 
 
-FREE = make_price_lookup({})
-
-MODELS = dict.fromkeys(("actor", "reflector", "verbalizer", "advisor"), "embedded/explorer")
-
-
-def planned(method: str, budgets) -> Plan:
-    units = [
-        Unit(Arm(METHODS[method]), Variant("boil", 22 + number), 0, budget) for number, budget in enumerate(budgets)
-    ]
-    return Plan("p", TrialRules(trials=3), tuple(units))
-
-
-def test_before_a_run_has_units_a_call_takes_the_assumed_tokens_and_the_most_is_the_estimate():
-    plan = planned("rsso", [10, 20])
-    most = forecast_calls(plan)
+def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_role():
     assert TOKENS_PER_CALL.keys() == {"actor", "reflector", "verbalizer", "advisor", "proposer"}
     assert Forecast({"actor": 2, "teacher-actor": 1, "advisor": 3}).tokens == (3 * 2760 + 3 * 4200, 3 * 145 + 3 * 65)
-    found = estimate_cost(plan, plan.units, [], MODELS, {"embedded/explorer": Price(1.0, 2.0, 1.0, 1.0)}.get)
-    sent, answered = most.tokens
-    numbers = (most.total_calls, sent, answered, sent + 2 * answered)
-    assert (found.calls, found.tokens_in, found.tokens_out, found.dollars) == tuple(
-        ExpectedRange(number, number, number) for number in numbers
-    )
-    assert found.own == 0
-
-
-def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():
-    plan = planned("react", [10, 10])
-    own = [ObservedUnit("react", 30, {"actor": Usage(calls=3, input=300, output=30)})] * ENOUGH
-    found = estimate_cost(plan, plan.units, own, MODELS, FREE)
-    assert (found.calls.mean, found.calls.low, found.calls.high) == (6, 6, 6)
-    assert (found.tokens_in.mean, found.own) == (600, ENOUGH)
-    assert estimate_cost(plan, plan.units, own[1:], MODELS, FREE).own == 0
-    both = replace(plan, units=plan.units + planned("reflexion", [10]).units)
-    found = estimate_cost(both, both.units, own, MODELS, FREE)
-    assert (found.calls.mean, found.own) == (6 + forecast_calls(planned("reflexion", [10])).total_calls, ENOUGH)
-
-
-def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_out():
-    plan = planned("reflexion", [10])
-    usage = {"actor": Usage(calls=3, input=300, output=30), "reflector": Usage(calls=1, input=60, output=6)}
-    own = [ObservedUnit("reflexion", 30, usage)] * ENOUGH
+    most = Forecast({"actor": 2, "reflector": 1})
+    prices = {"a": Price(1e6, 2e6, 1.0, 1.0), "b": Price(1e7, 2e7, 1.0, 1.0)}
     models = {"actor": "a", "reflector": "b"}
-    price_of = {"a": Price(1.0, 2.0, 1.0, 1.0), "b": Price(10.0, 20.0, 10.0, 10.0)}.get
-    found = estimate_cost(plan, plan.units, own, models, price_of)
-    assert found.dollars.mean == pytest.approx(300 + 60 + 600 + 120)
-    assert estimate_cost(plan, plan.units, own, {**models, "reflector": "unknown"}, price_of).dollars is None
+    dollars = price_forecast(most, models, prices.get)
+    assert dollars == pytest.approx(1e6 * (2 * 2760 + 2 * 2 * 145 + 10 * 3040 + 20 * 185))
+    assert price_forecast(most, {**models, "reflector": "unknown"}, prices.get) is None
+    assert price_forecast(Forecast({}), models, prices.get) == 0
 
 
 @pytest.mark.parametrize(("method", "rules"), [("sso", {"trials": 1}), ("rsso", {"trials": 2, "frozen": True})])
-def test_only_roles_that_can_be_asked_are_expected_to_be(method, rules):
-    plan = replace(planned(method, [20, 40]), rules=TrialRules(**rules))
-    most = forecast_calls(plan)
-    assert set(most.calls) == {"actor"}
-    found = estimate_cost(plan, plan.units, [], MODELS, FREE)
-    assert found.calls.high <= most.total_calls
-    other = Usage(calls=9, input=900, output=90)
-    own = [ObservedUnit(method, 30, {"actor": Usage(calls=3, input=300, output=30), "verbalizer": other})]
-    found = estimate_cost(plan, plan.units, own * ENOUGH, MODELS, FREE)
-    assert found.calls.mean == pytest.approx(60 * rules["trials"] * 3 / 30)
-
-
-def test_more_work_costs_more_and_none_nothing():
-    plan = plan_held_out(load_config(overrides=["protocol.setting=transfer"]), ["react-sso", "rsso"], ["boil"], (), 2)
-    whole, units = (
-        estimate_cost(plan, work, [], MODELS, FREE) for work in ((*plan.trainings, *plan.units), plan.units)
-    )
-    assert whole.calls.mean > units.calls.mean
-    assert estimate_cost(plan, [], [], MODELS, FREE) is None
-
-
-def test_finished_units_of_a_folder_are_judges(tmp_path):
-    plan = planned("sso", [9])
-    store = Store(tmp_path)
-    assert load_observed_units(store, plan) == []
-    store.open({})
-    save(store, record("sso", "boil", 22, [[10], [20]]))
-    assert load_observed_units(store, plan) == [ObservedUnit("sso", 27, {"actor": Usage(calls=4, input=20, output=6)})]
+def test_only_roles_that_can_be_asked_are_forecast(method, rules):
+    units = (Unit(Arm(METHODS[method]), Variant("boil", 22), 0, 20),)
+    assert set(forecast_calls(Plan("p", TrialRules(**rules), units)).calls) == {"actor"}

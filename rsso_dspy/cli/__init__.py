@@ -20,32 +20,26 @@ def main() -> None:
     """Run the command line and exit."""
     open_missing_streams()
 
-    from rsso_dspy.cli.process import redact_streams
-
-    with redact_streams():
-        _run_cli()
-
-
-def _run_cli() -> None:
     import traceback
 
-    from rsso_dspy.cli.process import find_os_error, to_rsso_error
+    from rsso_dspy.cli.process import find_os_error, redact_streams, to_rsso_error
     from rsso_dspy.errors import RssoError
 
-    try:
-        _run_typer_app()
-    except RssoError as error:
-        _exit_with_error(error)
-    except BrokenPipeError:
-        discard_stream(1)
-        discard_stream(2)
-        raise SystemExit(1) from None
-    except Exception as error:
-        refused = find_os_error(error)
-        if refused is None:
-            traceback.print_exc()  # through the redacting stream
+    with redact_streams():
+        try:
+            _run_typer_app()
+        except RssoError as error:
+            _exit_with_error(error)
+        except BrokenPipeError:
+            discard_stream(1)
+            discard_stream(2)
             raise SystemExit(1) from None
-        _exit_with_error(to_rsso_error(refused))
+        except Exception as error:
+            refused = find_os_error(error)
+            if refused is None:
+                traceback.print_exc()  # through the redacting stream
+                raise SystemExit(1) from None
+            _exit_with_error(to_rsso_error(refused))
 
 
 def _run_typer_app() -> None:

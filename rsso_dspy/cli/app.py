@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli import compile, constitution, export, paper, report, run, setup, show, skills
-from rsso_dspy.cli.options import group_options
 from rsso_dspy.cli.terminal_text import echo
 
 app = typer.Typer(
@@ -31,7 +30,6 @@ app.command("paper")(paper.print_paper)
 app.add_typer(skills.app, name="skills")
 app.add_typer(constitution.app, name="constitution")
 app.command("export")(export.export_runs)
-group_options(app)
 
 
 def _keep_summaries(app: typer.Typer) -> None:

@@ -15,8 +15,8 @@ from rsso_dspy.cli.options import (
     split_tasks,
 )
 from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.run_plan import describe_forecast, describe_models, describe_spending
-from rsso_dspy.cli.show_program import describe_scores
+from rsso_dspy.cli.run_plan import describe_forecast, describe_models
+from rsso_dspy.cli.show_program import describe_compile
 from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
@@ -117,13 +117,12 @@ def compile_program(
     finished = load_finished_compile(out, settings, request)
     kept = 0 if finished else RolloutLogs.for_output(out).check_request(request.describe(settings))
     forecast = request.forecast(preset)
-    price = _price_forecast(forecast, request, settings)
     print_plan(
         f"plan: {request.optimizer.name} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, "
         f"into {out}",
         f"      at most {request.max_rollouts} rollouts of {more.trials} trials of {more.steps} steps",
         f"      {describe_models(settings, {'actor', *forecast.calls})}",
-        f"      {_describe_cost(forecast, request, price)}",
+        f"      {_describe_cost(forecast, request, settings)}",
         *(f"      {note}" for note in _list_notes(request, kept)),
     )
     if base and base.candidate:
@@ -150,25 +149,17 @@ def _list_notes(request: "CompileRequest", kept: int) -> "Iterator[str]":
     yield from describe_power(request)
 
 
-def _price_forecast(forecast: "Forecast", request: "CompileRequest", settings: "Config") -> float | None:
-    """Return the dollars of a forecast; None if a price is unknown."""
+def _describe_cost(forecast: "Forecast", request: "CompileRequest", settings: "Config") -> str:
+    """Say what the compile costs at most."""
+    from rsso_dspy.forecast import price_forecast
     from rsso_dspy.lm import Backend
-    from rsso_dspy.pricing import compute_cost as price
-    from rsso_dspy.pricing import make_price_lookup, sum_amounts
+    from rsso_dspy.pricing import format_dollars, make_price_lookup
 
-    price_of = make_price_lookup(settings.prices)
     taught = request.teacher.models if request.teacher else {}
     models: dict[str, str] = {**dict(Backend(settings.active_backend).models.items()), **taught}
-    by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}
-    return sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
-
-
-def _describe_cost(forecast: "Forecast", request: "CompileRequest", amount: float | None) -> str:
-    from rsso_dspy.pricing import format_dollars
-
-    text = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
-    money = request.max_cost
-    return text + (f"; stopped after {format_dollars(money)}" if money is not None else "")
+    dollars = price_forecast(forecast, models, make_price_lookup(settings.prices))
+    limit = f"; stopped after {format_dollars(request.max_cost)}" if request.max_cost is not None else ""
+    return describe_forecast(forecast, dollars) + limit
 
 
 def _run_compile(request: "CompileRequest", jobs: int, out: Path, settings: "Config") -> "Compiled":
@@ -197,35 +188,8 @@ def _run_compile(request: "CompileRequest", jobs: int, out: Path, settings: "Con
 
 def _print_outcome(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.optimize.program_file import describe_verdict
-    from rsso_dspy.optimize.program_text import describe_noise
-    from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
-
-    start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
-    better = compiled.improved or compiled.candidate
-    echo(
-        f"{compiled.method}, {compiled.optimizer}: {describe_scores(compiled)}, on "
-        f"{format_plural(compiled.val, 'val variant')}; {format_plural(compiled.tried, 'program')} compared; the "
-        f"search ended: {compiled.search_end}"
-    )
-    echo(describe_verdict(compiled))
-    for line in describe_noise(compiled):
+    for line in describe_compile(compiled):
         echo(line)
-    echo(
-        f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, "
-        f"{describe_spending(compiled.usage, calls=compiled.lm_calls)}"
-    )
-    if compiled.abandoned:
-        echo(f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}")
-    if better:
-        echo(f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}")
-    if not compiled.improved:
-        beside = ", and the candidate beside it" if compiled.candidate else ", marked as such"
-        echo(f"{out} holds {start}{beside}.")
-    for note in compiled.notes:
-        echo(f"note: {note}")
-    if compiled.rule_based:
-        echo(RULE_BASED_NOTE)
     flag = " --candidate" if compiled.candidate else ""
-    verb = format_command("evaluate", out) if better else format_command("show", out)
+    verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")

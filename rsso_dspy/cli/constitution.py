@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,10 +13,9 @@ from rsso_dspy.cli.options import build_config, format_command, format_plural, p
 from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.run_plan import describe_forecast, describe_models, describe_spending
 from rsso_dspy.cli.terminal_text import echo, print_json_text
-from rsso_dspy.errors import LimitReached, UnknownName, UsageError
+from rsso_dspy.errors import LimitReached, UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.config import Config
     from rsso_dspy.memory.constitution.file import ConstitutionFile
     from rsso_dspy.optimize.constitution import ConstitutionBuild
 
@@ -38,10 +37,8 @@ def build(
         ),
     ] = "1-per-task",
     writer: Annotated[
-        str,
-        typer.Option(
-            help="Rule writer: neural (a model), symbolic (patterns, no model calls) or neuro-symbolic (both)."
-        ),
+        Literal["neural", "symbolic", "neuro-symbolic"],
+        typer.Option(help="Rule writer: a model, patterns without model calls, or both."),
     ] = "neural",
     explore: Annotated[
         int, typer.Option(min=0, max=MOST_EPISODES, help="Exploration episodes without a task, played first.")
@@ -65,18 +62,15 @@ def build(
     never played. Repeat an interrupted command to resume it.
     """
     from rsso_dspy.optimize.calibration import draw_calibration
-    from rsso_dspy.optimize.constitution import plan_constitution_build
-    from rsso_dspy.programs.methods import Writing
+    from rsso_dspy.optimize.constitution import itemize_build_costs, plan_constitution_build
+    from rsso_dspy.pricing import sum_amounts
 
-    writing = next((each for each in get_args(Writing) if each == writer), None)
-    if writing is None:
-        raise UnknownName("writer", writer, get_args(Writing))
     settings = build_config(
         config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
     )
     tasks = split_tasks(task_names)
     drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
-    plan = plan_constitution_build(settings, drawn.train, writing, out, explore, print_status)
+    plan = plan_constitution_build(settings, drawn.train, writer, out, explore, print_status)
     finished = plan.load_finished()
     if finished:
         print_status(f"{out} was built by this very command before: nothing is left to play")
@@ -87,32 +81,23 @@ def build(
     if not dry_run:
         book = finished or _play_build(plan, max_cost)
         print_constitution(book)
-        echo(_describe_costs(book, settings))
+        entries = itemize_build_costs(book, settings)
+        usage = {entry.role: entry.usage for entry in entries}
+        echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
         read = format_command("run", "--methods", "rsso", "--constitution", out)
         echo(f"\nconstitution: {out}  ({read})")
 
 
 @app.command()
-def show(
-    source: Source,
-    arm: Arm = None,
-    edits: Annotated[bool, typer.Option("--edits", help="Also list every edit: add, merge, drop and so on.")] = False,
-    json_: options.Json = False,
-) -> None:
-    """Print the rules and their source; with --edits also their history."""
+def show(source: Source, arm: Arm = None, json_: options.Json = False) -> None:
+    """Print the rules and their source; --json prints the whole file, with every edit."""
     from rsso_dspy.memory_files import open_constitution
 
     book = open_constitution(source, arm)
     if json_:
         print_json_text(book.to_json())
-        return
-    print_constitution(book)
-    if edits:
-        echo("Edits", bold=True)
-        for edit in book.constitution.edits:
-            of = f" of {', '.join(edit.of)}" if edit.of else ""
-            why = f" ({edit.why})" if edit.why else ""
-            echo(f"  {edit.what} {edit.id}{of}{why}, {edit.source or 'given'}: {edit.text}".rstrip(": "))
+    else:
+        print_constitution(book)
 
 
 @app.command()
@@ -143,15 +128,13 @@ def _print_plan(built: "ConstitutionBuild", writer: str, calib: str, notes: Sequ
         left += len(work)
         calls.update(forecast_calls(plan, work).calls)
     episodes = sum(len(plan.units) for plan in built.plans)
-    forecast = Forecast(dict(calls))
     print_plan(
         f"plan: {writer} rules from {format_plural(built.plan.units, 'variant')} ({calib}), protocol "
         f"{built.plan.protocol}, into {built.out}\n"
         f"      {episodes} episodes in sequence, {episodes - left} finished, {left} to play\n"
-        f"      {describe_models(built.config, {'actor', *calls})}\n      {describe_forecast(forecast)}"
+        f"      {describe_models(built.config, {'actor', *calls})}\n      {describe_forecast(Forecast(dict(calls)))}",
+        *(f"      {note}" for note in notes),
     )
-    for note in notes:
-        print_plan(f"      {note}")
 
 
 def _play_build(built: "ConstitutionBuild", max_cost: float | None) -> "ConstitutionFile":
@@ -174,16 +157,6 @@ def _play_build(built: "ConstitutionBuild", max_cost: float | None) -> "Constitu
             except KeyboardInterrupt:
                 watch.print_line("interrupted: finished episodes are kept; repeat the command to resume")
                 raise typer.Exit(ending.code) from None
-
-
-def _describe_costs(book: "ConstitutionFile", config: "Config") -> str:
-    """Describe what building a constitution under a configuration took."""
-    from rsso_dspy.optimize.constitution import itemize_build_costs
-    from rsso_dspy.pricing import sum_amounts
-
-    entries = itemize_build_costs(book, config)
-    usage = {entry.role: entry.usage for entry in entries}
-    return f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}"
 
 
 def print_constitution(book: "ConstitutionFile") -> None:

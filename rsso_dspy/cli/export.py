@@ -1,29 +1,22 @@
 """`rsso-dspy export`: write one or several runs in a format that other tools read."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from rsso_dspy.cli.options import format_plural, load_prices, print_status
-from rsso_dspy.cli.report import Separate, open_runs
+from rsso_dspy.cli.report import open_runs
 from rsso_dspy.cli.show import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
     from rsso_dspy.pricing import PriceOf
-    from rsso_dspy.report.frame import RowKind
     from rsso_dspy.report.inspect_log import ExportedRun
     from rsso_dspy.store.pooled_runs import PooledRuns
-
-PARQUET, INSPECT = "parquet", "inspect"
-ROWS: tuple["RowKind", ...] = ("trials", "steps")
 
 
 def export_runs(
@@ -34,19 +27,13 @@ def export_runs(
         Path | None, typer.Option("-o", "--out", help="File or folder (default: beside the first DIR, named after it).")
     ] = None,
     format_: Annotated[
-        str,
+        Literal["trials", "steps", "inspect"],
         typer.Option(
             "--format",
-            help="parquet (for pandas, R, DuckDB) or inspect (a folder of .eval logs for Inspect).",
+            help="trials, steps: Parquet for pandas, R or DuckDB, one row per trial, or per step with its texts; "
+            "inspect: a folder of .eval logs for Inspect.",
         ),
-    ] = PARQUET,
-    rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Parquet: one row per trial (trials), or per step with its texts (steps).", show_default="trials"
-        ),
-    ] = None,
-    separate: Separate = False,
+    ] = "trials",
 ) -> None:
     """Write a run in a format that other tools read: Parquet, or logs of Inspect.
 
@@ -55,39 +42,24 @@ def export_runs(
     from rsso_dspy.report.frame import check_parquet_target, write_parquet
     from rsso_dspy.report.inspect_log import write_inspect_logs
 
-    if format_ not in (PARQUET, INSPECT):
-        raise UnknownName("format", format_, (PARQUET, INSPECT))
-    if format_ == INSPECT and rows:
-        raise UsageError(f"--rows chooses the rows of a Parquet file; leave it out with --format {format_}")
-    pool = open_runs(folders, separate)
-    price_of = load_prices(None, None, folders)
-    if format_ == INSPECT:
-        target = out or _name_target(folders[0], f"-{format_}")
-        check_output_path(target, "-o")
-        with _tell_left_out(pool):
-            written = write_inspect_logs(target, _collect_run(pool, price_of))
-        echo(f"{target}: {format_plural(range(written), 'file')}")
-        return
-    kind = next((each for each in ROWS if each == (rows or "trials")), None)
-    if kind is None:
-        raise UnknownName("kind of rows", rows or "", ROWS)
-    target = out or _name_target(folders[0], f"-{kind}.parquet")
-    check_parquet_target(target)
-    with _tell_left_out(pool):
-        written = write_parquet(target, kind, chain(pool.trainings(), pool.units()), price_of)
-    echo(f"{target}: {format_plural(range(written), kind.removesuffix('s'))}")
-
-
-@contextmanager
-def _tell_left_out(pool: "PooledRuns") -> Iterator[None]:
-    """Name, after the block, the files that it could not read and, if it succeeds, the unfinished work."""
+    pool, price_of = open_runs(folders), load_prices(None, None, folders)
+    whole = folders[0].resolve()
+    beside = whole if folders[0].name in ("", "..") else folders[0]
+    target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
-        yield
+        if format_ == "inspect":
+            check_output_path(target, "-o")
+            written = format_plural(range(write_inspect_logs(target, _collect_run(pool, price_of))), "file")
+        else:
+            check_parquet_target(target)
+            rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
+            written = format_plural(range(rows), format_.removesuffix("s"))
     finally:
         for store in pool.stores:
             print_left_out_files(store)
     if left := sum(len(store.load_begun()) for store in pool.stores):
         print_status(f"{left} unfinished left out")
+    echo(f"{target}: {written}")
 
 
 def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
@@ -98,18 +70,10 @@ def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     from rsso_dspy.report.inspect_log import ExportedRun
     from rsso_dspy.store.run_folder import RUN_FILE
 
-    played = collect_played(pool)
-    first = pool.stores[0]
+    played, first = collect_played(pool), pool.stores[0]
     identity, _ = first.read_identity()
     made = datetime.fromtimestamp((first.folder / RUN_FILE).stat().st_mtime, UTC).date().isoformat()
-    day = played.dates[0] if played.dates else made
     benchmark = identity.get("config", {}).get("benchmark", DEFAULT)
-    name = first.folder.resolve().name
-    created = f"{day}T00:00:00+00:00"
-    return ExportedRun(name, benchmark, played.records, analyze(played, price_of).rule_based_note, created)
-
-
-def _name_target(folder: Path, ending: str) -> Path:
-    """Return the default target, beside the folder."""
-    whole = folder.resolve()
-    return (whole if folder.name in ("", "..") else folder).with_name(f"{whole.name}{ending}")
+    created = f"{played.dates[0] if played.dates else made}T00:00:00+00:00"
+    note = analyze(played, price_of).rule_based_note
+    return ExportedRun(first.folder.resolve().name, benchmark, played.records, note, created)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rsso_dspy.executor import EventStream, StopRequested, TrialFinished, UnitFinished
 from rsso_dspy.records import SOLVED_SCORE, UnitRecord
 from rsso_dspy.report.terminal import SafeConsole
-from rsso_dspy.store.run_folder import Job, Training
+from rsso_dspy.store.run_folder import Job
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import RolloutFinished
@@ -26,7 +26,7 @@ class ProgressBar:
 
     def __init__(self, title: str, total: int):
         self.console = SafeConsole(file=sys.stderr)
-        self.total = total
+        self.total, self.done = total, 0
         self._lock = threading.Lock()
         wide = self.console.width >= WIDE
         columns = [
@@ -53,6 +53,11 @@ class ProgressBar:
         """Print one line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def print_count(self, text: str) -> None:
+        """Print a line for one finished thing, where there is no bar."""
+        if not self.console.is_terminal:
+            self.print_line(f"[{self.done}/{self.total}] {text}")
+
     def follow(self, events: EventStream) -> None:
         """Subscribe to the events of a run and show them."""
         events.subscribe(StopRequested, self.on_interrupt)
@@ -61,9 +66,9 @@ class ProgressBar:
         """Say that the run waits for its threads."""
         self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
 
-    def update_bar(self, done: int, text: str) -> None:
-        """Move the bar."""
-        self._bar.update(self._task, completed=done, text=text)
+    def update_bar(self, text: str) -> None:
+        """Move the bar to what is done."""
+        self._bar.update(self._task, completed=self.done, text=text)
 
 
 class RunProgress(ProgressBar):
@@ -71,10 +76,7 @@ class RunProgress(ProgressBar):
 
     def __init__(self, work: Sequence[Job]):
         super().__init__("units", len(work))
-        self.done = 0
-        self.errors = 0
-        self.stalled = 0
-        self.tokens = 0
+        self.errors, self.stalled, self.tokens = 0, 0, 0
         self.best: dict[str, list[int]] = defaultdict(list)
 
     def follow(self, events: EventStream) -> None:
@@ -83,18 +85,14 @@ class RunProgress(ProgressBar):
         events.subscribe(UnitFinished, self.on_job_finished)
 
     def on_trial_finished(self, event: TrialFinished) -> None:
-        """A trial is finished."""
-        work, result = event.work, event.result
+        """Count the tokens of a trial."""
         with self._lock:
-            self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
+            self.tokens += sum(usage.input + usage.output for usage in event.result.usage.values())
             self._refresh_bar()
-            if isinstance(work, Training) and result.trajectory and not self.console.is_terminal:
-                played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
-                self.print_line(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
 
     def on_job_finished(self, event: UnitFinished) -> None:
         """Report a finished unit or training."""
-        work, record = event.work, event.record
+        record = event.record
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
@@ -104,18 +102,17 @@ class RunProgress(ProgressBar):
             elif isinstance(record, UnitRecord):
                 self.best[record.arm].append(max(scores))
             self._refresh_bar()
-            if not self.console.is_terminal:
-                text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
-                if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
-                    text += " solved"  # with the points that the variant held at reset
-                text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {text}")
+            text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+            if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
+                text += " solved"  # with the points that the variant held at reset
+            text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
+            self.print_count(f"{record.arm} {event.work.name}: {text}")
 
     def _refresh_bar(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
-        self.update_bar(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
+        self.update_bar(f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
 
 
 class CompileProgress(ProgressBar):
@@ -123,7 +120,6 @@ class CompileProgress(ProgressBar):
 
     def __init__(self, rollouts: int):
         super().__init__("rollouts", rollouts)
-        self.done = 0
 
     def follow(self, events: EventStream) -> None:
         from rsso_dspy.optimize.rollouts import RolloutFinished
@@ -133,17 +129,15 @@ class CompileProgress(ProgressBar):
 
     def on_rollout(self, event: "RolloutFinished") -> None:
         """Report a finished rollout."""
-        rollouts, candidate, rollout = event.rollouts, event.candidate, event.rollout
+        rollouts, rollout = event.rollouts, event.rollout
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
             best = rollouts.best_candidate
             mean = None if best is None else best.mean_over(rollouts.val, seeds=rollouts.seeds)
             score = "" if mean is None else f"best {100 * mean:.1f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
-            self.update_bar(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
-            if not self.console.is_terminal:
-                player = "teacher" if rollout.variant in rollouts.taught else f"candidate {candidate.number}"
-                self.print_line(
-                    f"[{self.done}/{self.total}] {player} {rollout.variant.key}: {100 * rollout.score:.1f}"
-                    f"  {score}{rollouts.lm_calls:,} calls"
-                )
+            self.update_bar(f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
+            player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
+            self.print_count(
+                f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}  {score}{rollouts.lm_calls:,} calls"
+            )

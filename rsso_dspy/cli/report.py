@@ -1,7 +1,7 @@
 """`rsso-dspy report`: results of runs, on the terminal, as files and as one page."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rsso_dspy.report.page import PageCalls
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
-
-Separate = Annotated[bool, typer.Option("--separate", help="Keep the arms of each folder apart, as ARM (DIR).")]
 
 EVERY = "all"
 """Value of `--against` that compares all pairs."""
@@ -64,16 +62,13 @@ def report_runs(
         Path | None,
         typer.Option("--figures", help="Write every figure to this folder as SVG, PDF and PNG.", metavar="FOLDER"),
     ] = None,
-    separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
     """Print results and costs of each arm, and paired differences with their tests."""
     from rsso_dspy.api import collect_played
     from rsso_dspy.report.analysis import analyze, serialize_analysis
-    from rsso_dspy.report.figures import draw_figures
     from rsso_dspy.report.page import check_page_target
-    from rsso_dspy.report.tables import build_table_files
 
     price_of = load_prices(config, set_, folders)
     if html:
@@ -81,16 +76,14 @@ def report_runs(
     for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
         if folder:
             check_output_path(folder, option)
-    pool = open_runs(folders, separate)
+    pool = open_runs(folders)
     played = collect_played(pool)
     for store in pool.stores:
         print_left_out_files(store)
     if not (played.records or played.trainings or played.begun or played.abandoned or played.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
     analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
-    figures = draw_figures(analysis, with_paper=with_paper) if figure_folder else []
-    tables = build_table_files(analysis, with_paper) if table_folder else {}
-    write_tables_and_figures(table_folder, tables, figure_folder, figures)
+    _write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
     if html:
         write_html(pool, played, analysis, with_paper, html)
         if not json_:
@@ -101,12 +94,12 @@ def report_runs(
         print_analysis(analysis, with_paper=with_paper)
 
 
-def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
+def open_runs(folders: Sequence[Path]) -> "PooledRuns":
     """Open the runs of these folders for reading. Raises what `PooledRuns` raises."""
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.run_folder import Store
 
-    return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)], separate)
+    return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)])
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
@@ -135,17 +128,17 @@ def print_headline(analysis: "Analysis", note: str = "") -> None:
     terminal.print_renderable(terminal.to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip()))
 
 
-def write_tables_and_figures(
-    table_folder: Path | None,
-    tables: "Mapping[Path, str]",
-    figure_folder: Path | None,
-    figures: "Sequence[ReportFigure]",
+def _write_tables_and_figures(
+    analysis: "Analysis", with_paper: bool, table_folder: Path | None, figure_folder: Path | None
 ) -> None:
-    """Write tables and figures to their folders. Raises `UsageError`, before writing anything, if one cannot be written
-    or would replace a foreign file."""
-    from rsso_dspy.report.figures import FORMATS, PICTURE, save_figure
+    """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
+    cannot be written or would replace a foreign file."""
+    from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
     from rsso_dspy.report.sheets import build_table_kind
+    from rsso_dspy.report.tables import build_table_files
 
+    figures = draw_figures(analysis, with_paper=with_paper) if figure_folder else []
+    tables = build_table_files(analysis, with_paper) if table_folder else {}
     pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
     if figure_folder:
         for _, name in pictures:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,7 +20,7 @@ from rsso_dspy.cli.options import (
     split_tasks,
 )
 from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.run_plan import describe_programs, describe_units_beside, print_run_plan
+from rsso_dspy.cli.run_plan import describe_programs, print_run_plan
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.records import ZERO_SHOT
@@ -85,11 +85,8 @@ def run_methods(
         str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy report` reads the parts together.")
     ] = None,
     engine: Annotated[
-        str,
-        typer.Option(
-            help="Where to play units: threads (of this process), or ray (tasks of this machine's Ray cluster, "
-            "or of a new local one)."
-        ),
+        Literal["threads", "ray"],
+        typer.Option(help="Play units in threads of this process, or on this machine's Ray cluster or a new one."),
     ] = "threads",
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
@@ -251,21 +248,13 @@ def plan_and_play(
         return
     outcome, limit = play_watched(planned, jobs, spend_limit, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
-    if beside := describe_units_beside(planned):
-        print_status(beside)
-    folder = planned.store.folder
-    first = planned.plan.units[0].variant.key
+    folder, first = planned.store.folder, planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    stored = planned.store.records()
-    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in stored))
+    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
 def _plan(
-    settings: "Config",
-    spec: "RunSpec",
-    programs: "dict[str, Compiled | None]",
-    dry_run: bool,
-    engine: str,
+    settings: "Config", spec: "RunSpec", programs: "dict[str, Compiled | None]", dry_run: bool, engine: str
 ) -> "Run":
     """Plan the run and print the plan with its estimated cost."""
     from rsso_dspy.runs import get_engine, plan_run
@@ -370,14 +359,9 @@ def _compare_records(store: "Store", again: "Store") -> None:
     errored = f"; {result.errored} with errors left out" if result.errored else ""
     equal = result.equal == result.total > 0
     echo(f"{'equal: ' if equal else ''}{result.equal} of {result.total} records are equal{apart}{errored}")
-    lines = [
-        f"{name}: {where} is {ours} in {store.folder} and {theirs} now"
-        for name, where, ours, theirs in result.different
-    ]
-    lines += [f"{name} was not played" for name in result.missing]
-    for line in lines[:SHOWN]:
-        echo(f"  {line}")
-    if len(lines) > SHOWN:
-        echo(f"  and {len(lines) - SHOWN} more")
+    for name, where, ours, theirs in result.different[:SHOWN]:
+        echo(f"  {name}: {where} is {ours} in {store.folder} and {theirs} now")
+    for name in result.missing[:SHOWN]:
+        echo(f"  {name} was not played")
     if not equal:
         raise typer.Exit(1)

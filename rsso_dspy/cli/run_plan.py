@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rsso_dspy.config import Config
-    from rsso_dspy.forecast import CostEstimate, Forecast
+    from rsso_dspy.forecast import Forecast
     from rsso_dspy.optimize.program_file import Compiled
     from rsso_dspy.records import Usage
     from rsso_dspy.runs import Run
@@ -50,24 +50,15 @@ def _describe_plan(planned: "Run") -> "Iterator[str]":
             f"{len(planned.left) - units} to play"
         )
     yield f"{format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play"
-    yield describe_forecast(forecast)
-    if beside := describe_units_beside(planned):
-        yield beside
-    if estimate := planned.estimate_cost():
-        if expected := describe_estimate(estimate):
-            yield expected
+    yield describe_forecast(forecast, planned.price_calls())
+    if count := planned.units_beside:
+        yield (
+            f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
+            "tables count too; name another --out for a table of this command alone"
+        )
+    if planned.left:
         yield from list_retry_warnings(plan, Backend(settings.active_backend))
     yield from describe_proxies(settings)
-
-
-def describe_units_beside(planned: "Run") -> str:
-    """Say how many units of other commands the tables of this folder count; empty if none."""
-    if not (count := planned.units_beside):
-        return ""
-    return (
-        f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
-        "tables count too; name another --out for a table of this command alone"
-    )
 
 
 def describe_models(settings: "Config", roles: set[str]) -> str:
@@ -95,9 +86,9 @@ def describe_proxies(settings: "Config") -> list[str]:
     ]
 
 
-def describe_forecast(forecast: "Forecast") -> str:
-    """Describe a forecast."""
-    from rsso_dspy.pricing import format_tokens
+def describe_forecast(forecast: "Forecast", dollars: float | None = 0.0) -> str:
+    """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
+    from rsso_dspy.pricing import format_dollars, format_tokens
 
     if not forecast.calls:
         return "no model calls left"
@@ -106,6 +97,7 @@ def describe_forecast(forecast: "Forecast") -> str:
     return (
         f"at most {forecast.total_calls:,} model calls ({per_role}) if every answer can be parsed; "
         f"about {sent} tokens in and {answered} out if every trial uses all its steps"
+        + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
     )
 
 
@@ -127,64 +119,35 @@ def describe_spending(usage: "Mapping[str, Usage]", amount: float | None = 0.0, 
     )
 
 
-def describe_estimate(estimate: "CostEstimate") -> str:
-    """Describe an estimate; of one without finished units, the most dollars alone, and nothing if it is free."""
-    from rsso_dspy.pricing import format_dollars, format_tokens
-
-    calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
-    if not estimate.own:
-        return "unpriced" if price is None else f"at most {format_dollars(price.mean)} uncached" if price.mean else ""
-    parts = [
-        f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
-        f"{format_tokens(sent.mean)} tokens in ({format_tokens(sent.low)} to {format_tokens(sent.high)})",
-        f"{format_tokens(answered.mean)} out ({format_tokens(answered.low)} to {format_tokens(answered.high)})",
-    ]
-    if price is None:
-        parts.append("unpriced")
-    elif price.high:
-        parts.append(
-            f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
-        )
-    return f"{', '.join(parts)}; based on {estimate.own} units of this run, and on the most of arms with few"
-
-
 def describe_programs(
     programs: "Mapping[str, Compiled | None]", protocol: str, model: str, trials: int
 ) -> "Iterator[str]":
     """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this protocol
     and acting model, and whether its compile scored candidates by other trials than the run."""
     for name, compiled in programs.items():
-        if compiled:
-            lines = _describe_program(compiled, protocol, model), _describe_trials(compiled.trials, trials)
-            yield from (f"{name} {line}" for line in lines if line)
-
-
-def _describe_trials(scored: int, played: int) -> str:
-    """Name the comparisons that follow from the trials of a compile (0 if unknown) and those of a unit."""
-    if 0 < scored < played:
-        return (
-            f"was compiled by the best of {scored} trial{'s' * (scored > 1)}: the report compares programs by the "
-            f"best of {played}, the protocol's, which is the main comparison, and again by the first {scored}"
-        )
-    if scored > played:
-        return (
-            f"was compiled by the best of {scored} trials, and a unit plays {played} here: nothing is compared as the "
-            f"compile scored; for that, add --trials {scored} in the adaptation setting"
-        )
-    return ""
-
-
-def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
-    confirmation = compiled.confirmation
-    if compiled.is_made_elsewhere:
-        return ""
-    if confirmation is None:
-        return "has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
-    if not compiled.improved:
-        return f"plays its candidate, which is {confirmation.verdict} ({confirmation.why})"
-    if (compiled.protocol.split()[0], compiled.model) == (protocol.split()[0], model):
-        return ""  # other trials or another embedder of one preset are named where the run is planned
-    return (
-        f"was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by {model}: "
-        "its verdict does not apply there"
-    )
+        if compiled is None:
+            continue
+        confirmation, scored = compiled.confirmation, compiled.trials
+        if compiled.is_made_elsewhere:
+            pass
+        elif confirmation is None:
+            yield f"{name} has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
+        elif not compiled.improved:
+            yield f"{name} plays its candidate, which is {confirmation.verdict} ({confirmation.why})"
+        elif (compiled.protocol.split()[0], compiled.model) != (protocol.split()[0], model):
+            # other trials or another embedder of one preset are named where the run is planned
+            yield (
+                f"{name} was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by "
+                f"{model}: its verdict does not apply there"
+            )
+        if 0 < scored < trials:
+            yield (
+                f"{name} was compiled by the best of {scored} trial{'s' * (scored > 1)}: the report compares programs "
+                f"by the best of {trials}, the protocol's, which is the main comparison, and again by the first "
+                f"{scored}"
+            )
+        elif scored > trials:
+            yield (
+                f"{name} was compiled by the best of {scored} trials, and a unit plays {trials} here: nothing is "
+                f"compared as the compile scored; for that, add --trials {scored} in the adaptation setting"
+            )

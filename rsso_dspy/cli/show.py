@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
-from rsso_dspy.cli.options import Json, complete_units, print_status
+from rsso_dspy.cli.options import Json, print_status
 from rsso_dspy.cli.show_program import show_program
 from rsso_dspy.cli.terminal_text import echo, indent_text, print_json, print_paragraph
 from rsso_dspy.errors import UnknownName, UsageError
@@ -29,7 +29,6 @@ def show_source(
         typer.Argument(
             metavar="[TASK::VARIANT]",
             help="Variant, e.g. find-plant::228, or TASK for a training; without one, the units are listed.",
-            autocompletion=complete_units,
         ),
     ] = None,
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
@@ -41,6 +40,7 @@ def show_source(
 
     Of a compiled program: how it was made, the candidates that were compared, its prompts beside the zero-shot ones.
     """
+    from rsso_dspy.records import RULE_BASED_NOTE
     from rsso_dspy.report.page_records import trace_learnt_items
     from rsso_dspy.store.run_folder import Store
     from rsso_dspy.store.unit_log import dump_record
@@ -59,7 +59,11 @@ def show_source(
     taught = trace_learnt_items(record)
     if json_:
         return print_json({**dump_record(record), "taught": list(map(asdict, taught))})
-    _print_heading(record)
+    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
+    if record.rule_based:
+        echo(RULE_BASED_NOTE, dim=True)
+    if record.trajectories:
+        echo(record.trajectories[0].task.strip())
     for item in taught if trial is None else ():
         if item.trial == 0:
             _print_taught(record, item, "held from the start")
@@ -98,16 +102,6 @@ def _choose_record(
     return next(record for record in here if arm in (None, record.arm))
 
 
-def _print_heading(record: "UnitRecord | TrainingRecord") -> None:
-    from rsso_dspy.records import RULE_BASED_NOTE
-
-    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
-    if record.rule_based:
-        echo(RULE_BASED_NOTE, dim=True)
-    if record.trajectories:
-        echo(record.trajectories[0].task.strip())
-
-
 def _print_trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", calls: "Sequence[Call]") -> None:
     """Print one trial, with these calls of models."""
     from rsso_dspy.records import UnitRecord
@@ -130,10 +124,6 @@ def _print_trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", c
         + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
         bold=True,
     )
-    for role, names in result.answered.items():
-        sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
-        seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
-        echo(f"{role}: answered by {', '.join(names)}; sent {sent}{seeds}", dim=True)
     printer = CallPrinter(calls)
     echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):

@@ -28,12 +28,6 @@ def print_json_text(text: str) -> None:
     typer.echo(escape_controls(text), nl=False)
 
 
-def print_title(text: str) -> None:
-    """Print a heading."""
-    echo()
-    print_paragraph(text, bold=True)
-
-
 def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
     """Print a paragraph wrapped to the terminal."""
     lines = fill(

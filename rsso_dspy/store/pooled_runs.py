@@ -2,7 +2,6 @@
 
     pool = PooledRuns(stores)             # `rsso r_freq=5` and `rsso r_freq=10` if that setting differs
     for record in pool.units(): ...
-    PooledRuns(stores, separate=True)     # keeps the arms of each folder apart, as `rsso (runs/a)`
 
 Units of an arm are pooled, so they must agree in everything that matters. Runs may differ in seeds, variants and arms,
 and in initial memories that an arm does not read; other settings and initial memories that differ become part of an
@@ -27,21 +26,18 @@ from rsso_dspy.store.run_folder import Store, describe_difference, find_logs, fl
 FIXED = ("benchmark", "environment.simplification", "environment.data")
 """Settings that make other variants or points: runs that differ in one are refused."""
 
-MEND = "report each folder alone, or add --separate to keep the arms of each folder apart"
-
 
 class PooledRuns:
     """Several run folders read as one run."""
 
-    def __init__(self, stores: Sequence[Store], separate: bool = False):
+    def __init__(self, stores: Sequence[Store]):
         """Read run.json of each folder.
 
-        Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, or,
-        unless `separate`, if arms of one label differ, shards were cut from different selections of variants, or two
-        folders hold the same unit or training of one arm.
+        Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, if
+        arms of one label differ, shards were cut from different selections of variants, or two folders hold the same
+        unit or training of one arm.
         """
         self.stores = stores
-        self.separate = separate
         self._identities = {store: store.read_identity() for store in stores}
         for one, other in combinations(stores, 2):
             self._check_comparable(one, other)
@@ -49,10 +45,9 @@ class PooledRuns:
         self._settings = dict(zip(settings, _describe_differences(list(settings.values())), strict=True))
         self._files = _name_files(self._identities)
         self._labels: dict[tuple[Store, str], str] = {}
-        if not separate:
-            self._check_arms()
-            _check_same_selection(stores)
-            self._check_no_overlap()
+        self._check_arms()
+        _check_same_selection(stores)
+        self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all units, folder by folder."""
@@ -83,8 +78,6 @@ class PooledRuns:
         """Return the name of a folder's arm in this pool."""
         if len(self.stores) == 1:
             return name
-        if self.separate:
-            return f"{name} ({store.folder})"
         if (store, name) not in self._labels:
             memories = {
                 each: {
@@ -139,7 +132,7 @@ class PooledRuns:
                 if kind != earlier:
                     raise RunMismatch(
                         f"{label} in {store.folder} is not the same arm as {label} in {folder}:\n"
-                        f"{describe_difference(earlier, kind)}\nTheir units cannot be pooled: {MEND}"
+                        f"{describe_difference(earlier, kind)}\nTheir units cannot be pooled: report each folder alone"
                     )
 
     def _check_no_overlap(self) -> None:

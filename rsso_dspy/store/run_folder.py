@@ -516,15 +516,6 @@ def find_logs(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*/*/*.jsonl") if _LOG_FILE.fullmatch(path.name)]
 
 
-def find_unit(file: Path) -> UnitRecord | None:
-    """Read the unit in a log of any name; None if it is not one, or holds no trial."""
-    try:
-        record = UnitLog(read_bytes(file), path=file).make_record()
-    except (OSError, DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
-        return None
-    return record if isinstance(record, UnitRecord) else None
-
-
 def get_position(path: Path, arms: list[str]) -> tuple[int, str, str, int, int]:
     """Return the sort key of a log: arms in order of the run, tasks, variants, seeds."""
     arm, task = path.parts[-3:-1]

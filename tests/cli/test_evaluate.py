@@ -58,40 +58,6 @@ def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated
     assert out.splitlines()[-1] == f"program: {changed}"
 
 
-def test_the_report_as_json_holds_both_arms_on_the_same_variants(rsso, evaluated):
-    code, out, _ = rsso("report", evaluated[0], "--json")
-    data = json.loads(out)
-    assert code == 0
-    assert [(row["arm"], row["units"]) for row in data["arms"]] == [("rsso", 2), ("rsso+first", 2)]
-    assert all(row["tokens"]["actor"]["input"] > 0 for row in data["arms"])
-
-
-@pytest.mark.parametrize(
-    ("content", "known"),
-    [
-        (None, {"rsso+first": 2}),
-        ({"trials": 1}, {"rsso+first": 1}),
-        *(
-            (wrong, {})
-            for wrong in ({}, {"trials": 0}, {"trials": "1"}, {"trials": True}, {"trials": 1001}, [1], "cut")
-        ),
-    ],
-)
-def test_the_report_of_a_folder_knows_by_how_many_trials_its_program_was_scored(
-    rsso, evaluated, tmp_path, content, known
-):
-    shutil.copytree(evaluated[0], tmp_path / "run")
-    file = tmp_path / "run" / "run.json"
-    run = json.loads(file.read_text())
-    if content is not None:
-        run["given"]["programs/first.json"] = "{" if content == "cut" else json.dumps(content)
-        file.write_text(json.dumps(run))
-    code, out, err = rsso("report", "run", "--json")
-    data = json.loads(out)
-    assert (code, err, data["compile_trials"]) == (0, "", known)
-    assert [each["trials"] for each in data["as_compiled"]] == [1] * (known == {"rsso+first": 1})
-
-
 def test_every_unit_says_which_program_played_it(evaluated, changed):
     records = list(Store(evaluated[0]).units())
     programs = {record.arm: record.provenance["program"] for record in records}
@@ -112,35 +78,6 @@ def test_the_same_evaluate_again_plays_nothing(rsso, evaluated, changed):
     assert "rsso+first - rsso" in again
     assert out.splitlines()[0].strip() == again.splitlines()[0].strip()
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json*")} == before
-
-
-def test_the_same_prompts_compiled_with_other_trials_are_compared_by_those(rsso, evaluated, changed, tmp_path):
-    shutil.copytree(evaluated[0], tmp_path / "run")
-    again = tmp_path / changed.name
-    again.write_text(json.dumps({**json.loads(changed.read_text()), "trials": 1}))
-    code, _, err = rsso("evaluate", again, *SMALL, "--jobs", "2", "--out", tmp_path / "run")
-    assert code == 0
-    assert "4 units finished, 0 to play" in err
-    assert json.loads(rsso("report", tmp_path / "run", "--json")[1])["compile_trials"] == {"rsso+first": 1}
-
-
-def test_a_run_with_the_same_programs_makes_the_same_arms(rsso, evaluated, changed):
-    programs = ["--programs", f"zero-shot,{changed}"]
-    words = ["run", "--methods", "rsso", *programs, *TASKS, *SMALL, "--out", evaluated[0]]
-    code, _, err = rsso(*words, "--dry-run")
-    assert code == 0
-    assert "2 arms x 2 variants = 4 units" in err
-    assert "4 units finished, 0 to play" in err
-
-
-def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(rsso, evaluated):
-    Agent("rsso").save("first.json")
-    before = {file: file.read_bytes() for file in evaluated[0].rglob("*.json")}
-    code, _, err = rsso("evaluate", "first.json", *SMALL, "--out", evaluated[0])
-    assert code == 2
-    assert "holds units of rsso+first that another program played" in err
-    assert "another --out, or rename the compiled file" in err
-    assert {file: file.read_bytes() for file in evaluated[0].rglob("*.json")} == before
 
 
 def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed, tmp_path):
@@ -251,32 +188,7 @@ def test_what_a_compile_leaves_unconfirmed_plays_only_where_it_is_asked_for(rsso
     assert f"mine.json: verdict: {load('mine.json').confirmation}" in " ".join(err.split())
     assert rsso(*hold, "--candidate")[0] == 0
     programs = {unit.arm: unit.provenance["program"] for unit in Store(Path("run")).units()}
-    assert programs["rsso+mine"] == load(changed).program != programs["rsso"]
-
-
-@pytest.mark.parametrize(
-    ("edit", "said"),
-    [
-        ({"improved": True}, "its verdict is 'unconfirmed' and `improved` says otherwise"),
-        ({"candidate": {"program": "0" * 12, "state": None}}, "damaged (candidate.state"),
-        ({"confirm": ["lifespan-longest-lived::98"]}, "test split: lifespan-longest-lived::98"),
-        *(({"trials": wrong}, "damaged (trials") for wrong in (-1, 1001, "2", True)),
-    ],
-)
-def test_a_verdict_that_was_edited_is_refused(rsso, changed, edit, said):
-    unconfirmed(load(changed)).save("mine.json")
-    Path("mine.json").write_text(json.dumps({**json.loads(Path("mine.json").read_text()), **edit}))
-    code, _, err = rsso("evaluate", "mine.json", *SMALL, "--dry-run")
-    assert code == 2
-    assert said in " ".join(err.split())
-
-
-@pytest.mark.parametrize("name", ["nowhere.json", "zero-shot"])
-def test_a_file_that_is_not_there_is_named(rsso, tmp_path, name):
-    code, _, err = rsso("evaluate", name)
-    assert code == 2
-    assert f"cannot read the compiled program {name}: No such file" in err
-    assert list(tmp_path.iterdir()) == []
+    assert programs["rsso+mine"] == load("mine.json").chosen_program != programs["rsso"]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +196,6 @@ def test_a_file_that_is_not_there_is_named(rsso, tmp_path, name):
     [
         ("zero-shot.json", "'zero-shot' is not a name"),
         ("my prompts.json", "'my prompts' is not a name of letters, digits"),
-        ("a+b.json", "'a+b' is not a name of letters, digits"),
     ],
 )
 def test_a_file_whose_name_can_be_no_arm_is_refused(rsso, changed, tmp_path, name, said):
@@ -302,10 +213,8 @@ def test_a_file_whose_name_can_be_no_arm_is_refused(rsso, changed, tmp_path, nam
     [
         (["--methods", "sso", "--programs", "a.json"], "a was compiled for the method rsso, not for sso"),
         (["--methods", "sso,rsso", "--programs", "zero-shot,a.json"], "use --methods rsso, or compile one for each"),
-        (["--methods", "rsso", "--programs", "a.json,deep/a.json"], "--programs names 'a' twice"),
         (["--methods", "rsso", "--programs", "zero-shot,a.json,deep/a.json"], "--programs names 'a' twice"),
         (["--methods", "rsso", "--programs", "zeroshot"], "cannot read the compiled program zeroshot"),
-        (["--methods", "rsso", "--programs", ","], "--programs is empty"),
         (["--programs", "a.json", "--set", "environment.simplification=openDoors"], "another environment"),
         (["--programs", "held-out.json"], "test split: lifespan-longest-lived::98; take train or dev"),
         (
@@ -330,25 +239,3 @@ def test_programs_that_cannot_play_are_refused_and_nothing_is_left(rsso, changed
     assert said in err
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--variants", "lifespan-longest-lived::7"], "is a train variant, not test"),
-        (["--variants", "find-plnat::1"], "find-plant"),
-        (["--jobs", "0"], "--jobs"),
-    ],
-)
-def test_a_wrong_evaluate_exits_2_and_leaves_nothing(rsso, changed, tmp_path, words, said):
-    code, _, err = rsso("evaluate", changed, *words)
-    assert code == 2
-    assert said in err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_without_its_protocol_is_refused_and_no_traceback(rsso, changed, tmp_path):
-    (tmp_path / "odd.json").write_text(json.dumps({**json.loads(changed.read_text()), "identity": {}}))
-    code, _, err = rsso("evaluate", "odd.json", "--dry-run")
-    assert code == 2
-    assert "odd.json" in err

@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas
-import pyarrow.parquet
 import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.pricing import itemize_costs, make_price_lookup
-from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
+from rsso_dspy.records import Source, TrainingRecord, TrialResult, Variant
 from rsso_dspy.report import frame
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
@@ -109,35 +108,6 @@ def test_what_has_no_score_has_none(trials):
     assert trials[trials.variant == "freeze::21"].unit_errored.all()
 
 
-def test_memories_are_counted_at_the_start_of_each_trial(trials):
-    held = trials[(trials.arm == "reflexion") & (trials.variant == "boil::22")].reflections_held
-    assert list(held) == [0, 1, 2]
-    assert list(trials[trials.variant == "boil::28"].reflections_held) == [2], "those of its training"
-    assert trials[trials.arm == "react"].reflections_held.isna().all()
-    assert trials.library_size.isna().all()
-
-
-def test_trainings_are_marked(trials):
-    rows = trials[trials.kind == "training"]
-    assert list(rows.accumulator) == [10, 30]
-    assert list(rows.budget) == [9, 9]
-    assert rows.best_so_far.isna().all()
-
-
-def test_types_stand_in_the_file(trials):
-    schema = pyarrow.parquet.read_schema("t.parquet")
-    assert {str(field.type) for field in schema} == {
-        "string",
-        "int32",
-        "int64",
-        "bool",
-        "double",
-        "list<element: string>",
-    }
-    assert schema.field("solved").type == "bool"
-    assert len(trials.columns) == len(schema)
-
-
 def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     store = Store(tmp_path / "run")
     store.open({}, {"sso": "1"})
@@ -155,40 +125,8 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     assert list(read.reward) == [10, -110, 120]
     assert list(read.accumulator) == [10, 10, 130]
     save(store, made)
-    assert rsso("export", "run", "--rows", "steps")[1] == "run-steps.parquet: 3 steps\n"
+    assert rsso("export", "run", "--format", "steps")[1] == "run-steps.parquet: 3 steps\n"
     assert (tmp_path / "run-steps.parquet").exists()
-
-
-def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(frame, "GROUP", 4)
-    seen = []
-
-    def records():
-        for index in range(10):
-            groups = list(tmp_path.glob(".big.parquet.*"))
-            seen.append(groups[0].stat().st_size if groups else 0)
-            yield record("sso", "boil", index, [[1], [2]])
-
-    assert frame.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
-    file = pyarrow.parquet.ParquetFile(tmp_path / "big.parquet")
-    assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [4] * 5
-    assert seen[-1] > seen[3] > seen[0], "it is written while records are still being read"
-    assert [path.name for path in tmp_path.iterdir()] == ["big.parquet"]
-
-
-def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
-    out = tmp_path / "t.parquet"
-    frame.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
-    before = out.read_bytes()
-
-    def broken():
-        yield record("sso", "boil", 1, [[1]])
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        frame.write_parquet(out, "trials", broken(), lambda _: None)
-    assert out.read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
 
 def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
@@ -200,7 +138,7 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
         (["empty"], "there are no trials to write: no unit is finished yet"),
         ([folder, "-o", "notes.txt"], "notes.txt exists and is not a Parquet file of rsso-dspy"),
         ([folder, "-o", tmp_path], "is a folder; name a file"),
-        ([folder, "--rows", "step"], "did you mean steps?"),
+        ([folder, "--format", "step"], "is not one of"),
     ):
         code, _, err = rsso("export", *words)
         assert code == 2
@@ -212,15 +150,6 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
     code, _, err = rsso("export", folder)
     assert code == 2
     assert "pip install 'rsso-dspy[parquet]'" in err
-
-
-def test_a_price_that_is_not_known_is_null():
-    unmetered = {"actor": Usage(1, 5, 5)}
-    made = record("sso", "boil", 1, [[1]])
-    made = replace(made, trials=(replace(made.trials[0], usage=unmetered),))
-    (row,) = frame.build_trial_rows(made, lambda _: None)
-    assert row["usd"] is None
-    assert (row["calls"], row["actor_input"], row["reflector_calls"]) == (1, 5, 0)
 
 
 UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [20]]), ("melt", 4, [[5], [5]])]
@@ -266,7 +195,3 @@ def test_inspect_reads_what_was_played(logs, inspected):
     assert [message.role for message in first.messages] == ["user", "assistant", "user"] * 3
     assert first.model_usage["embedded/explorer"].input_tokens == 30
     assert len(reader.read_eval_log_sample_summaries(str(logs[0]))) == 5
-
-
-def test_the_archive_ends_where_inspect_view_looks_for_its_directory(logs):
-    assert [path.read_bytes()[-22:-18] for path in logs] == [b"PK\5\6"] * 2

@@ -14,18 +14,12 @@ import typer
 
 from rsso_dspy.cli.run import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
-from rsso_dspy.environments.pddl.environment import Game
-from rsso_dspy.environments.pddl.tasks import find_solution, load_domain, load_setup
 from rsso_dspy.executor import RunOutcome
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Failure
 from rsso_dspy.store.run_folder import Arm, Store, Unit
 from rsso_dspy.store.unit_log import dump_record
 from tests.cli.conftest import mark_confirmed
-from tests.cli.test_benchmark import answered_by
-from tests.live import says
-from tests.provider_formats import Said
-from tests.provider_server import provider
 from tests.records import record
 
 NO_MINIGRID = pytest.mark.skipif(find_spec("minigrid") is None, reason="the extra babyai is not installed")
@@ -53,48 +47,8 @@ def test_tasks_are_listed_and_a_little_is_played(rsso, name):
     assert f"\n{name} {get_benchmark(name).version}\n" in out, "it is listed"
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_a_run_is_played_by_every_kind_of_method_reported_and_reproduced(rsso, name):
-    task, _ = PLAYED[name]
-    methods, sizes = "react,rsso,omnireflect-symbolic", ("--per-task", "1", "--trials", SMALLER.get(name, "2"))
-    run = ("run", "--benchmark", name, "--methods", methods, "--tasks", task, *sizes, *FAST)
-    code, _, err = rsso(*run, "--jobs", "1", "--out", "one")
-    assert code == 0, err
-    assert rsso(*run, "--jobs", "3", "--out", "three")[0] == 0
-    units = {unit.provenance["benchmark"] for unit in Store(Path("one")).units()}
-    assert units == {f"{name} {get_benchmark(name).version}"}
-    assert any(step.understood for unit in Store(Path("one")).units() for step in unit.trajectories[0].steps)
-    assert [play(unit) for unit in Store(Path("one")).units()] == [play(unit) for unit in Store(Path("three")).units()]
-    code, _, err = rsso(*run, "--out", "one")
-    assert code == 0, "what is there is kept"
-    code, out, err = rsso("run", "--replay", "one")
-    assert (code, "equal: 3 of 3 records are equal" in out) == (0, True), err
-    assert rsso("report", "one", "--html", "page.html")[0] == 0
-
-
-def test_a_run_that_is_stopped_and_resumed_leaves_the_records_of_an_uninterrupted_one(rsso):
-    words = ("--benchmark", "pddl", "--tasks", "gripper", "--per-task", "1", "--trials", "3", *FAST)
-    words += ("--set", "protocol.action_choice=listed")
-    run = ("run", *words, "--methods", "react,reflexion")
-    code, _, err = rsso(*run, "--out", "whole")
-    assert code == 0, err
-    whole = Store(Path("whole"))
-    assert all("action_choice=listed" in unit.protocol for unit in whole.units())
-    spent = sum(usage.input + usage.output for _, usage in whole.read_spending())
-    dollar = [word for side in ("input", "output") for word in ("--set", f'prices."embedded/explorer".{side}=1')]
-    assert rsso(*run, *dollar, "--max-cost", f"{spent * 0.75e-6:f}", "--out", "stopped")[0] == 1
-    assert Store(Path("stopped")).read_under_way(), "it was stopped within a trial"
-    assert len(read_units("stopped")) < len(read_units("whole"))
-    assert rsso(*run, "--out", "stopped")[0] == 0
-    assert read_units("stopped") == read_units("whole")
-
-
 def read_units(folder: str) -> list[dict[str, Any]]:
     return list(map(dump_record, Store(Path(folder), read_only=True).units()))
-
-
-def play(unit) -> tuple:
-    return unit.arm, unit.key, [[(step.action, step.state, step.score) for step in t.steps] for t in unit.trajectories]
 
 
 CUT_OFF = """
@@ -157,25 +111,6 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     assert (code, leak in " ".join(err.split())) == (2, True), err
     assert not Path("other.json").exists()
     assert not Path("d.json").exists()
-
-
-def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_plans(rsso):
-    plans = {}
-    for task in get_benchmark("pddl").tasks.names():
-        (variant,) = get_benchmark("pddl").tasks.held_out(task, n=1)
-        plans[Game(load_domain(task), load_setup(variant)).goal.strip()] = iter(find_solution(variant))
-
-    def follow_plan(request: dict) -> Said:
-        text = "\n".join(message["content"] for message in request["messages"])
-        goal = next(goal for goal in plans if goal in text)
-        return Said(says(thought="As planned.", action=next(plans[goal], "check valid actions")))
-
-    with provider(follow_plan) as served:
-        code, _, err = rsso("run", "--benchmark", "pddl", "--methods", "react", "--per-task", "1", "--trials", "1",
-                            *FAST, *answered_by(served), "--out", "solved")  # fmt: skip
-    assert code == 0, err
-    units = list(Store(Path("solved")).units())
-    assert (len(units), {unit.trajectories[0].outcome for unit in units}) == (4, {"solved"})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.reproduce import compare_runs
 from rsso_dspy.store.commands import CONFIG, load_invocations, read_given
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import dump_record
@@ -110,18 +109,6 @@ def test_records_that_come_out_otherwise_are_listed_with_the_first_field(rsso, c
     assert "\x1b" not in out
 
 
-def test_a_dry_run_says_what_a_replay_would_play(rsso, played, tmp_path):
-    code, out, err = rsso("run", "--replay", played.folder, "--dry-run")
-    assert (code, out) == (0, "")
-    assert err.count("plan: ") == 2
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_record_that_is_missing_is_no_reproduction(played, tmp_path):
-    found = compare_runs(Store(played.folder), Store(tmp_path / "none"))
-    assert (found.equal, found.total, len(found.missing)) == (0, 3, 3)
-
-
 def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
     store = Store(played.folder, read_only=True)
     (first, second) = load_invocations(store)
@@ -156,15 +143,6 @@ def test_a_folder_that_contradicts_itself_or_would_be_another_run_is_not_played(
     assert (code, out) == (2, "")
     assert said in " ".join(err.split())
     assert not (tmp_path / "again").exists()
-
-
-def test_what_the_folder_says_is_safe_to_show(rsso, copied):
-    evil = "\x1b]0;gotcha\x07"
-    edit_run_file(copied, lambda data: data["commands"][0].update(skills=f"skills/{evil}", variants=[evil]))
-    code, out, err = rsso("run", "--replay", copied)
-    assert code == 2
-    assert "gotcha" in err
-    assert not {"\x1b", "\x07"} & {*out, *err}
 
 
 def test_the_original_folder_is_never_the_target(rsso, played):

@@ -112,15 +112,3 @@ def test_units_that_some_command_had_to_play_and_that_are_not_there_are_counted(
 
 def copied(run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(run, tmp_path / "copy"))
-
-
-def test_a_device_and_a_file_that_is_something_else_stay_as_they_are(run):
-    from rsso_dspy.errors import RssoError
-
-    kept = run / "run.json"
-    before = kept.read_bytes()
-    for target in ("/dev/full", str(kept)):
-        done = CliRunner().invoke(app, ["report", str(run), "--html", target])
-        assert isinstance(done.exception, RssoError)
-    assert kept.read_bytes() == before
-    assert not Path("/dev/full").is_file()

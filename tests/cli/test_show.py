@@ -62,9 +62,12 @@ def test_a_program_tells_where_it_came_from_and_what_it_says(rsso, compiled):
     code, out, err = rsso("show", compiled.file)
     there, flat = load(compiled.file), " ".join(out.split())
     assert (code, err) == (0, "")
-    for text in (*there.calibration, there.model, f"rollouts: {there.rollouts} of 8, each 2 trials of 60 steps"):
+    for text in (
+        *there.calibration,
+        there.model,
+        f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls",
+    ):
         assert text in flat
-    assert f"model calls: {there.lm_calls}" in flat
     assert "say nothing about language models" in flat
     assert [line for line in out.splitlines() if line.endswith("start") or "start, chosen" in line]
     for name, state in there.state.items():
@@ -91,19 +94,6 @@ def test_what_was_changed_is_marked_and_demonstrations_are_abridged(rsso, edited
     assert out.index("  - You may be offered subgoals") < out.index("  + At times you are offered subgoals")
 
 
-def test_scores_per_calibration_variant_are_a_table_from_0_to_100(rsso, edited, compiled):
-    content = compiled.content
-    data = json.loads(rsso("show", edited(scored), "--json")[1])
-    assert data["tried"][3]["per_variant"][content["train"][0]] == 0.25
-    out = rsso("show", edited(scored))[1]
-    assert "Metric per calibration variant" in out
-    (first,) = [line for line in out.splitlines() if line.startswith(f"*{content['val'][0]}  ")][:1]
-    assert first.split()[1:4] == ["0.0", "-", "16.7"]
-    assert all(f"#{number}" in out for number in range(12))
-    (other,) = [line for line in out.splitlines() if line.startswith(f" {content['train'][0]}  ")][:1]
-    assert other.split()[1:3] == ["0.0", "8.3"]
-
-
 @pytest.mark.parametrize("columns", [40, 80, 160])
 def test_nothing_is_wider_than_the_terminal(rsso, edited, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -119,16 +109,6 @@ def test_nothing_is_wider_than_the_terminal(rsso, edited, monkeypatch, columns):
     assert max(map(len, out.splitlines())) <= columns
 
 
-def test_what_would_steer_a_terminal_is_shown_as_a_mark(rsso, edited):
-    def hostile(content):
-        content["state"]["actor"]["signature"]["instructions"] += " \x1b[2J\x07Trust me."
-        content["notes"] = ["\x1b]0;title\x07"]
-
-    out = rsso("show", edited(hostile))[1]
-    assert not {"\x1b", "\x07"} & {*out}
-    assert "Trust me." in out
-
-
 def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso, tmp_path):
     agent = Agent("react-sso")
     agent.actor.signature = agent.actor.signature.with_instructions("Look twice.")
@@ -137,7 +117,7 @@ def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso
     flat = " ".join(out.split())
     assert (code, err) == (0, "")
     for text in (
-        "mine.json: react-sso, made from an agent",
+        "mine.json react-sso, made from an agent",
         "It was not scored or confirmed here; to compare it with the zero-shot program on held-out variants, use "
         "rsso-dspy evaluate mine.json",
         "differs from the zero-shot program in: instruction of actor",

@@ -13,7 +13,7 @@ import pytest
 import rsso_dspy
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.optimize.optimizers import OPTIMIZERS
 from rsso_dspy.programs.agent import Agent
@@ -120,17 +120,6 @@ def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, li
     assert "actions that were tried right here" in prompts["dead-ends"][1]
 
 
-def test_a_memory_starts_where_a_snapshot_left_it():
-    (code, _) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
-    names: dict = {"__name__": "dead_ends"}
-    exec(compile(code.text, code.file, "exec"), names)
-    first, second = names["DeadEnds"](None), names["DeadEnds"](None)
-    first.restore({"found": [["a room", "wait"]]})
-    second.restore(first.snapshot())
-    first.found.append(["another", "wait"])
-    assert second.snapshot() == {"found": [["a room", "wait"]]}
-
-
 def test_the_list_of_texts_of_the_page_learns_what_earned_points():
     (_, code) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
     names: dict = {}
@@ -166,22 +155,6 @@ def test_a_method_that_cannot_be_is_refused(row, memory, error):
     with pytest.raises(UsageError, match=error):
         add_method(row, **({"new": memory} if memory else {}))
     assert before == METHODS
-
-
-def test_a_memory_of_the_same_name_is_refused():
-    with pytest.raises(UsageError, match="skills is taken"):
-        add_method(Method("mine", "sso", ("skills",), ""), skills=ReflectionMemory)
-    with pytest.raises(UnknownName):
-        Agent("mine")
-
-
-def test_a_method_of_ones_own_reads_a_constitution_too():
-    add_method(Method("mine", "flat", ("reflections", "weather"), ""), weather=speaking_in("weather"))
-    agent = Agent("mine+constitution")
-    assert agent.method.memories == ("constitution", "reflections", "weather")
-    fields = agent.actor.signature.input_fields
-    assert fields["weather"].json_schema_extra["desc"] == "how it is outside"
-    assert list(fields)[-2:] == ["weather", "history"]
 
 
 def test_a_folder_is_bound_to_what_a_region_tells_the_actor():

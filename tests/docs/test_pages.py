@@ -2,15 +2,10 @@
 
 import ast
 import re
-import shlex
 from pathlib import Path
 from typing import get_args
 
-import pytest
-from typer.testing import CliRunner
-
 from rsso_dspy import calls
-from rsso_dspy.cli.app import app
 from rsso_dspy.config import ProtocolConfig, Role
 from rsso_dspy.programs.methods import MEMORIES, METHODS, ROLE_OF, Scaffold, Writing
 from rsso_dspy.protocol import PRESETS
@@ -118,23 +113,6 @@ def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
     assert outcome in {"solved", "failed", "budget"}
 
 
-def list_readme_commands() -> list[str]:
-    lines = [line.partition("#")[0].strip() for block in blocks(README) for line in block.text.splitlines()]
-    return [line for line in lines if line.startswith("rsso-dspy ")]
-
-
-@pytest.mark.parametrize("line", list_readme_commands())
-def test_every_command_is_spelled_as_the_program_spells_it(line):
-    verb, *words = shlex.split(line)[1:]
-    group = verb in {entry.name for entry in app.registered_groups}
-    verbs = [verb, words[0]] if group else [verb]
-    done = CliRunner().invoke(app, [*verbs, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
-    shown = done.output
-    assert done.exit_code == 0
-    assert "Usage" in shown
-    assert all(word.partition("=")[0] in shown for word in words if word.startswith("--"))
-
-
 def test_it_is_short_and_its_result_is_the_measured_one():
     assert len(README.splitlines()) <= 180
     measured = page("BENCHMARKS.md").partition("under `adapt/2`")[2]
@@ -142,8 +120,3 @@ def test_it_is_short_and_its_result_is_the_measured_one():
     gain, low, high = (f"{float(number):.1f}" for number in row)
     assert f"gains {gain} points of 100" in README
     assert f"95% interval +{low} to +{high}" in " ".join(README.split())
-
-
-def test_it_names_the_commands_that_ci_runs():
-    assert "make test" in README
-    assert "make test" in (ROOT / ".ci/run").read_text()

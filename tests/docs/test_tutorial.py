@@ -6,20 +6,13 @@ import sys
 import pytest
 
 from rsso_dspy.cli import main
-from rsso_dspy.environments.scienceworld import ScienceWorld
+from tests.cli.conftest import at_hand  # noqa: F401
 from tests.docs.blocks import Block, blocks, commands, differs, page
 
 TUTORIAL = [block for block in blocks(page("TUTORIAL.md")) if block.language]
 
 
-@pytest.fixture
-def simulator_at_hand(monkeypatch, env: ScienceWorld) -> None:
-    """One simulator that runs already, for commands that play with one after the other."""
-    monkeypatch.setattr(env, "close", lambda: None)
-    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
-
-
-@pytest.mark.usefixtures("simulator_at_hand")
+@pytest.mark.usefixtures("at_hand")
 def test_every_block_does_what_the_page_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -50,9 +43,3 @@ def _type(block: Block, monkeypatch, capsys) -> None:
         assert not ended.value.code, f"{line}\n{printed}"
         missing = differs(shown, printed)
         assert not missing, f"{line}\nsays nothing like\n{missing}\nbut\n{printed}"
-
-
-def test_what_it_shows_is_really_compared():
-    assert not differs("...\n[1/4] rsso: 50 ... 100\n...", "plan\n[1/4]  rsso:  50 75 100 \nend")
-    assert differs("[1/4] rsso: 50 100", "[1/4] rsso: 50 75 100") == "[1/4] rsso: 50 100"
-    assert differs("second\nfirst", "first\nsecond") == "first"

@@ -51,7 +51,7 @@ SOME = ("a named pipe", "ten gigabytes", "deep lists", "a list")
 
 UNIT_LOG = "run/units/rsso/lifespan-longest-lived/98-s0.jsonl"
 REPORT, SHOW = ("report", "run"), ("show", "run", UNIT)
-AGAIN, SKILLS = ("run", "--replay", "run", "--dry-run"), ("skills", "show", "run", UNIT)
+AGAIN, SKILLS = ("run", "--replay", "run", "--dry-run"), ("skills", "export", "run", UNIT, "-o", "new.json")
 DRY = (*ORDER, "--out", "run", "--dry-run")
 FILES: dict[str, list[tuple[str, ...]]] = {
     UNIT_LOG: [REPORT, SHOW, ("export", "run", "-o", "x.parquet"), AGAIN, SKILLS, DRY],

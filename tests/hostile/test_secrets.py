@@ -150,7 +150,7 @@ def test_a_key_with_white_space_around_it_is_sent_without_and_read_nowhere(rsso,
         assert {headers["Authorization"] for headers in served.headers} == {f"Bearer {KEY}"}
     for verb in (
         ("report", "out/run", "--html", "out/page.html", "--tables", "out/tables"),
-        ("export", "out/run", "--rows", "steps", "-o", "out/steps.parquet"),
+        ("export", "out/run", "--format", "steps", "-o", "out/steps.parquet"),
         ("export", "out/run", "-o", "out/trials.parquet"),
         ("show", "out/run", SHORT, "--arm", "react", "--prompts"),
         ("run", "--replay", "out/run", "--dry-run"),

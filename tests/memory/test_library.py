@@ -7,18 +7,15 @@ import random
 import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.memory.skills import SkillSettings, Window
+from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.library import (
     KIND,
     SkillLibraryFile,
     load_library,
     read_library,
-    summarize_skill_usage,
-    verbalize_by_actions,
 )
-from rsso_dspy.memory.skills.memory import parse_skill_snapshot
 from rsso_dspy.records import State
-from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, trajectory, walk, words_embed
+from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, walk, words_embed
 
 ROUND = "a b c+5 d e f g+5 h i j k+5 l m n o+5"
 OTHER = "p q c+5 d r f g+5 s i j k+5 t"
@@ -145,83 +142,3 @@ def test_a_damaged_memory_is_refused_and_settings_of_another_version_are_named(e
 def test_an_empty_library_goes_through_a_file_too(tmp_path):
     (tmp_path / "file.json").write_text(SkillLibraryFile({}, skill_memory().snapshot()).to_json())
     assert load_library(tmp_path / "file.json", words_embed, embedder="any").rank_skills(plain("room a")) == []
-
-
-# What became of skills.
-
-TWICE = "s a b c+10 d e f g+10 h i"
-"""Played twice the same way, it holds two skills: one ends at c, one at g."""
-
-
-def accounts(memory, *trials):
-    held, _ = parse_skill_snapshot(memory.snapshot(), "here")
-    return summarize_skill_usage(held, trials)
-
-
-def taught_twice():
-    memory = skill_memory(writer=Writer())
-    trials = [walk(TWICE, 1), walk(TWICE, 2)]
-    for trial in trials:
-        memory.learn(trial)
-    return memory, trials
-
-
-def test_examples_are_told_by_the_steps_of_their_trial():
-    memory, trials = taught_twice()
-    found = accounts(memory, *trials)
-    for example in (each for skill in found for each in skill["examples"]):
-        steps = trials[example["trial"] - 1].steps[example["first"] - 1 : example["last"]]
-        assert [*zip(example["actions"], example["points"], strict=True)] == [(s.action, s.reward) for s in steps]
-        assert example["points"][-1] == 10
-    assert [[example["trial"] for example in skill["examples"]] for skill in found] == [[1, 2], [1, 2]]
-    assert {skill["examples"][0]["last"] for skill in found} == {3, 7}
-
-
-def test_use_counts_prompts_and_pursuits_and_the_points_from_the_first_pursuit_on():
-    memory, trials = taught_twice()
-    first, second = memory.library
-    both = (first.id, second.id)
-    use = {
-        0: (None, both),
-        1: (first.target.upper() + "!", both),
-        2: ("somewhere else", both),
-        3: (first.target, (first.id,)),
-        4: (second.target, (first.id,)),
-    }
-    names, actions = [f"room {n}" for n in range(6)], [f"act {n}" for n in range(5)]
-    last = trajectory(names, actions, [7, 5, -20, 3, 0], 3, use)
-    known = {found["id"]: found for found in accounts(memory, *trials, last)}
-    pursuit = {"trial": 3, "first": 2, "steps": 2, "gained": 8, "outcome": "failed"}
-    for skill, counts, pursuits in ((first, (5, 2), [pursuit]), (second, (3, 0), [])):
-        found = known[skill.id]
-        assert (found["retrieved"], found["targeted"]) == counts, "a target not in the prompt is no pursuit"
-        assert found["pursuits"] == pursuits
-    memory.learn(last)
-    assert (memory.library[0].retrieved, memory.library[0].targeted) == (5, 2), "the memory counts the same"
-
-
-def test_the_library_comes_first_and_what_left_it_is_marked():
-    memory, _ = taught_twice()
-    snapshot = memory.snapshot()
-    snapshot["library"] = snapshot["library"][1:]
-    found = summarize_skill_usage(parse_skill_snapshot(snapshot, "here")[0], [])
-    assert [(skill["id"], skill["in_use"]) for skill in found] == [
-        (memory.library[1].id, True),
-        (memory.library[0].id, False),
-    ]
-
-
-def test_plain_words_say_what_the_examples_did_and_nothing_else():
-    def example(piece, *rooms):
-        states = tuple(plain(f"room {name}") for name in rooms)
-        return Window(piece, 0, len(rooms), states, tuple(f"act {name}" for name in rooms[1:]), (0,) * len(rooms))
-
-    examples = (example(0, "a", "b", "c"), example(1, "a", "x", "c"))
-    words = verbalize_by_actions(examples)
-    assert words.target == "room c"
-    assert words.instructions == ("act b or act x", "act c")
-    assert words.summary == "from 'room a' to 'room c'"
-    assert words == verbalize_by_actions(examples)
-    silent = verbalize_by_actions((Window(0, 0, 2, (plain(""), plain("")), ("",), (0, 5)),) * 2)
-    assert silent.instructions == ("(nothing)",)
-    assert silent.target.strip(), "a skill without a target would count as malformed"

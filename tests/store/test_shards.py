@@ -78,7 +78,8 @@ def test_shards_of_other_selections_or_splits_are_refused_unless_they_are_of_ano
     if said:
         with pytest.raises(RunMismatch, match=said):
             PooledRuns(stores)
-    PooledRuns(stores, separate=True)
+    else:
+        PooledRuns(stores)
 
 
 def test_a_whole_run_that_is_asked_for_is_no_shard_any_more(tmp_path):
