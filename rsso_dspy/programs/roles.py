@@ -2,7 +2,7 @@
 
     roles = Roles(agent.modules, agent.method, runtime)
     roles.begin_trial(TrialLedger(spend), rollout=1)
-    roles.act([], task="...", history="...")        # an `Answer`, or None
+    roles.choose_action([], task="...", history="...")        # an `Answer`, or None
 
 The model is the predictor's own (`agent.set_lm`), otherwise the user's (`dspy.context(lm=...)`,
 `dspy.configure(lm=...)`), otherwise that of the role in the configured backend.
@@ -49,7 +49,7 @@ class Roles:
         before."""
         self.ledger, self.rollout, self.is_retry = ledger, rollout, retry
 
-    def act(self, recalled: Sequence[Recall], **regions: str) -> "Answer | None":
+    def choose_action(self, recalled: Sequence[Recall], **regions: str) -> "Answer | None":
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
         with playing(verbs=list_verbs(self.environment)):
             prediction = self.ask("actor", action_templates=self.environment.action_templates, **regions)
