@@ -84,7 +84,7 @@ def copied(played, tmp_path) -> Path:
 
 @pytest.mark.usefixtures("at_hand")
 def test_a_run_is_played_again_from_its_folder_alone_and_comes_out_equal(rsso, played, tmp_path):
-    (tmp_path / "rsso.toml").write_text("seed = 7\n[memory]\nreflections = 1\n")
+    (tmp_path / "rsso.toml").write_text("seed = 7\n[memory.reflections]\nsize = 1\n")
     before = {path: path.stat().st_mtime_ns for path in played.folder.rglob("*")}
     code, out, err = rsso("run", "--replay", played.folder)
     assert code == 0, err

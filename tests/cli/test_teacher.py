@@ -40,7 +40,7 @@ def imitate(request: dict) -> Said:
 def backend(name: str, served) -> tuple[str, ...]:
     return (
         "--set", f"backends.{name}.model=hosted_vllm/{name}", "--set", f"backends.{name}.base_url={served.url}",
-        "--set", f'prices.hosted_vllm/{name}={{input = 1.0, output = 1.0}}',
+        "--set", f'prices."hosted_vllm/{name}"={{input = 1.0, output = 1.0}}',
     )  # fmt: skip
 
 

@@ -10,17 +10,17 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 39995,
-    "files of the package": 182,
-    "lines of tests": 32960,
-    "lines of reflexion": 3015,
-    "lines of reflexion's tests": 2057,
-    "functions over 60 lines": 8,
-    "functions with over 8 parameters": 10,
-    "options of all commands": 118,
-    "options of run": 24,
+    "lines of the package": 35629,
+    "files of the package": 173,
+    "lines of tests": 25114,
+    "lines of reflexion": 2645,
+    "lines of reflexion's tests": 1779,
+    "functions over 60 lines": 3,
+    "functions with over 8 parameters": 8,
+    "options of all commands": 106,
+    "options of run": 23,
     "words of the documentation": 37220,
-    "lines of the page's assets": 1748,
+    "lines of the page's assets": 1431,
     "modules that the loop imports": 17,
     "lines that the loop imports": 2951,
 }
