@@ -94,7 +94,7 @@ class Agent(dspy.Module):
             regions = trial.show_regions(plans, recalled)
             history = render_history(states, steps, environment.render, self.method.scaffold, rules.interface)
             history = list_actions(environment, rules.action_choice, history)
-            answer = trial.roles.choose_action(list(recalled.values()), task=environment.task, history=history, **regions)
+            answer = trial.roles.choose_action([*recalled.values()], task=environment.task, history=history, **regions)
             step, move = trial.take_step(answer, states, steps, recalled)
             steps.append(step)
             states.append(step.state)
