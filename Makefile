@@ -8,7 +8,7 @@ RSSO   := $(BIN)/rsso-dspy
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # What `make demo` compiles and compares. The embedder is named, so that installing torch later does not change it.
-LIKE   := --protocol sso-adapt/1-cap60 --set embedder.model=numpy/all-MiniLM-L6-v2 --jobs $(JOBS)
+LIKE   := --protocol sso-adapt/2-cap60 --set embedder.model=numpy/all-MiniLM-L6-v2 --jobs $(JOBS)
 TASKS  := find-living-thing,find-plant,identify-life-stages-1,inclined-plane-determine-angle,lifespan-longest-lived,use-thermometer
 
 .PHONY: demo test lint docs install install-demo clean

@@ -4,7 +4,7 @@
 
 Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, `--calib 1-per-task`, default budget,
 so many seeds each: gepa, mipro and bootstrap. Whatever did better on val is then played on held-out
-variants of each task, three trials, in one run with zero-shot, confirmed or not, under `adapt/2-cap60`. Repeat the
+variants of each task, three trials, in one run with zero-shot, confirmed or not, under `adapt/3-cap60`. Repeat the
 command, and it goes on where it was cut short. The ratio is the mean of the programs' Means over that of zero-shot,
 both measured in this run; a compile that is not confirmed counts as zero-shot.
 """
@@ -47,7 +47,7 @@ def main() -> None:
     options.add_argument("--trials", type=int, default=3, help="of a held-out variant; a compile scores two")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    common = ["--protocol", "adapt/2-cap60", "--tasks", given.tasks, "--jobs", str(given.jobs)]
+    common = ["--protocol", "adapt/3-cap60", "--tasks", given.tasks, "--jobs", str(given.jobs)]
     files: dict[str, Path] = {}
     for seed in range(given.seeds):
         for name in SEARCHES:
@@ -64,7 +64,7 @@ def main() -> None:
         variants=given.variants or (),
         per_task=None if given.variants else given.per_task,
         trials=given.trials,
-        protocol="adapt/2-cap60",
+        protocol="adapt/3-cap60",
         out=held_out,
         jobs=given.jobs,
     )

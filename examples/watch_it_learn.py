@@ -14,7 +14,7 @@ from rsso_dspy.config import load_config
 
 VARIANTS = ("lifespan-shortest-lived::62", "lifespan-shortest-lived::63", "lifespan-longest-lived::62")
 CONTROL, LEARNER = "react-sso", "rsso"
-SETTINGS = ("protocol.preset=adapt/2-cap60", "embedder.model=numpy/all-MiniLM-L6-v2")
+SETTINGS = ("protocol.preset=adapt/3-cap60", "embedder.model=numpy/all-MiniLM-L6-v2")
 
 
 def main() -> None:

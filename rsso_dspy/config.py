@@ -134,7 +134,7 @@ class BackendConfig(RoleOverride):
     """Retries of a request after a connection failure, a rate limit or a server error."""
     longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
     """Maximum seconds to wait before a retry; a server that asks for more fails the trial."""
-    adapter: Literal["chat", "json", "xml"] = "chat"
+    adapter: Literal["chat", "json"] = "chat"
     """Requested answer format."""
     ask_again: bool | None = None
     """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json`).
@@ -239,10 +239,10 @@ class EnvironmentConfig(Section):
 class ProtocolConfig(Section):
     """How to play held-out variants. Every setting here departs from the named protocol and becomes part of its id."""
 
-    preset: str = "adapt/2"
-    """`adapt/2` (the paper's rules; shows all actions and the whole room), `sso-adapt/1` (the paper's rules; shows what
-    the SSO code shows), `release` (the SSO code's choices); `adapt/2-cap60` and `sso-adapt/1-cap60` have at most 60
-    steps. `omnireflect/1`, `agentboard/1` and `reflexion/1` are the rules of these projects on their benchmarks."""
+    preset: str = "adapt/3"
+    """`adapt/3` (the paper's rules; shows all actions and the whole room), `sso-adapt/2` (the paper's rules; shows what
+    the SSO code shows), `release` (the SSO code's choices); `adapt/3-cap60` and `sso-adapt/2-cap60` have at most 60
+    steps. `omnireflect/2`, `agentboard/2` and `reflexion/2` are the rules of these projects on their benchmarks."""
     trials: Trials | None = None
     """Trials per variant (default: the preset's)."""
     steps: Count | None = None
@@ -256,7 +256,12 @@ class ProtocolConfig(Section):
     trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
     action_choice: Literal["free", "listed"] | None = None
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
-    benchmarks with short lists. Default: the preset's, which is free."""
+    benchmarks with short lists. Default: the preset's; `adapt/3` lists them where a benchmark can."""
+    layout: Literal["conversation", "paper"] | None = None
+    """How prompts of the actor are laid out: `conversation`, a message for each step; `paper`, one message with a window
+    of the last ten states (default: the preset's)."""
+    thoughts: bool | None = None
+    """Whether the actor is asked for a thought beside the action. Default: where actions are not listed."""
     stop_on_success: bool | None = None
     """Whether to stop replaying a variant once it is solved (default: the preset's)."""
     learn_after_last: bool | None = None

@@ -30,7 +30,7 @@ TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
     "proposer": (4000, 250),
 }  # fmt: skip
 """Role to input and output tokens of an average call: means of 324 units of the offline player on the default
-benchmark (nine methods, 36 units each, protocol adapt/2-cap60). Those of the proposer are assumed."""
+benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
 
 TEACHING = "teacher-"
 """Ahead of a role that a teacher plays in a compile, in its account."""

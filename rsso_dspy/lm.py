@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
@@ -207,8 +207,7 @@ class Backend:
 
 
 def make_adapter(name: str) -> dspy.Adapter:
-    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
-    return adapters[name]()
+    return {"chat": ChatAdapter, "json": JSONAdapter}[name]()
 
 
 def resolve_provider_address(model: str) -> str:

@@ -1,7 +1,7 @@
 """What reaches a program, its adapter and its models through DSPy's settings: one object, ``dspy.settings.rsso``.
 
-with playing(runtime=runtime, interface="complete"):
-    get_playing().interface
+with playing(runtime=runtime, layout="paper"):
+    get_playing().layout
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ import dspy
 class Playing:
     runtime: Any = None
     """The `Runtime` that programs play with; None outside of a session."""
-    interface: str = "sso"
-    """What the actor sees of an environment, which also says in which words it is asked."""
+    layout: str = "conversation"
+    """How a prompt is laid out: `conversation`, a message for each turn, or `paper`, all in one message."""
     session_models_only: bool = False
     """Whether a model that the user set in DSPy does not answer, as in runs and compiles."""
     calls: Any = None
@@ -28,6 +28,10 @@ class Playing:
     """Tells repeats of the same request apart."""
     verbs: frozenset[str] = frozenset()
     """First words of the environment's actions, for an answer that is an action alone."""
+    possible: frozenset[str] = frozenset()
+    """The actions that are listed in the prompt: an answer that is one of them is that action."""
+    unasked: frozenset[str] = frozenset()
+    """Outputs that a signature has and that are not asked for."""
 
 
 NOTHING = Playing()

@@ -1,6 +1,6 @@
 """Protocols by name, and the identity of a run: what its results depend on.
 
-    get_protocol("omnireflect/1").steps             # 50
+    get_protocol("omnireflect/2").steps             # 50
     apply_decoding(config)                          # temperature 0, top_p 0.7, top_k 50, where that protocol is named
     make_run_identity(config, resolve_protocol(config))
 
@@ -73,34 +73,39 @@ PRESETS = {
     preset.id: preset
     for preset in (
         NamedProtocol(
-            "adapt/2",
-            "the paper's protocol (rSSO, section 4), with all actions and everything that can be seen",
+            "adapt/3",
+            "the paper's protocol (rSSO, section 4) as a conversation, with all actions and all that can be seen",
             TrialRules(interface="complete"),
-            SkillSettings.adapt_2(),
+            SkillSettings.adapt(),
             ConstitutionSettings(at_end=True),
         ),
         NamedProtocol(
-            "adapt/2-cap60",
+            "adapt/3-cap60",
             "the same, at most 60 steps a trial: for demos and benchmarks",
             TrialRules(interface="complete"),
-            SkillSettings.adapt_2(),
+            SkillSettings.adapt(),
             ConstitutionSettings(at_end=True),
             max_steps=60,
         ),
-        NamedProtocol("sso-adapt/1", "the paper's protocol with the interface of the released SSO code"),
         NamedProtocol(
-            "sso-adapt/1-cap60",
+            "sso-adapt/2",
+            "the paper's protocol with the interface of the released SSO code",
+            TrialRules(layout="paper"),
+        ),
+        NamedProtocol(
+            "sso-adapt/2-cap60",
             "the paper's protocol, at most 60 steps a trial: for demos and benchmarks",
+            TrialRules(layout="paper"),
             max_steps=60,
         ),
         NamedProtocol(
             "release",
             "the released SSO code's choices: no stop on success, ten equal actions end a trial, 100 simulator ticks",
-            TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100),
+            TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100, layout="paper"),
             SkillSettings.sso_release(),
         ),
         NamedProtocol(
-            "omnireflect/1",
+            "omnireflect/2",
             "OmniReflect (section 3.2): one trial of 50 steps, rules written every 10 steps and summarized every 10 "
             "tasks, one solved example",
             TrialRules(trials=1, demonstrations=1),
@@ -108,13 +113,13 @@ PRESETS = {
             decoding=(("temperature", 0.0), ("top_p", 0.7), ("top_k", 50)),
         ),
         NamedProtocol(
-            "agentboard/1",
+            "agentboard/2",
             "AgentBoard: one trial of 30 steps, one solved example; success, progress rate and grounding accuracy",
             TrialRules(trials=1, demonstrations=1),
             steps=30,
         ),
         NamedProtocol(
-            "reflexion/1",
+            "reflexion/2",
             "Reflexion's loop of trials: up to 15 trials of 49 steps, two solved examples; an action equal to the one "
             "before ends the trial, solved variants are not replayed",
             TrialRules(trials=15, exhausted_by_repeat=True, demonstrations=2),
@@ -165,6 +170,12 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         setting = [f"transfer={config.protocol.train_trials}x{config.protocol.train_per_task}"]
     wanted = config.protocol.model_dump(include={*_get_field_names(TrialRules)})
     rules = {k: v for k, v in wanted.items() if v is not None}
+    if base.rules.interface == "complete" and config.active_benchmark.lists_actions:
+        base = replace(base, rules=replace(base.rules, action_choice="listed"))
+    if (
+        rules.get("action_choice", base.rules.action_choice) == "listed"
+    ):  # a small model thinks itself away from the list
+        base = replace(base, rules=replace(base.rules, thoughts=False))
     if config.active_benchmark.gold_path is None:
         rules["demonstrations"] = 0  # there are no solutions to show, whatever is asked for
     if max(rules.get("trials", base.rules.trials), config.protocol.stream_trials) > 1:
@@ -186,15 +197,6 @@ def resolve_protocol(config: Config) -> NamedProtocol:
 def _choose_retry_temperature(config: Config) -> float | None:
     actor = apply_decoding(config).active_backend.resolve_role("actor")
     return choose_retry_temperature(actor.model or "", actor.temperature, actor.top_k)
-
-
-def interface_of(protocol: Mapping[str, Any]) -> Interface:
-    """Return the interface of a resolved section `protocol`, e.g. of a run's folder.
-
-    Raises `UnknownName` for an unknown preset.
-    """
-    named: Interface | None = protocol.get("interface")
-    return named or get_protocol(str(protocol.get("preset", "sso-adapt/1"))).rules.interface
 
 
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:
@@ -289,9 +291,11 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     with the variant, their common texts. Signatures of the writers of entries are not in `__all__`: the
     fingerprint of each arm's program covers them.
     """
-    texts = [of.action_templates.get("sso", "")]
-    if interface != "sso":
-        texts += [of.action_templates.get(interface, ""), *signatures.WORDS]
+    texts = [
+        of.about,
+        of.action_templates.get("sso", ""),
+        *([] if interface == "sso" else [of.action_templates.get(interface, "")]),
+    ]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)
         fields = [

@@ -1,42 +1,65 @@
-"""The regions of the actor's prompt, each named once: signatures and memories read this table.
+"""The inputs of the actor, each named once: signatures and memories read this table.
 
-    REGIONS["skills"].description        # what the actor is told of the region
+    REGIONS["skills"].description        # said beside its label in a prompt
 
-The table is in the order of the prompt (rSSO, Algorithm 1). A region that a memory adds is one row more, ahead
-of the history.
+The table is in the order of the prompt. What stands before the history is the same for all steps of a trial and opens
+it; what stands after it belongs to one step.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One input field of the actor."""
+    """One input field of the actor. It is left out of a prompt where it is empty."""
 
     name: str
-    description: str
+    description: str = ""
+    kind: Any = str
     required: bool = False
-    """Whether every prompt has it; any other region is left out where it is empty."""
 
 
 _TABLE = (
-    Region("constitution", "rules learnt from earlier experience in this world; follow them"),
+    Region("about", "", str),
+    Region("action_templates", "the forms that an action may take"),
+    Region("constitution", "rules learnt before in this world; follow them", list[str]),
     Region(
         "plans_from_past_attempts",
         "what you wrote after your earlier, failed attempts at this very task; do better than those",
+        list[str],
     ),
-    Region("task", "what has to be achieved", required=True),
-    Region("progress", "what you noted on the way: what is done already, and what is left"),
-    Region("action_templates", "the forms an action may take, and what to be careful about", required=True),
-    Region("skills", "subgoals that were reached before, each with instructions for reaching it"),
     Region("past_attempts", "what you did and saw in earlier attempts at this very task, and how they ended"),
     Region("experience", "attempts at other tasks that are worded like this one, and how they ended"),
     Region("past_strategies", "strategies drawn from attempts at other tasks like this one; use those that fit"),
-    Region("history", "what you saw and did lately, newest last", required=True),
+    Region("task", required=True),
+    Region("history", required=True),
+    Region("progress", "what you noted on the way: what is done already, and what is left"),
+    Region("skills", "subgoals that were reached before, each with the actions that reached it", list[str]),
+    Region("notice"),
+    Region("observation", required=True),
+    Region("possible_actions", kind=list[str]),
 )
 
 REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}
 """Name to region, in the order of the prompt."""
 
-PROGRESS, TEMPLATES = "progress", "action_templates"
+ABOUT, TEMPLATES, HISTORY, PROGRESS, NOTICE, POSSIBLE = (
+    "about",
+    "action_templates",
+    "history",
+    "progress",
+    "notice",
+    "possible_actions",
+)
 """Regions that no memory fills by itself."""
+
+LONGEST_LISTED = 60
+"""Maximum characters of an item that stands in one line with others."""
+
+
+def join_items(items: "list[str] | tuple[str, ...]") -> str:
+    """Return items as a prompt shows them: short ones in one line, separated by semicolons, others one a line."""
+    if all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) for item in items):
+        return "; ".join(items)
+    return "\n".join("- " + item.replace("\n", "\n  ") for item in items)

@@ -17,7 +17,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.offline import Explorer
 from rsso_dspy.sessions import Session, session
 
-FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
+FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/2-cap60")
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def record(
         for number, scores in enumerate(trials, start=1)
     ]
     return UnitRecord(
-        protocol="sso-adapt/1",
+        protocol="sso-adapt/2",
         arm=arm,
         method=arm,
         program="zero-shot",

@@ -61,31 +61,31 @@ BUDGETS = {Variant("boil", 22): 60, Variant("freeze", 21): 40}
 
 @pytest.mark.parametrize(
     ("preset", "gold", "steps"),
-    [("sso-adapt/1", 17, 25), ("sso-adapt/1", 738, 1107), ("sso-adapt/1-cap60", 738, 60), ("release", 17, 25)],
+    [("sso-adapt/2", 17, 25), ("sso-adapt/2", 738, 1107), ("sso-adapt/2-cap60", 738, 60), ("release", 17, 25)],
 )
 def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
     assert PRESETS[preset].compute_budget(gold) == steps
 
 
 def test_presets_say_what_the_paper_and_the_release_do():
-    paper, release = PRESETS["sso-adapt/1"], PRESETS["release"]
+    paper, release = PRESETS["sso-adapt/2"], PRESETS["release"]
     assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None)
     assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100)
     assert (paper.skills, release.skills) == (SkillSettings(), SkillSettings.sso_release())
-    with pytest.raises(UnknownName, match="sso-adapt/1"):
+    with pytest.raises(UnknownName, match="sso-adapt/2"):
         get_protocol("sso-adapt/2")
 
 
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        ([], "adapt/2"),
+        ([], "adapt/3"),
         (
             ["protocol.trials=3", "memory.reflections.size=1", "embedder.model=hash"],
-            "adapt/2 trials=3 reflections=1 embedder=hash",
+            "adapt/3 trials=3 reflections=1 embedder=hash",
         ),
-        (["protocol.preset=sso-adapt/1", "protocol.trials=3"], "sso-adapt/1 trials=3"),
-        (["memory.skills.max_window=4"], "adapt/2 skills.max_window=4"),
+        (["protocol.preset=sso-adapt/2", "protocol.trials=3"], "sso-adapt/2 trials=3"),
+        (["memory.skills.max_window=4"], "adapt/3 skills.max_window=4"),
     ],
 )
 def test_departures_stand_in_the_protocols_name(settings, name):
@@ -93,7 +93,7 @@ def test_departures_stand_in_the_protocols_name(settings, name):
 
 
 def test_arms_of_one_variant_are_neighbours_so_that_a_run_cut_short_compares():
-    plan = make_plan("sso-adapt/1", TrialRules(), arms(["sso", "rsso"]), BUDGETS, seed=3)
+    plan = make_plan("sso-adapt/2", TrialRules(), arms(["sso", "rsso"]), BUDGETS, seed=3)
     assert [unit.key for unit in plan.units] == [
         "sso/boil::22/s3",
         "rsso/boil::22/s3",
@@ -127,7 +127,7 @@ def choose(protocol: str, *more: str):
 
 @pytest.mark.parametrize(
     ("protocol", "steps", "trials", "calls"),
-    [("omnireflect/1", 50, 1, 50), ("agentboard/1", 30, 1, 30), ("reflexion/1", 49, 15, 735)],
+    [("omnireflect/2", 50, 1, 50), ("agentboard/2", 30, 1, 30), ("reflexion/2", 49, 15, 735)],
 )
 def test_trials_and_steps_are_the_protocols_own_whatever_the_gold_length(protocol, steps, trials, calls):
     plan = plan_held_out(choose(protocol), ["react"], ["gripper"], ["gripper::50", "gripper::69"])
@@ -139,15 +139,15 @@ def test_trials_and_steps_are_the_protocols_own_whatever_the_gold_length(protoco
 @pytest.mark.parametrize(
     ("settings", "sent", "protocol"),
     [
-        (LOCAL, (0.0, 0.7, 50), "omnireflect/1"),
-        ([*LOCAL, "backends.vllm.top_p=0.9"], (0.0, 0.9, 50), "omnireflect/1 top_p=0.9"),
-        ([*LOCAL, "backends.vllm.roles.advisor.top_p=1"], (0.0, 0.7, 50), "omnireflect/1 advisor.top_p=1.0"),
-        (["backend=openai"], (0.0, 0.7, None), "omnireflect/1 top_k=unset"),
-        (["protocol.steps=9", "protocol.demonstrations=2"], (.5, None, None), "omnireflect/1 demonstrations=2 steps=9"),
+        (LOCAL, (0.0, 0.7, 50), "omnireflect/2"),
+        ([*LOCAL, "backends.vllm.top_p=0.9"], (0.0, 0.9, 50), "omnireflect/2 top_p=0.9"),
+        ([*LOCAL, "backends.vllm.roles.advisor.top_p=1"], (0.0, 0.7, 50), "omnireflect/2 advisor.top_p=1.0"),
+        (["backend=openai"], (0.0, 0.7, None), "omnireflect/2 top_k=unset"),
+        (["protocol.steps=9", "protocol.demonstrations=2"], (.5, None, None), "omnireflect/2 demonstrations=2 steps=9"),
     ],
 )  # fmt: skip
 def test_decoding_is_the_protocols_and_what_departs_from_it_is_named(settings, sent, protocol):
-    config = choose("omnireflect/1", *settings)
+    config = choose("omnireflect/2", *settings)
     backend = apply_decoding(config).active_backend
     assert (backend.temperature, backend.top_p, backend.top_k) == sent
     assert resolve_protocol(config).id == resolve_protocol(apply_decoding(config)).id == protocol
@@ -157,10 +157,10 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
     from tests.toy_package import installed
 
     monkeypatch.syspath_prepend(installed(tmp_path, goldless="tests.toy_package:WITHOUT_GOLD"))
-    config = load_config(overrides=["benchmark=goldless", "protocol.preset=agentboard/1"])
-    assert resolve_protocol(config).id == "agentboard/1 demonstrations=0"
+    config = load_config(overrides=["benchmark=goldless", "protocol.preset=agentboard/2"])
+    assert resolve_protocol(config).id == "agentboard/2 demonstrations=0"
     wanted = load_config(overrides=["benchmark=goldless", "protocol.demonstrations=2"])
-    assert (resolve_protocol(wanted).id, resolve_protocol(wanted).rules.demonstrations) == ("adapt/2", 0)
+    assert (resolve_protocol(wanted).id, resolve_protocol(wanted).rules.demonstrations) == ("adapt/3", 0)
 
 
 @pytest.mark.parametrize("benchmark", ["pddl", "babyai", "alfworld"])
@@ -171,7 +171,7 @@ def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the
         "alfworld": ("textworld", "pick_heat_then_place_in_recep::475"),
     }[benchmark]
     pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
-    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/1"])
+    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2"])
     with session(config) as live, live.runtime.environments.lease() as env:
         own = env.action_templates
         variant = live.runtime.variant(held_out)

@@ -44,7 +44,7 @@ TaskNames = Annotated[
 ProtocolName = Annotated[
     str | None,
     typer.Option(
-        help="Protocol: adapt/2, sso-adapt/1, either with -cap60, release, omnireflect/1, agentboard/1 or reflexion/1."
+        help="Protocol: adapt/3, sso-adapt/2, either with -cap60, release, omnireflect/2, agentboard/2 or reflexion/2."
     ),
 ]
 Jobs = Annotated[

@@ -14,19 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.records import State, Step, Trajectory, Variant
+from rsso_dspy.regions import join_items
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A memory's contribution to the prompt. With an empty ``text`` the region is absent."""
+    """A memory's contribution to the prompt. With an empty ``text`` and no ``items`` the region is absent."""
 
     text: str = ""
+    """What is recorded of it: the items as a prompt shows them, where there are any."""
     ids: tuple[str, ...] = ()
     """Ids of the shown items, in order."""
     targets: tuple[str, ...] = ()
     """Subgoals that the actor may name, aligned with ``ids``."""
     progress: str = ""
-    """What is done and left in the current task; shown with the task, not in the memory's region."""
+    """What is done and left in the current task; shown by itself, not in the memory's region."""
+    items: tuple[str, ...] = ()
+    """The contribution as a list."""
+
+    def __post_init__(self) -> None:
+        if self.items and not self.text:
+            object.__setattr__(self, "text", join_items(self.items))
+
+    @property
+    def value(self) -> str | list[str]:
+        """What the actor's input field gets."""
+        return list(self.items) or self.text
 
 
 NOTHING = Recall()
@@ -51,14 +64,6 @@ class Services(Protocol):
     @property
     def handed_on(self) -> frozenset[str]:
         """Regions whose memories go on to other variants."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether roles are shown all that is in sight: the interface `complete`."""
-
-    @property
-    def renderer(self) -> Callable[[Sequence[State]], list[str]] | None:
-        """Shows states as the actor's history does; None where it is not `complete`."""
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> Any:
         """What a module, or a method of it, answers."""

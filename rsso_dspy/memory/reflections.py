@@ -55,7 +55,7 @@ class ReflectionMemory(Memory):
             said = services.ask(
                 "reflector",
                 task=trajectory.task,
-                earlier_plans="\n".join(earlier),
+                earlier_plans=list(earlier),
                 transcript=services.tell_transcript(trajectory),
                 outcome=services.tell_outcome(trajectory),
                 **services.list_reflection_fields(settings.improvements, trajectory),
@@ -120,7 +120,7 @@ class ReflectionMemory(Memory):
         texts += [f"Attempt {each.trial}: (at another variant, of {each.task_type}) {each.plan}" for each in others]
         texts += [f"Attempt {each.trial}: {each.plan}" for each in own]
         ids = [f"{each.variant}-attempt-{each.trial}" for each in others] + [f"attempt-{each.trial}" for each in own]
-        return Recall(text="\n\n".join(text for text in texts if text), ids=tuple(ids))
+        return Recall(items=tuple(text for text in texts if text), ids=tuple(ids))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now. With

@@ -25,7 +25,6 @@ Answer = Mapping[str, Any]
 Role = Callable[[ParsedPrompt, SeededNoise], Answer]
 
 ROLES: tuple[tuple[str, Role], ...] = (
-    ("next_action", actor.answer_actor),
     ("action", actor.answer_actor),
     ("plan", reflector.write_full_reflection),
     ("strategy", reflector.distill_plans),
@@ -62,7 +61,7 @@ class Explorer:
         """Answer one request. Never fails on unknown fields: they get an empty value of the type asked for."""
         prompt = parse_request(request)
         dice = SeededNoise(self.seed, request.config.temperature or 0.0)
-        text = format_response(prompt.layout, answer_prompt(prompt, dice))
+        text = format_response(prompt, answer_prompt(prompt, dice))
         sent, written = ceil(len(prompt.text) / CHARACTERS_PER_TOKEN), ceil(len(text) / CHARACTERS_PER_TOKEN)
         return Response(
             id=None,
@@ -91,17 +90,9 @@ class Explorer:
 
 def answer_prompt(prompt: ParsedPrompt, dice: SeededNoise) -> Answer:
     """Answer a prompt: the fields that it asks for, in its order."""
-    wanted = prompt.layout.wanted
-    if not wanted:
+    if not prompt.wanted:
         return {"text": proposer.rewrite_instruction(prompt, dice)}
-    role = next((role for field, role in ROLES if field in wanted), None)
+    role = next((role for field, role in ROLES if field in prompt.wanted), None)
     given = role(prompt, dice) if role else {}
-    return {name: given.get(name, _build_blank_value(kind, prompt)) for name, kind in wanted.items()}
-
-
-def _build_blank_value(kind: str, prompt: ParsedPrompt) -> Any:
-    """A harmless value of the requested type; a text repeats the instruction's first line."""
-    for word, value in (("list", []), ("dict", {}), ("bool", False), ("int", 0), ("float", 0.0)):
-        if kind.lower().startswith(word):
-            return value
-    return prompt.instruction.split("\n", 1)[0][:200] or "none"
+    blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
+    return {name: given.get(name, [] if is_list else blank) for name, is_list in prompt.wanted.items()}

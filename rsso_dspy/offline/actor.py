@@ -22,7 +22,7 @@ from rsso_dspy.offline.advice import (
 from rsso_dspy.offline.drives import DRIVES, ActionProposal, TaskGoals, is_noteworthy, parse_task_goals
 from rsso_dspy.offline.grammar import AdviceClause, extract_content_words
 from rsso_dspy.offline.offered import answer_offered
-from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.scene import Notebook, Scene, build_scene, find_rooms
 from rsso_dspy.offline.writers import draw_lessons
 
@@ -39,11 +39,11 @@ _READING = re.compile(r"temperature of (-?\d+(?:\.\d+)?) degrees")
 
 
 def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
-    """The fields of either actor: thought and action, or reasoning, subgoal (word for word, or none) and action."""
+    """The fields of either actor: thought, subgoal (word for word, or none) and action."""
     if (offered := answer_offered(prompt, dice)) is not None:
         return offered
     goals = parse_task_goals(prompt.get_region("task"))
-    scene = build_scene(prompt.get_region("history"))
+    scene = build_scene(prompt.turns)
     plan = select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     skills = parse_offered_skills(prompt.get_region("skills"))
     _update_notes(scene, goals, plan)
@@ -55,7 +55,7 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
         *_propose_skill_steps(skills, scene, driven),
         *_propose_advised(clauses, scene),
     ]
-    context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
+    context = blake2b(repr(prompt.turns).encode(), digest_size=8).hexdigest()
 
     def score_proposal(proposal: ActionProposal) -> float:
         action = normalize_words(proposal.action)
@@ -67,13 +67,7 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     best = max(proposals, key=score_proposal)
     reasoning = f"{_describe_effect(scene)}I will {best.action}: {best.why}. {scene.notes.to_sentence()}".strip()
     subgoal = _find_pursued_target(best.action, skills, scene) or "none"
-    return {
-        "thought": reasoning,
-        "action": best.action,
-        "reasoning": reasoning,
-        "current_subgoal": subgoal,
-        "next_action": best.action,
-    }
+    return {"thought": reasoning, "subgoal": subgoal, "action": best.action}
 
 
 def _rate_repetition(proposal: ActionProposal, action: str, scene: Scene) -> float:
@@ -93,7 +87,11 @@ def _read_told(prompt: ParsedPrompt) -> Iterator[AdviceClause]:
     attempts, strategies, instruction and, from plans, what to avoid."""
     attempts = "\n".join(filter(None, map(prompt.get_region, ("past_attempts", "experience"))))
     lessons = draw_lessons(attempts) if attempts else []
-    rules = [prompt.get_region("constitution"), *lessons, prompt.get_region("past_strategies")]
+    rules = [
+        "\n".join(parse_region_list(prompt.get_region("constitution"))),
+        *lessons,
+        prompt.get_region("past_strategies"),
+    ]
     yield from read_advice("\n".join(filter(None, rules)))
     yield from read_advice(prompt.instruction)
     for plan in split_past_attempts(prompt.get_region("plans_from_past_attempts")):
@@ -105,7 +103,7 @@ def _read_demonstrations(prompt: ParsedPrompt) -> Iterator[AdviceClause]:
     task = set(normalize_words(prompt.get_region("task")).split())
     for demo in prompt.demos:
         likeness = len(task & set(normalize_words(demo.get("task", "")).split())) / (len(task) or 1)
-        done = command(demo.get("next_action") or demo.get("action") or "")
+        done = command(demo.get("action", ""))
         if done and likeness > 0.5:
             yield AdviceClause(done.text, done, True)
 
@@ -229,7 +227,7 @@ def _count_plan_steps(left: tuple[Command, ...], scene: Scene) -> int:
     """Steps of the rest of the plan that the last action brought it on. A step taken in other words counts by its
     verb."""
     done = command(scene.last_action)
-    followed = len(scene.turns) > 1 and _FROM_PLAN in scene.turns[-2].reasoning
+    followed = len(scene.turns) > 1 and _FROM_PLAN in scene.turns[-2].thought
     for offset, step in enumerate(left[:6], start=1):
         if done and (done == step or (followed and done.verb == step.verb and step.thing not in scene.things)):
             return offset

@@ -19,9 +19,9 @@ TRAVEL = ("teleport", "go")
 LIKED, TOPIC, DISLIKED, SHUNNED = 1.6, 0.5, -30.0, -3.0
 """What advice adds to the score of an action: called for, about a mentioned thing, forbidden, or better avoided."""
 _SLOTS = frozenset({"obj", "object", "container", "location", "something", "it", "thing", "substance", "item"})
-_ATTEMPT = re.compile(r"^Attempt \d+: ", re.M)
+_ATTEMPT = re.compile(r"^(?:- )?Attempt \d+: ", re.M)
 _EARNED = re.compile(r"earned (\d+) point")
-_SUBGOAL = re.compile(r"^\s*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
+_SUBGOAL = re.compile(r"^[\s-]*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
 _STEPS = re.compile(r"(?<=[.!;])\s+|\n")
 _DEPENDS = re.compile(r"^\W*(?:otherwise|else|(?:only )?(?:if|unless|in case|until))\b|\b(?:unless|only if) ", re.I)
 """Matches a step of a plan that may be skipped."""

@@ -10,12 +10,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from rsso_dspy.offline.grammar import extract_content_words
-from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
-from rsso_dspy.offline.scene import split_history
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 
 _QUESTION = re.compile(r"^check .*$", re.M)
-_LISTED = re.compile(r"^Actions that can be taken now:\n((?:- .*(?:\n|\Z))+)", re.M)
-"""The list that a prompt shows with ``action_choice = listed``."""
 _ANSWERED = re.compile(r"\bactions(?: are)?: (.+)", re.S | re.I)
 _IN_VAIN = re.compile(r"not valid|not recognized|cannot |can't |no change|no effect|nothing happens", re.I)
 _AGAINST = re.compile(r"\b(?:do not|don't|never|avoid|stop|did nothing|mistake)\b", re.I)
@@ -26,21 +23,20 @@ _IN_TASK, _TOLD, _NOISE, _IN_VAIN_HERE, _DONE_HERE, _DONE = 4.0, 2.0, 0.8, 40.0,
 
 
 def answer_offered(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str] | None:
-    """The fields of either actor; None where the templates hold no such question."""
+    """The fields of either actor; None where no actions are listed and the templates hold no such question."""
     question = _QUESTION.search(prompt.get_region("action_templates").partition("Templates:")[2])
-    if question is None:
+    if question is None and not prompt.get_region("possible_actions"):
         return None
-    action = _choose_offered(prompt, question[0].strip(), dice)
+    action = _choose_offered(prompt, question[0].strip() if question else "", dice)
     why = f"I will {action}: of what can be done it fits the task best, or was tried least."
-    return {"thought": why, "action": action, "reasoning": why, "current_subgoal": "none", "next_action": action}
+    return {"thought": why, "subgoal": "none", "action": action}
 
 
 def _choose_offered(prompt: ParsedPrompt, question: str, dice: SeededNoise) -> str:
     """The best of what is offered, or the question where nothing is."""
-    history = prompt.get_region("history")
-    turns = split_history(_LISTED.sub("", history))
+    turns = prompt.turns
     views = _follow_views([turn.seen for turn in turns])
-    offered = [each for each in _list_offered(history, turns[-1].seen if turns else "") if each != question]
+    offered = [each for each in _list_offered(prompt, turns[-1].seen) if each != question]
     if not offered:
         return question
     view, task = views[-1] if views else "", extract_content_words(prompt.get_region("task"))
@@ -63,10 +59,10 @@ def _choose_offered(prompt: ParsedPrompt, question: str, dice: SeededNoise) -> s
     return max(offered, key=score_action)
 
 
-def _list_offered(history: str, last: str) -> Sequence[str]:
+def _list_offered(prompt: ParsedPrompt, last: str) -> Sequence[str]:
     """What can be done, as the prompt lists it or as the last observation answers."""
-    if listed := _LISTED.search(history):
-        return [line.removeprefix("- ").strip() for line in listed[1].splitlines()]
+    if listed := prompt.get_region("possible_actions"):
+        return parse_region_list(listed)
     if (answered := _ANSWERED.search(last)) and not _IN_VAIN.search(last):
         return [text for part in answered[1].split(", ") if (text := part.strip(" ."))]
     return []

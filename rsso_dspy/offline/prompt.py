@@ -1,28 +1,43 @@
-"""Reads a request: instruction, regions, demonstrations and the form of the answer, by the text of its messages alone.
-
-Understands the prompts of DSPy's ChatAdapter, JSONAdapter and XMLAdapter.
-"""
+"""Reads a request: instruction, regions, turns, demonstrations and the form of the answer, by the text of its messages
+alone. Understands the prompts of `adapter.py`, and any text as a plain prompt."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
-from html import escape, unescape
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
+import dspy
 from dspy.lm15 import Request
 
-Style = Literal["chat", "json", "xml", "plain"]
+from rsso_dspy import signatures
+from rsso_dspy.regions import REGIONS
+from rsso_dspy.signatures import memory_writers
 
-_FIELD = re.compile(r"^(?:\d+\. )?`(\w+)`(?: \(([^\n]*?)\))?:", re.M)
-_CHAT_HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.M)
-_XML_REGION = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.S)
+PROPOSING = (
+    "current_instruction",
+    "examples_with_feedback",
+    "basic_instruction",
+    "dataset_description",
+    "program_code",
+    "program_description",
+    "module",
+    "module_description",
+    "task_demos",
+    "tip",
+)
+"""Fields of DSPy's proposers of instructions."""
+
+_LABEL = r"([A-Z][a-z]+(?: [a-z]+){0,3})"
+_ALONE = re.compile(r"^Answer with the ([a-z]+(?: [a-z]+)*) alone(, one a line)?\b", re.M)
+_FORM = re.compile(r"^Answer (?:in this form|with one JSON object)[^\n]*:\n", re.M)
+_WANTED = re.compile(rf"^{_LABEL}:([^\n]*)", re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
-_STRUCTURE = re.compile(r"All interactions will be structured|^Your answer has this form:$", re.M)
-_CLOSING = re.compile(r"\n+Respond with (?:the corresponding output fields|a JSON object|the XML tags|`)[^\n]*\Z")
+_WINDOW = re.compile(r"^History:\n", re.M)
+_EXAMPLES = re.compile(r"^Examples:\n", re.M)
+_EXAMPLE = re.compile(r"^Example \d+\n", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,123 +54,131 @@ class SeededNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptLayout:
-    """What the system message says about the conversation."""
+class Turn:
+    """One step: what was seen, and the thought and action that followed; those of the present step are empty."""
 
-    instruction: str
-    wanted: Mapping[str, str]
-    """Output field to the type it must have, as the adapter words it."""
-    style: Style
+    seen: str
+    thought: str = ""
+    action: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
     """One request, read."""
 
-    layout: PromptLayout
+    instruction: str
+    wanted: Mapping[str, bool]
+    """Output field to whether it is a list; empty for a plain prompt."""
+    is_json: bool
     regions: Mapping[str, str]
-    """Input field to its text, from the last user message."""
+    """Input field to its text: of the first message and of the last."""
+    turns: tuple[Turn, ...] = ()
+    """The steps so far, the present one last."""
     demos: tuple[Mapping[str, str], ...] = ()
-    """Demonstrations, the earlier turns: input and output fields of each together."""
+    """Demonstrations: input and output fields of each together."""
     text: str = ""
     """The text of all messages, in order."""
-
-    @property
-    def instruction(self) -> str:
-        return self.layout.instruction
 
     def get_region(self, name: str) -> str:
         return self.regions.get(name, "")
 
 
 def parse_request(request: Request) -> ParsedPrompt:
-    """The request as a `ParsedPrompt`. A request without DSPy's field lists has style ``plain`` and no regions."""
+    """The request as a `ParsedPrompt`."""
     system = request.system
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
-    turns = [(message.role, message.text or "") for message in request.messages]
-    layout = _parse_layout(system)
-    demos = tuple(
-        _parse_demo(layout.style, question, answer)
-        for (asker, question), (answerer, answer) in pairwise(turns)
-        if asker == "user" and answerer == "assistant"
-    )
-    last = next((text for role, text in reversed(turns) if role == "user"), "")
-    whole = "\n\n".join([system, *(text for _, text in turns)])
-    return ParsedPrompt(layout, _split_regions(layout.style, last), demos, whole)
+    messages = [(message.role, message.text or "") for message in request.messages]
+    whole = "\n\n".join([system, *(text for _, text in messages)])
+    instruction, wanted, is_json, demos = _parse_system(system)
+    window = ""
+    if messages and (begin := _WINDOW.search(messages[-1][1])):
+        text = messages[-1][1]
+        window, _, present = text[begin.end() :].rpartition("\nObservation:")
+        messages[-1] = ("user", f"{text[: begin.start()]}\nObservation:{present}")
+    asked = [split_fields(text) for role, text in messages if role == "user"]
+    regions = {**asked[0], **{name: text for name, text in asked[-1].items() if text}} if asked else {}
+    return ParsedPrompt(instruction, wanted, is_json, regions, _parse_turns([*_split_window(window), *messages]), demos, whole)
 
 
-def format_response(layout: PromptLayout, answer: Mapping[str, Any]) -> str:
-    """The answer in the form that the adapter asked for; for a plain prompt only the value."""
-    if layout.style == "plain":
-        return "\n".join(str(value) for value in answer.values())
-    if layout.style == "json":
+def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
+    """The answer in the form that is asked for; for a plain prompt only the value."""
+    if prompt.is_json:
         return json.dumps(dict(answer), ensure_ascii=False)
-    if layout.style == "xml":
-        return "\n\n".join(f"<{name}>{_format_xml_value(value)}</{name}>" for name, value in answer.items())
-    texts = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in answer.values())
-    parts = (f"[[ ## {name} ## ]]\n{text}" for name, text in zip(answer, texts, strict=True))
-    return "\n\n".join([*parts, "[[ ## completed ## ]]"])
+    if len(answer) == 1:
+        return _format_value(next(iter(answer.values()))).strip()
+    return "\n".join(f"{label_field(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
 
 
-def parse_region_list(text: str) -> list[Any]:
-    """A list-valued region as a list: JSON (chat, JSON), ``<item>`` elements (XML), or one entry a line."""
-    text = text.strip()
-    if text.startswith("["):
-        try:
-            found = json.loads(text)
-            return found if isinstance(found, list) else []
-        except ValueError:
-            pass
-    if items := re.findall(r"<item>(.*?)</item>", text, re.S):
-        parsed = [{name: unescape(value.strip()) for name, value in _XML_REGION.findall(item)} for item in items]
-        return [parts or unescape(item.strip()) for parts, item in zip(parsed, items, strict=True)]
-    rows = (_NUMBER.sub("", row) for row in text.splitlines())
-    return [row for row in rows if row]
+def parse_region_list(text: str) -> list[str]:
+    """A list-valued region as a list: one item a line, each after a dash, or in one line between semicolons."""
+    rows = text.strip().split("\n- ") if text.lstrip().startswith("- ") else text.splitlines()
+    if len(rows) == 1 and not text.lstrip().startswith("- "):
+        rows = text.split("; ")
+    return [row for row in (_NUMBER.sub("", row).replace("\n  ", "\n").strip() for row in rows) if row]
 
 
-@lru_cache(maxsize=64)
-def _parse_layout(system: str) -> PromptLayout:
-    outputs, *rest = _STRUCTURE.split(system.partition("Your output fields are:")[2], maxsplit=1)
-    structure = "".join(rest)
-    wanted = {name: kind or "str" for name, kind in _FIELD.findall(outputs)}
-    objective = system.partition("our objective is:")[2]
-    instruction = "\n".join(line.strip() for line in objective.strip().splitlines())
-    if not wanted:
-        return PromptLayout(instruction or system, {}, "plain")
-    if "Outputs will be a JSON object" in structure or structure.lstrip().startswith("{"):
-        return PromptLayout(instruction, wanted, "json")
-    return PromptLayout(instruction, wanted, "chat" if "[[ ## completed ## ]]" in structure else "xml")
+def label_field(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
-@lru_cache(maxsize=256)
-def _parse_demo(style: Style, question: str, answer: str) -> Mapping[str, str]:
-    outputs = _parse_json_object(answer) if style == "json" else _split_regions(style, answer)
-    return {**_split_regions(style, question), **outputs}
+@cache
+def _compile_labels() -> re.Pattern[str]:
+    """The labels of all fields of the package's signatures, and of DSPy's proposers."""
+    asked = [getattr(signatures, name) for name in signatures.__all__ if name != "ErrorRule"]
+    asked += [each for each in vars(memory_writers).values() if isinstance(each, type(dspy.Signature))]
+    names = {*REGIONS, *PROPOSING, *(name for signature in asked for name in signature.fields)}
+    labels = "|".join(sorted(map(label_field, names), key=len, reverse=True))
+    return re.compile(rf"^({labels})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 
 
 @lru_cache(maxsize=4096)
-def _split_regions(style: Style, message: str) -> Mapping[str, str]:
-    message = _CLOSING.sub("", message)
-    if style == "xml":
-        return {name: value.strip() for name, value in _XML_REGION.findall(message)}
-    pieces = _CHAT_HEADER.split(message)
-    return {name: value.strip() for name, value in zip(pieces[1::2], pieces[2::2], strict=True) if name != "completed"}
+def split_fields(message: str) -> Mapping[str, str]:
+    """Label of a field, as its name, to its text. Of a label that stands there twice the last counts."""
+    pieces = _compile_labels().split(message)
+    return {
+        label.lower().replace(" ", "_"): text.strip() for label, text in zip(pieces[1::2], pieces[2::2], strict=True)
+    }
 
 
-def _parse_json_object(text: str) -> dict[str, str]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+@lru_cache(maxsize=64)
+def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, tuple[Mapping[str, str], ...]]:
+    told, *shown = _EXAMPLES.split(system, maxsplit=1)
+    demos = tuple(split_fields(each) for each in _EXAMPLE.split("".join(shown)) if each.strip())
+    if alone := _ALONE.search(told):
+        return told[: alone.start()].strip(), {alone[1].replace(" ", "_"): bool(alone[2])}, False, demos
+    if form := _FORM.search(told):
+        rows = _WANTED.findall(told[form.end() :])
+        wanted = {label.lower().replace(" ", "_"): "one a line" in said for label, said in rows}
+        return told[: form.start()].strip(), wanted, "JSON" in form[0], demos
+    return system, {}, False, ()
 
 
-def _format_xml_value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "".join(f"<{name}>{_format_xml_value(part)}</{name}>" for name, part in value.items())
-    if isinstance(value, (list, tuple)):
-        return "".join(f"<item>{_format_xml_value(part)}</item>" for part in value)
-    return escape(str(value), quote=False)
+def _parse_turns(messages: Sequence[tuple[str, str]]) -> tuple[Turn, ...]:
+    turns, seen = [], ""
+    for role, text in messages:
+        if role == "user":
+            seen = split_fields(text).get("observation", "")
+        else:
+            said = split_fields(text)
+            action = said.get("action", "" if said else text).strip()
+            turns.append(Turn(seen, said.get("thought", ""), action))
+            seen = ""
+    return (*turns, Turn(seen))
+
+
+def _split_window(window: str) -> list[tuple[str, str]]:
+    """The messages that a window of the last steps holds as one text."""
+    messages = []
+    for part in filter(str.strip, re.split(r"^(?=Observation:)", window, flags=re.M)):
+        seen, *answer = re.split(r"^(?=(?:Thought|Subgoal|Action):)", part, maxsplit=1, flags=re.M)
+        messages += [("user", seen), ("assistant", "".join(answer))]
+    return messages
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return "".join(f"\n- {item}" for item in value) if value else "none"
+    return json.dumps(value, ensure_ascii=False)

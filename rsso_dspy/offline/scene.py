@@ -6,12 +6,13 @@ starts afresh in every room. What has left the window is remembered through the 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from rsso_dspy.environments.scienceworld.grammar import normalize_words
+from rsso_dspy.offline.prompt import Turn
 
-_MARK = re.compile(r"^(Step #?\d+:|Reasoning:|Thought:|Current subgoal:|Next action:|Action:)[ \t]*", re.M | re.I)
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)
 _DOOR = re.compile(r"\ba door to the ([a-z ]+?)(?= ?\(|$|\.|,)")
 _OPTION = re.compile(r"^(\d+):\s*(.+)$", re.M)
@@ -81,15 +82,6 @@ class Notebook:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryTurn:
-    """One state and the action that followed it."""
-
-    seen: str
-    reasoning: str
-    action: str
-
-
-@dataclass(frozen=True, slots=True)
 class VisibleThing:
     """Something visible. ``inside`` is what holds it, empty when it stands in the room; ``line`` the line that names
     it."""
@@ -112,7 +104,7 @@ class VisibleThing:
 class Scene:
     """The present situation as the history shows it. Made for one request, then dropped."""
 
-    turns: list[HistoryTurn]
+    turns: Sequence[Turn]
     notes: Notebook
     room: str = ""
     things: dict[str, VisibleThing] = field(default_factory=dict)
@@ -138,10 +130,9 @@ class Scene:
         return [thing.name for thing in self.things.values() if thing.held]
 
 
-def build_scene(history: str) -> Scene:
-    """The scene at the end of a history window."""
-    turns = split_history(history)
-    reasoning = next((turn.reasoning for turn in reversed(turns) if turn.reasoning), "")
+def build_scene(turns: Sequence[Turn]) -> Scene:
+    """The scene at the end of these steps."""
+    reasoning = next((turn.thought for turn in reversed(turns) if turn.thought), "")
     present = Scene(turns, Notebook.parse(reasoning))
     for index, turn in enumerate(turns):
         seen, shown = _split_observation(turn.seen)
@@ -180,26 +171,6 @@ def find_rooms(text: str) -> list[str]:
     return [normalize_words(name) for found in _ROOM.findall(lowered) for name in found if name] + [
         normalize_words(name) for name in _DOOR.findall(lowered)
     ]
-
-
-def split_history(history: str) -> list[HistoryTurn]:
-    """The window cut at its labels. A state without an action is the present one."""
-    pieces = _MARK.split(history)
-    turns: list[HistoryTurn] = []
-    seen, reasoning, action = pieces[0].strip(), "", None
-    for label, body in zip(pieces[1::2], pieces[2::2], strict=True):
-        kind, text = label.lower().rstrip(":"), body.strip()
-        if kind.startswith("step"):
-            seen = text
-        elif kind in ("reasoning", "thought"):
-            reasoning = text
-        elif kind.endswith("action"):
-            action, _, rest = text.partition("\n")
-            turns.append(HistoryTurn(seen, reasoning, action.strip()))
-            seen, reasoning = rest.strip(), ""
-    if seen or action is None:
-        turns.append(HistoryTurn(seen, "", ""))
-    return turns
 
 
 def _split_observation(text: str) -> tuple[str, list[str]]:

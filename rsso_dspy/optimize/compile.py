@@ -134,7 +134,7 @@ def compile_agent(
         check_writable(out)
     logs = RolloutLogs.for_output(out, live.backend.replay) if out else RolloutLogs(source=live.backend.replay)
     with logs.open_for_request(wanted.describe(live.config)):
-        lead = open_lead(wanted.teacher, wanted.calibration, live, wanted.method.scaffold) if wanted.teacher else None
+        lead = open_lead(wanted.teacher, wanted.calibration, live) if wanted.teacher else None
         rollouts = Rollouts(live, wanted, jobs, events, logs, lead)
         try:
             with stop_on_interrupt(rollouts):
@@ -228,7 +228,7 @@ def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
         for number in range(wanted.placebos):
             if search.has_perfect_candidate or rollouts.rollouts_left < needed:
                 break
-            placebo = make_placebo(agent, wanted.tuned, wanted.seed + number, rollouts.live.runtime.rules.interface)
+            placebo = make_placebo(agent, wanted.tuned, wanted.seed + number)
             rollouts.register_candidate(placebo, placebo=True)
             rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
         for candidate in wanted.optimizer.propose(search):

@@ -45,10 +45,9 @@ _ENDINGS = {
 }
 _LED, _QUOTE, _THOUGHT, _START, _UNKNOWN = 3, 80, 110, 300, 80
 """Steps named before a gain; characters shown of an observation, a thought and the start; longest unknown action."""
-_ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
 _NOTES = re.compile(r"\bNotes?:.*", re.S)
 _ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
-_SUBGOAL = re.compile(r"^Subgoal \d+: (.+)\n((?: +\d+\. .+\n?)*)", re.M)
+_SUBGOAL = re.compile(r"Subgoal \d+: (.+)\n((?: *\d+\. .+\n?)*)")
 _ENTRY = re.compile(r"^(\d+)\. ", re.M)
 
 WRITTEN = {"insight_edits": 4, "workflows": 3, "strategies": 3, "new_bullets": 5, "new_cheatsheet": 40}
@@ -171,13 +170,13 @@ def report_goals(call: PredictorCall) -> Iterator[str]:
 
 
 def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
-    """The steps that an actor's answer became: those with its reasoning and its action."""
+    """The steps that an actor's answer became: those with its thought and its action."""
     played = [result.trajectory for result in trials if result.trajectory is not None]
     return [trial.steps[index] for trial, index in _match_steps(outputs, played)]
 
 
 def _judge_answer(call: PredictorCall) -> Iterator[str]:
-    if not call.get_output("next_action", "action").strip():
+    if not call.get_output("action").strip():
         yield "This answer held no action."
         yield Advice("Always give one action in the form of a template.")
         return
@@ -206,16 +205,15 @@ def _find_taken_step(call: PredictorCall) -> tuple[Trajectory, int] | None:
     """The step that this call's answer became; of several, the first that comes after the last answer in the history
     that the call read."""
     matches = _match_steps(call.outputs, call.trials)
-    answers = _ANSWERED.findall(call.get_input("history"))
-    last = answers[-1] if answers else None
+    turns = getattr(call.inputs.get("history"), "messages", ())
+    last = turns[-1].get("action") if turns else None
     follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
     return next(iter(follows or matches), None)
 
 
 def _match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
-    """Steps with the reasoning and the action of an answer."""
-    thought = outputs.get("reasoning") or outputs.get("thought") or ""
-    action = str(outputs.get("next_action") or outputs.get("action") or "")
+    """Steps with the thought and the action of an answer."""
+    thought, action = outputs.get("thought") or "", str(outputs.get("action") or "")
     return [
         (trial, index)
         for trial in trials
@@ -378,7 +376,7 @@ def _count_skill_use(call: PredictorCall, is_it: Callable[[str, list[str]], bool
         for region, text in result.shown.items():
             name, _, listed = region.partition(":")
             for skill, (target, body) in zip(listed.split(","), _SUBGOAL.findall(text), strict=False):
-                if name == "skills" and is_it(target, re.findall(r"^ +\d+\. (.+)$", body, re.M)):
+                if name == "skills" and is_it(target, re.findall(r"^ *\d+\. (.+)$", body, re.M)):
                     ids.add(skill)
                     targets.add(target)
     offered = sum(bool(ids & set(step.recalled)) for trial in call.trials for step in trial.steps)

@@ -24,7 +24,6 @@ import tqdm
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from rsso_dspy.environments import Interface
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped, UnknownName
 from rsso_dspy.optimize.acceptance import Rollout, TracedCall, estimate_score, is_solved
 from rsso_dspy.optimize.calibration import Calibration
@@ -35,7 +34,6 @@ from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
 from rsso_dspy.records import Variant
-from rsso_dspy.signatures.complete import SPOKEN
 
 NOTHING_LEFT = "the optimizer had nothing left to propose"
 ALL_SOLVED = "a candidate solved every val variant at its first trial"
@@ -128,16 +126,13 @@ class Search:
 
 class Student(Agent):
     """An `Agent` whose rollouts are those of the search. Its copies share them. Its trace, which optimizers sample
-    from, holds only the calls that `shown` returns for a rollout. Its instructions are those that are sent under the
-    current interface. Predictors that must not change are left out of its named ones, so that no optimizer can reach
+    from, holds only the calls that `shown` returns for a rollout. Predictors that must not change are left out of its named ones, so that no optimizer can reach
     them; they play all the same. Of an optimizer's changes, only instructions and demonstrations are played: no
     prefixes, which are in no prompt and would make another candidate of the same words, and no models."""
 
     def __init__(self, search: Search, shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)
         self.load_state(search.agent.dump_state())
-        self.interface: Interface = search.rollouts.live.runtime.rules.interface
-        show_sent_instructions(self, self.interface)
         self.search = search
         self.shown = shown
 
@@ -146,11 +141,11 @@ class Student(Agent):
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
 
     def get_program(self) -> Agent:
-        """The program that is played. Instructions that are sent unchanged keep the program's own words."""
+        """The program that is played."""
         program, changed = Agent(self.method.name), dict(self.named_predictors())
         for name, original in self.search.agent.predictors_by_name.items():
             predictor, now = program.predictors_by_name[name], changed.get(name, original)
-            said = get_kept_instruction(now.signature.instructions, self.interface).strip()
+            said = now.signature.instructions.strip()
             same = said == original.signature.instructions.strip()
             predictor.signature = original.signature if same else original.signature.with_instructions(said)
             predictor.demos = now.demos
@@ -288,40 +283,16 @@ class ProposerAdapter(dspy.Adapter):
             return None
 
 
-# The instruction that is sent and the one that a program keeps. Under the interface `complete`, an actor with an
-# unchanged instruction is sent other words than its signature holds; optimizers start from the words that are sent.
-
-
-def get_kept_instruction(instruction: str, interface: Interface) -> str:
-    """The instruction that a program keeps for these words: its own if they are what is sent for it, so that an
-    unchanged program stays the same."""
-    if interface != "complete":
-        return instruction
-    said = instruction.strip()
-    return next((kept for kept, sent in SPOKEN.items() if sent.strip() == said), instruction)
-
-
-def show_sent_instructions(program: Agent, interface: Interface) -> None:
-    """Replace the instructions that a program keeps by the words that are sent for them."""
-    for predictor in program.predictors_by_name.values():
-        kept = predictor.signature.instructions
-        if interface == "complete" and kept in SPOKEN:
-            predictor.signature = predictor.signature.with_instructions(SPOKEN[kept])
-
-
-def make_placebo(agent: Agent, tuned: Collection[str], seed: int, interface: Interface = "sso") -> Agent:
+def make_placebo(agent: Agent, tuned: Collection[str], seed: int) -> Agent:
     """A rewording that means nothing: what it gains on `val` is luck, and shows how much of a candidate's gain may be
     luck too. It is the program with a meaningless sentence, chosen by the seed, at the end of every instruction that
-    may be changed, as it is sent under this interface."""
+    may be changed."""
     placebo = Agent(agent.method.name)
     placebo.load_state(agent.dump_state())
-    show_sent_instructions(placebo, interface)
     for name, predictor in placebo.predictors_by_name.items():
-        said = predictor.signature.instructions
-        added = f"{said}\n\n{SENTENCES[seed % len(SENTENCES)]}"
-        words = added if name in tuned else get_kept_instruction(said, interface)
-        if words != said:
-            predictor.signature = predictor.signature.with_instructions(words)
+        if name in tuned:
+            said = predictor.signature.instructions
+            predictor.signature = predictor.signature.with_instructions(f"{said}\n\n{SENTENCES[seed % len(SENTENCES)]}")
     return placebo
 
 

@@ -24,26 +24,16 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.forecast import TEACHING
 from rsso_dspy.lm import Backend
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.programs.methods import Scaffold
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import TrialResult, Variant
 from rsso_dspy.sessions import Session
-
-FIELDS: dict[Scaffold, tuple[str, ...]] = {
-    "flat": ("thought", "action"),
-    "sso": ("reasoning", "current_subgoal", "next_action"),
-}
-"""Output fields of a scaffold's actor, the thought first and the action last."""
 
 IDLE = "wait"
 """Answered when the path has ended and the trial has not."""
 
 QUESTION = "mbiguous request"
 """Part of the simulator's question when an action has several meanings; a path answers it with a number."""
-
-_ACTED = "ction: "
-"""Ends every answer in the history."""
 
 _OPTION = re.compile(r"^\d+:", re.M)
 
@@ -53,24 +43,22 @@ class GoldPlayer:
     played again. A number in the path answers a question and is left out where none is asked; a question that the path
     does not expect is answered with its first option."""
 
-    def __init__(self, path: Sequence[str], scaffold: Scaffold):
+    def __init__(self, path: Sequence[str]):
         self._path = tuple(path)
-        self._fields = FIELDS[scaffold]
         self._left: Iterator[str] = iter(())
         self._ahead = ""
 
     def complete(self, request: Request) -> Response:
-        """The next action, in the chat format."""
-        action = self._choose_action((request.messages[-1].text or "").rpartition("[[ ## history ## ]]")[2])
-        thought, *between, last = self._fields
-        said = {thought: f"The next step towards what the task asks for is to {action}."}
-        said |= dict.fromkeys(between, "none") | {last: action}
-        text = "\n\n".join([*(f"[[ ## {name} ## ]]\n{value}" for name, value in said.items()), "[[ ## completed ## ]]"])
+        """The next action, in the form that is asked for."""
+        begun = any(message.role == "assistant" for message in request.messages)
+        action = self._choose_action(begun, request.messages[-1].text or "")
+        thought = f"Thought: The next step towards what the task asks for is to {action}.\n"
+        asked = "Thought:" in str(request.system)
+        text = f"{thought if asked else ''}Action: {action}"
         return Response(None, request.model, Message.assistant([TextPart(text)]), "stop", Usage())
 
-    def _choose_action(self, history: str) -> str:
-        _, acted, newest = history.rpartition(_ACTED)
-        if not acted:
+    def _choose_action(self, begun: bool, newest: str) -> str:
+        if not begun:
             self._left = iter(self._path)
             self._take()
         if QUESTION in newest and _OPTION.search(newest):
@@ -174,15 +162,13 @@ class Lead:
         )
 
 
-def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffold: Scaffold) -> Lead:
+def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead:
     """The teacher, ready to play. Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when its backend cannot
     work."""
     variants = frozenset(calibration.train)
     if teacher.backend is None:
         data = live.config.active_benchmark.locate_data(live.config.environment.data)
-        return Lead(
-            variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, scaffold, data)
-        )
+        return Lead(variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, data))
     backend = Backend(teacher.backend, Runtime.is_stopping)
     own = {"backend": teacher.name, "backends": {teacher.name: teacher.backend}}
     warmer = resolve_protocol(live.config.model_copy(update=own)).rules.retry_temperature
@@ -202,14 +188,12 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffol
     return Lead(variants, backend.adapter, True, play_backend)
 
 
-def play_gold(
-    runtime: Runtime, variant: Variant, calibration: Calibration, scaffold: Scaffold, data: str | None = None
-) -> Runtime:
+def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data: str | None = None) -> Runtime:
     """The runtime with the gold path of a training variant in place of a model: one trial, to the end of the path,
     without learning. ``data``: the user's data folder. Raises `SplitError` for any other variant."""
     path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
-    player = dspy.LM("gold/path", engine=GoldPlayer(path, scaffold), cache=False)
-    rules = replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None, action_choice="free")
+    player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)
+    rules = replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None, layout="conversation")
     return replace(
         runtime,
         lm=lambda *_: player,

@@ -20,7 +20,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_method, load_memory
 from rsso_dspy.programs.prediction import AgentPrediction
-from rsso_dspy.programs.render import list_actions, render_history
+from rsso_dspy.programs.render import Conversation
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import ResumeState, Runtime
 from rsso_dspy.programs.trial import TrialRun
@@ -83,7 +83,7 @@ class Agent(dspy.Module):
         environment, rules, memories = trial.environment, trial.rules, trial.memories
         states: list[State] = [environment.reset(trial.variant)]
         steps: list[Step] = []
-        trial.note_templates()
+        world, conversation = trial.show_world(), Conversation(environment, rules)
         for memory in memories:
             memory.begin_trial(trial.variant, environment.task)
         plans = {memory.region: memory.preamble() for memory in memories}  # once a trial
@@ -91,10 +91,8 @@ class Agent(dspy.Module):
         while outcome is None:
             trial.begin_step(len(steps) + 1)
             recalled = {memory.region: memory.recall(states, steps) for memory in memories}  # before every step
-            regions = trial.show_regions(plans, recalled)
-            history = render_history(states, steps, environment.render, self.method.scaffold, rules.interface)
-            history = list_actions(environment, rules.action_choice, history)
-            answer = trial.roles.choose_action([*recalled.values()], task=environment.task, history=history, **regions)
+            regions = world | trial.show_regions(plans, recalled)
+            answer = trial.choose_action(conversation, states, steps, recalled, regions)
             step, move = trial.take_step(answer, states, steps, recalled)
             steps.append(step)
             states.append(step.state)
@@ -167,7 +165,7 @@ def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:
     return {name: memory.snapshot() for name, memory in memories.items()}
 
 
-_SPARED = {"thought", "reasoning"}
+_SPARED = {"thought"}
 """Outputs of the actor that are shown and decide nothing."""
 
 

@@ -17,7 +17,6 @@ from rsso_dspy.memory.constitution.constitution import select_category_examples
 from rsso_dspy.programs.render import render_recent_steps, tell_outcome
 from rsso_dspy.records import Category, Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules
-from rsso_dspy.signatures.complete import tell_outcome_too
 
 Categories = tuple[Category, ...]
 
@@ -41,17 +40,12 @@ class ConstitutionWriter(dspy.Module):
         the episode is over (``play.ended``), the prompt includes its outcome. Returns a prediction with ``lessons``
         (list of `Lesson`) and the answered rules. Raises `AdapterParseError` if the answer cannot be read.
         """
-        asked: dict[str, Any] = _override_signature(self.write, categories)
-        if play.ended is not None:
-            asked = {
-                "signature": tell_outcome_too(asked.get("signature", self.write.signature)),
-                "outcome": tell_outcome(play.ended),
-            }
         answer = self.write(
-            **asked,
+            **_override_signature(self.write, categories),
+            outcome="" if play.ended is None else tell_outcome(play.ended),
             examples=select_category_examples(examples, categories),
             task=play.task,
-            known_rules=describe_rules(known),
+            known_rules=list_rules(known),
             transcript=render_recent_steps(play.states, play.steps, play.render),
         )
         return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
@@ -91,10 +85,9 @@ def select_category_fields(signature: type[dspy.Signature], categories: Categori
     return asked
 
 
-def describe_rules(known: Constitution) -> str:
-    """Format all known rules for the writer, so that it does not repeat them."""
-    progress = f"Noted progress in this task:\n{known.progress}" if known.progress else ""
-    return "\n\n".join(part for part in (known.text, progress) if part)
+def list_rules(known: Constitution) -> list[str]:
+    """List all known rules for the writer, so that it does not repeat them."""
+    return [*known.items, *(rule.lesson.line for rule in known.select_rules("progress"))]
 
 
 def list_lessons(answer: dspy.Prediction) -> list[Lesson]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.records import ZERO_SHOT
-from rsso_dspy.regions import REGIONS
+from rsso_dspy.regions import HISTORY, REGIONS
 
 if TYPE_CHECKING:
     import dspy
@@ -203,10 +203,10 @@ def actor_signature(row: Method) -> "type[dspy.Signature]":
     return add_regions(_load(SCAFFOLDS[row.scaffold]), list_regions(row))
 
 
-def list_regions(row: Method) -> tuple[tuple[str, str], ...]:
-    """Regions that an actor of the method has beside those of its scaffold, name and description: those of its
-    memories in the order of the table of regions, then those that memories of other packages describe. Raises
-    `UsageError` where two memories fill one region."""
+def list_regions(row: Method) -> tuple[tuple[str, str, str], ...]:
+    """Regions that an actor of the method has beside those of its scaffold, with description and the field that each
+    stands before: those of its memories in the order of the table of regions, then those that memories of other
+    packages describe. Raises `UsageError` where two memories fill one region."""
     filled: dict[str, str] = {}
     memories = {name: load_memory(name) for name in row.memories}
     for name, memory in memories.items():
@@ -214,18 +214,37 @@ def list_regions(row: Method) -> tuple[tuple[str, str], ...]:
             raise UsageError(f"{row.name}: {other} and {name} both fill the region {memory.region}; drop one of them")
         filled[memory.region] = name
     scaffold = _load(SCAFFOLDS[row.scaffold]).input_fields
-    added = [(each.name, each.description) for each in REGIONS.values() if each.name in filled.keys() - scaffold.keys()]
-    own = [(memory.region, memory.about) for memory in memories.values() if memory.region not in REGIONS]
+    added = [
+        (name, REGIONS[name].description, "notice" if changes_each_step(memories[filled[name]]) else "task")
+        for name in REGIONS
+        if name in filled.keys() - scaffold.keys()
+    ]
+    own = [
+        (memory.region, memory.about, "notice" if changes_each_step(memory) else "task")
+        for memory in memories.values()
+        if memory.region not in REGIONS
+    ]
     return (*added, *own)
 
 
+def changes_each_step(memory: "type[Memory]") -> bool:
+    """Whether what a memory puts into a prompt belongs to one step, and stands in the step's own message: that of
+    `recall`, unless the table of regions has it stand at the beginning."""
+    from rsso_dspy.memory import Memory
+
+    if memory.region in REGIONS:
+        order = list(REGIONS)
+        return order.index(memory.region) > order.index(HISTORY)
+    return memory.recall is not Memory.recall
+
+
 @lru_cache(maxsize=64)
-def add_regions(signature: "type[dspy.Signature]", regions: tuple[tuple[str, str], ...]) -> "type[dspy.Signature]":
-    """Add regions, given by name and description, before the history of an actor's signature."""
+def add_regions(signature: "type[dspy.Signature]", regions: tuple[tuple[str, str, str], ...]) -> "type[dspy.Signature]":
+    """Add regions, given by name, description and the field that follows, to an actor's signature."""
     import dspy
 
-    for name, description in regions:
-        place = list(signature.input_fields).index("history")
+    for name, description, following in regions:
+        place = list(signature.input_fields).index(following)
         signature = signature.insert(place, name, dspy.InputField(desc=description, default=""), str)
     return signature
 

@@ -1,79 +1,125 @@
-"""Play as text for prompts: the history window with the possible actions, a whole attempt, and its outcome."""
+"""Play as text for prompts: the conversation of an actor with its environment, a whole attempt, and its outcome."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.environments import ActionChoice, Environment, Interface
+import dspy
+
+from rsso_dspy.environments import Environment
 from rsso_dspy.errors import EnvironmentFailure
 from rsso_dspy.records import SOLVED_SCORE, State, Step, Trajectory
 
+if TYPE_CHECKING:
+    from rsso_dspy.programs.runtime import TrialRules
+
 HISTORY_STATES = 10
-"""States in the history window (SSO reference, max_history)."""
+"""States in the history window of the layout `paper` (SSO reference, max_history)."""
 
-NO_SUBGOAL = "none"
-UNREADABLE = "(no action could be read from the answer)"
-
-
-def render_history(
-    states: Sequence[State],
-    steps: Sequence[Step],
-    render: Callable[[Sequence[State]], list[str]],
-    scaffold: str,
-    interface: Interface = "sso",
-) -> str:
-    """Format the last `HISTORY_STATES` states and the answers between them, newest last.
-
-    ``states[i + 1]`` follows ``steps[i]``. Actions are shown as sent, not as written. Under `complete`, steps have
-    their numbers of the trial in both scaffolds, and a line says which steps are no longer shown.
-    """
-    first = max(0, len(states) - HISTORY_STATES)
-    complete = interface == "complete"
-    parts = [LATEST.format(first=first + 1)] if complete and first else []
-    for number, text in enumerate(render(states[first:]), start=1):
-        index = first + number - 1
-        heading = f"Step {index + 1}:" if complete else f"Step #{number}:" if scaffold == "sso" else ""
-        parts.append(f"{heading}\n{text}" if heading else text)
-        if index < len(steps):
-            parts.append(_format_answer(steps[index], scaffold, complete))
-    return "\n\n".join(parts)
-
-
-LATEST = "Only the last steps are shown, from step {first} on; you took the ones before as well."
-"""Said before a history that has lost its beginning."""
-
-
-def _format_answer(step: Step, scaffold: str, complete: bool = False) -> str:
-    action = step.action or UNREADABLE
-    if scaffold == "flat":
-        return f"Thought: {step.reasoning}\nAction: {action}"
-    subgoal = f"\nCurrent subgoal: {step.subgoal or NO_SUBGOAL}" if step.recalled or not complete else ""
-    return f"Reasoning: {step.reasoning}{subgoal}\nNext action: {action}"
-
+LONGEST_CONVERSATION = 60_000
+"""Characters of a conversation, about 15,000 tokens; a longer one loses its older half at once, so that the rest of it
+can be cached again."""
 
 MOST_LISTED = 100
 """Maximum number of actions listed in a prompt."""
 
+UNREADABLE = "(no action could be read from the answer)"
+REFUSED = "The last action was refused. Take one that is possible."
+WITHOUT_EFFECT = "That changed nothing. Take another action."
+AGAIN = "{action}: tried here {times} times now, and nothing changed. Take another action."
 
-def list_actions(environment: Environment, choice: ActionChoice, seen: str) -> str:
-    """Return the history as the actor sees it: `free` shows no actions beyond the templates, as in the papers; `listed`
-    shows all possible ones after the history. The list says what can be done, never what should be done: environments
-    use it to repair misspelled actions.
+Turn = dict[str, Any]
+"""The inputs of one step, the outputs of the answer to it, and the answer's text as `said`."""
 
-    Raises `EnvironmentFailure` if no or too many actions are possible, or
-    the environment does not list them."""
-    if choice == "free":
-        return seen
-    list_possible: Callable[[], Sequence[str]] | None = getattr(environment, "admissible_actions", None)
-    if list_possible is None:
-        raise EnvironmentFailure(
-            f"{type(environment).__name__} does not list the possible actions, which action_choice = {choice} needs"
-        )
-    actions = tuple(dict.fromkeys(list_possible()))
-    if not 0 < len(actions) <= MOST_LISTED:
-        raise EnvironmentFailure(
-            f"{len(actions):,} actions are possible now, but action_choice = {choice} supports 1 to {MOST_LISTED:,}"
-        )
-    return f"{seen}\n\nActions that can be taken now:\n" + "\n".join(f"- {action}" for action in actions)
+
+class Conversation:
+    """What an actor and its environment have said in a trial: the actor's history, and the inputs of the next step.
+
+    conversation = Conversation(environment, rules)
+    turn = conversation.begin_turn(states, steps, skills=[], progress="")
+    conversation.end_turn(turn, answer, said)
+    """
+
+    def __init__(self, environment: Environment, rules: "TrialRules"):
+        self._environment, self._rules = environment, rules
+        self._turns: list[Turn] = []
+        self._shown: dict[str, Any] = {}
+        self._tried: dict[tuple[str, ...], list[str]] = {}
+
+    def begin_turn(self, states: Sequence[State], steps: Sequence[Step], **changing: Any) -> Turn:
+        """Return the inputs of the next step; ``states[i + 1]`` follows ``steps[i]``. Of the texts `changing` from step
+        to step, those are left out that the conversation holds already."""
+        if self._rules.layout == "paper":
+            self._render_window(states, steps)
+            said = {"observation": self._turns.pop()["observation"], **changing}
+        else:
+            self._forget()
+            new = {name: value for name, value in changing.items() if value and value != self._shown.get(name)}
+            self._shown |= new
+            observation = self._environment.render(states)[-1]
+            said = {"observation": observation, "notice": self._find_notice(states, steps), **new}
+        said |= {"possible_actions": self._list_actions(states, steps)}
+        return {name: value for name, value in said.items() if value or name == "observation"}
+
+    def end_turn(self, turn: Turn, outputs: Mapping[str, str], said: str) -> None:
+        """Add a step's inputs and the answer, which stands in the history as it was said."""
+        self._turns.append({**turn, **outputs, "said": said})
+
+    @property
+    def history(self) -> dspy.History:
+        return dspy.History(messages=list(self._turns))
+
+    def _render_window(self, states: Sequence[State], steps: Sequence[Step]) -> None:
+        """Make the turns anew from the last states, as the sources show them."""
+        first = max(0, len(states) - HISTORY_STATES)
+        self._turns = [{"observation": text} for text in self._environment.render(states[first:])]
+        for turn, step in zip(self._turns, steps[first:], strict=False):
+            named = {"subgoal": step.subgoal} if step.subgoal else {}
+            turn |= {"thought": step.reasoning, **named, "action": step.action or UNREADABLE}
+
+    def _forget(self) -> None:
+        if sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
+            del self._turns[: len(self._turns) // 2]
+            self._shown = {}
+
+    def _find_notice(self, states: Sequence[State], steps: Sequence[Step]) -> str:
+        if not steps or steps[-1].malformed:
+            return ""
+        step = steps[-1]
+        if not step.understood:
+            return REFUSED
+        if step.reward or _name_situation(states[-1]) != _name_situation(states[-2]):
+            return ""
+        times = self._tried.get(_name_situation(states[-2]), []).count(step.action)
+        return AGAIN.format(action=step.action, times=times) if times > 1 else WITHOUT_EFFECT
+
+    def _list_actions(self, states: Sequence[State], steps: Sequence[Step]) -> list[str]:
+        """Return the actions that can be taken now, those last that were taken in the very same situation before. They
+        say what can be done, never what should be. Empty where the protocol lists none.
+
+        Raises `EnvironmentFailure` if no or too many actions are possible, or the environment does not list them."""
+        if steps and not steps[-1].malformed:
+            self._tried.setdefault(_name_situation(states[-2]), []).append(steps[-1].action)
+        if self._rules.action_choice == "free":
+            return []
+        list_possible: Callable[[], Sequence[str]] | None = getattr(self._environment, "admissible_actions", None)
+        if list_possible is None:
+            raise EnvironmentFailure(
+                f"{type(self._environment).__name__} does not list the possible actions, which action_choice = listed "
+                "needs"
+            )
+        actions = tuple(dict.fromkeys(list_possible()))
+        if not 0 < len(actions) <= MOST_LISTED:
+            raise EnvironmentFailure(
+                f"{len(actions):,} actions are possible now, but action_choice = listed supports 1 to {MOST_LISTED:,}"
+            )
+        tried = self._tried.get(_name_situation(states[-1]), [])
+        return sorted(actions, key=tried.count)
+
+
+def _name_situation(state: State) -> tuple[str, ...]:
+    """What tells two situations apart: what is in sight and carried, or the observation where it is all there is."""
+    return (state.look, state.inventory) if state.look or state.inventory else (state.observation,)
 
 
 Render = Callable[[Sequence[State]], list[str]]
@@ -179,27 +225,6 @@ def _find_first_kept(sights: Sequence[str]) -> int:
         if left < 0:
             return place + 1
     return 1
-
-
-_ENDINGS = {
-    "solved": "Solved: the task was completed",
-    "failed": "Failed: the environment ended the attempt",
-    "budget": "Failed: the attempt ended with the task undone",
-    "stalled": "Failed: the simulator came to a standstill",
-    "repeated": "Failed: the same action was repeated too often",
-    "exhausted": "Failed: the attempt went in circles",
-    "error": "Failed: the attempt was cut short",
-}
-
-
-def describe_outcome(trajectory: Trajectory) -> str:
-    """Describe for the reflector how the attempt ended, without naming the step budget. `tell_outcome` is the version
-    for the interface `complete`."""
-    changes = [f"step {i} ({step.reward:+d})" for i, step in enumerate(trajectory.steps, start=1) if step.reward]
-    text = f"{_ENDINGS[trajectory.outcome]} at an environment score of {trajectory.environment_score} of 100."
-    if changes:
-        return f"{text} The score changed at: {', '.join(changes)}."
-    return f"{text} The score never changed."
 
 
 FEWEST_IDLE = 3

@@ -26,10 +26,11 @@ from rsso_dspy.environments import Environment, get_place_reader, list_verbs
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Recall
 from rsso_dspy.playing import get_playing, playing
-from rsso_dspy.programs.methods import MODULES, Method, Scaffold, load_memory
-from rsso_dspy.programs.render import Render, describe_outcome, render_transcript, tell_outcome
+from rsso_dspy.programs.methods import MODULES, Method, load_memory
+from rsso_dspy.programs.render import render_transcript, tell_outcome
 from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
 from rsso_dspy.records import Trajectory, Usage, read_usage
+from rsso_dspy.regions import POSSIBLE
 
 
 class Roles:
@@ -49,15 +50,17 @@ class Roles:
         before."""
         self.ledger, self.rollout, self.is_retry = ledger, rollout, retry
 
-    def choose_action(self, recalled: Sequence[Recall], **regions: str) -> "Answer | None":
-        """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        with playing(verbs=list_verbs(self.environment)):
-            prediction = self.ask("actor", action_templates=self.environment.action_templates, **regions)
+    def choose_action(
+        self, recalled: Sequence[Recall], unasked: frozenset[str] = frozenset(), **regions: Any
+    ) -> "Answer | None":
+        """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name, `unasked`
+        the outputs that it is not asked for."""
+        possible = frozenset(regions.get(POSSIBLE, ()))
+        with playing(verbs=list_verbs(self.environment), possible=possible, unasked=unasked):
+            prediction = self.ask("actor", **regions)
         if prediction is None:
             return None
-        answer = read_answer(
-            prediction, self.method.scaffold, [target for recall in recalled for target in recall.targets]
-        )
+        answer = read_answer(prediction, [target for recall in recalled for target in recall.targets])
         if not answer.action:
             self.ledger.count_malformed("actor", _said(prediction))
             return None
@@ -103,11 +106,11 @@ class Roles:
 
     def tell_transcript(self, trajectory: Trajectory) -> str:
         """Every action of an attempt, numbered, with what was seen after it."""
-        return render_transcript(trajectory, self.renderer)
+        return render_transcript(trajectory, self.environment.render)
 
     def tell_outcome(self, trajectory: Trajectory) -> str:
         """How an attempt ended and what its steps earned."""
-        return tell_outcome(trajectory) if self.complete else describe_outcome(trajectory)
+        return tell_outcome(trajectory)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
         """What a call of the reflector is told besides, for these improvements: a signature with their fields, and the
@@ -135,16 +138,6 @@ class Roles:
             f"this {type(module).__name__} cannot be the reflector of {', '.join(sorted(asked))}: its signature lacks "
             f"{', '.join(fields)}; add them to the signature, or use dspy.Predict"
         )
-
-    @property
-    def complete(self) -> bool:
-        """Whether roles are shown all that is in sight."""
-        return self.runtime.rules.interface == "complete"
-
-    @property
-    def renderer(self) -> Render | None:
-        """How what was in sight is shown to other roles than the actor; None where they are not to see it."""
-        return self.environment.render if self.complete else None
 
 
 STOCK = ("reflection_distiller",)
@@ -229,6 +222,8 @@ class TrialLedger:
         self.is_paid = False
         """Whether the last answer was paid for before: a line of this trial, which was cut off, held it."""
         self._unread: list[str] = []
+        self.said = ""
+        """The text of the last answer, as the model wrote it."""
         self.kept: dict[str, list[str]] = {}
         """Unreadable answers by role."""
         self._usage: dict[str, Usage] = {}
@@ -349,19 +344,17 @@ class Answer:
     it was not offered."""
 
     action: str
-    reasoning: str
+    thought: str
     subgoal: str | None
     rejected: str = ""
 
 
-def read_answer(prediction: dspy.Prediction, scaffold: Scaffold, targets: Sequence[str]) -> Answer:
+def read_answer(prediction: dspy.Prediction, targets: Sequence[str]) -> Answer:
     """Convert a prediction of the actor. `targets` are the offered subgoals."""
-    if scaffold == "flat":
-        return Answer(first_line(prediction.action), prediction.get("thought") or "", None)
-    said = str(prediction.get("current_subgoal") or "").strip()
+    said = str(prediction.get("subgoal") or "").strip()
     subgoal = choose_target(said, targets)
     rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(said) else said[:LONGEST_REJECTED]
-    return Answer(first_line(prediction.next_action), prediction.get("reasoning") or "", subgoal, rejected)
+    return Answer(first_line(prediction.action), prediction.get("thought") or "", subgoal, rejected)
 
 
 LONGEST_REJECTED = 500

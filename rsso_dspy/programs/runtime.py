@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 import numpy as np
 
-from rsso_dspy.environments import ActionChoice, Environments, Interface, Transition
+from rsso_dspy.environments import ActionChoice, Environments, Interface, Layout, Transition
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.playing import get_playing, playing
@@ -76,7 +76,12 @@ class TrialRules:
     """Temperature of the actor from the second trial of a variant on; None keeps the model's own. See
     `choose_retry_temperature`."""
     action_choice: ActionChoice = "free"
-    """Whether the actor is shown the actions that can be taken; see `render.list_actions`."""
+    """Whether the actor is shown the actions that can be taken; see `render.Conversation`."""
+    layout: Layout = "conversation"
+    """How its prompts are laid out: ``conversation``, a message for each step, of which none ever changes; ``paper``,
+    one message with a window of the last states (rSSO, Algorithm 1)."""
+    thoughts: bool = True
+    """Whether it is asked for a thought beside the action."""
 
     def __post_init__(self) -> None:
         if self.max_repeat is not None and self.max_repeat < 2:
@@ -151,6 +156,8 @@ class Runtime:
     """Settings of memories; None stands for the usual ones of each."""
     examples: str = ""
     """Stretches of play, each with rules drawn from it. A neuro-symbolic rule writer is shown them."""
+    about: str = ""
+    """What actors are told of the environment."""
     benchmark: str = ""
     """Name of the benchmark, as predictions report it; empty for the default benchmark."""
     implied_templates: str | None = None
@@ -173,7 +180,7 @@ class Runtime:
     @contextmanager
     def activate(self) -> Iterator["Runtime"]:
         """Make this the runtime of every program called inside the block, in this thread."""
-        with playing(runtime=self, interface=self.rules.interface):
+        with playing(runtime=self, layout=self.rules.layout):
             yield self
 
     @staticmethod

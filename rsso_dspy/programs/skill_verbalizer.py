@@ -8,15 +8,17 @@ with dspy.context(lm=my_lm):
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import dspy
 
 from rsso_dspy.memory.skills.skill import Verbalization, Window
-from rsso_dspy.playing import get_playing
 from rsso_dspy.programs.roles import first_line
 from rsso_dspy.records import State
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
+
+Part = Literal["whole", "actions", "ends"]
+"""What the summary, the instructions and the target are drawn from."""
 
 
 class SkillVerbalizer(dspy.Module):
@@ -35,7 +37,7 @@ class SkillVerbalizer(dspy.Module):
         target was named) and the answers of the calls: ``summary``, ``skill_name``, ``steps``, ``target``. Raises
         `AdapterParseError` if an answer cannot be read.
         """
-        whole, done, ends = _render_for_calls(examples)
+        whole, done, ends = (render_excerpts(examples, part) for part in get_args(Part))
         summary = self.summary(examples=whole)
         known = {"summary": summary.summary, "skill_name": summary.skill_name}
         written = self.instructions(examples=done, **known, action_templates=action_templates)
@@ -52,32 +54,6 @@ class SkillVerbalizer(dspy.Module):
         )
 
 
-def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
-    """Return the examples for each of the three calls: equal ones, or, under `complete`, only what the call needs."""
-    if get_playing().interface == "complete":
-        return (
-            render_excerpts(examples, "whole"),
-            render_excerpts(examples, "actions"),
-            render_excerpts(examples, "ends"),
-        )
-    excerpts = "\n\n".join(
-        f"Excerpt {number}\n{render_example(window.states, window.actions)}"
-        for number, window in enumerate(examples, start=1)
-    )
-    return excerpts, excerpts, excerpts
-
-
-def render_example(states: Sequence[State], actions: Sequence[str]) -> str:
-    """Format one excerpt for the verbalizer: first state, each action with its observation, last state."""
-    lines = [f"Initial state:\n{states[0].description}"]
-    for number, (action, state) in enumerate(zip(actions, states[1:], strict=True), start=1):
-        lines.append(f"Action {number}: {action}\nObservation {number}: {state.observation}")
-    lines.append(f"Final state:\n{states[-1].description}")
-    return "\n".join(lines)
-
-
-Part = Literal["whole", "actions", "ends"]
-
 FINAL_STATE = "Final state:"
 NEW = "Final state, where it is not as the initial state:"
 GONE = "No longer there:"
@@ -85,7 +61,7 @@ AS_BEFORE = "(What is as in excerpt {number} is left out.)"
 
 
 def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
-    """Format the examples of a skill under the interface `complete`, numbered from 1 and without repetition: ``whole``
+    """Format the examples of a skill, numbered from 1 and without repetition: ``whole``
     for the summary, ``actions`` and their observations for the instructions, ``ends`` for the target, which are the
     changes by the last action.
 

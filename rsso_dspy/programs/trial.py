@@ -17,9 +17,13 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.environments import Environment, Transition, choose_interface
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.programs.methods import changes_each_step
+from rsso_dspy.programs.render import Conversation
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import PROGRESS, TEMPLATES
+from rsso_dspy.regions import ABOUT, PROGRESS, TEMPLATES
+
+NO_ACTION = "Nothing happened: your answer held no action."
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
@@ -100,6 +104,30 @@ class TrialRun:
             raise Stopped
         self.ledger.step = number
 
+    def choose_action(
+        self,
+        conversation: Conversation,
+        states: Sequence[State],
+        steps: Sequence[Step],
+        recalled: Recalls,
+        regions: Mapping[str, Any],
+    ) -> Answer | None:
+        """Ask the actor for the next action, in the conversation so far, which takes in question and answer."""
+        changing = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
+        turn = conversation.begin_turn(states, steps, **{name: regions[name] for name in regions if name in changing})
+        kept = {name: value for name, value in regions.items() if value and name not in changing}
+        offered = any(each.targets for each in recalled.values())
+        unasked = frozenset({*(() if self.rules.thoughts else ("thought",)), *(() if offered else ("subgoal",))})
+        self.ledger.said = ""
+        answer = self.roles.choose_action([*recalled.values()], unasked, history=conversation.history, **kept, **turn)
+        outputs = (
+            {}
+            if answer is None
+            else {"thought": answer.thought, "subgoal": answer.subgoal or "none", "action": answer.action}
+        )
+        conversation.end_turn(turn, {name: outputs[name] for name in outputs if name not in unasked}, self.ledger.said)
+        return answer
+
     def take_step(
         self, answer: Answer | None, states: Sequence[State], steps: Sequence[Step], recalled: Recalls
     ) -> tuple[Step, Transition | None]:
@@ -108,7 +136,7 @@ class TrialRun:
         items = tuple(item for each in recalled.values() for item in each.ids)
         if answer is None:
             score = steps[-1].score if steps else self.environment.points_at_reset
-            nothing = replace(states[-1], observation="Nothing happened: your answer held no action.")
+            nothing = replace(states[-1], observation=NO_ACTION)
             unread = self.ledger.last_unread("actor")
             return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
         move = self.environment.step(answer.action)
@@ -119,7 +147,7 @@ class TrialRun:
             reward=move.reward,
             score=move.score,
             understood=move.understood,
-            reasoning=answer.reasoning,
+            reasoning=answer.thought,
             subgoal=answer.subgoal,
             recalled=items,
             rejected=answer.rejected,
@@ -131,15 +159,20 @@ class TrialRun:
 
     # What was shown.
 
-    def note_templates(self) -> None:
-        """Note the action templates of the variant if they differ from the implied ones."""
+    def show_world(self) -> dict[str, str]:
+        """Return what the prompts of a trial say of the environment, and note the action templates if they differ from
+        the implied ones. Where the possible actions are listed, templates would say the same twice."""
+        about = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
+        if self.rules.action_choice == "listed" and not self.rules.demonstrations:
+            return about
         templates, implied = self.environment.action_templates, self.roles.runtime.implied_templates
         if implied is not None and templates != implied:
             self.shown[TEMPLATES] = templates
+        return about | {TEMPLATES: templates}
 
-    def show_regions(self, preambles: Recalls, recalls: Recalls) -> dict[str, str]:
+    def show_regions(self, preambles: Recalls, recalls: Recalls) -> dict[str, Any]:
         """Return what memories put into the prompt of a step, by region, and note it."""
-        regions = {name: preambles[name].text or recalled.text for name, recalled in recalls.items()}
+        regions: dict[str, Any] = {name: preambles[name].value or recall.value for name, recall in recalls.items()}
         regions[PROGRESS] = "\n".join(each.progress for each in recalls.values() if each.progress)
         self._note_change(PROGRESS, regions[PROGRESS])
         for region, recall in preambles.items():
@@ -191,11 +224,19 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
     worth = iter(_mark_informative_steps(acted))
     kept = []
     for predictor, inputs, outputs in calls:
-        has_action = first_line(outputs.get("next_action") or outputs.get("action"))
+        has_action = first_line(outputs.get("action"))
         if id(predictor) in acting and has_action and not next(worth, True):
             continue
-        kept.append((predictor, {name: value for name, value in inputs.items() if value != ""}, outputs))
+        kept.append((predictor, {name: _shorten(value) for name, value in inputs.items() if value}, outputs))
     return kept
+
+
+TURNS_KEPT = 3
+"""Turns of a conversation that an entry of the trace keeps: its steps would repeat each other's beginnings."""
+
+
+def _shorten(value: Any) -> Any:
+    return dspy.History(messages=value.messages[-TURNS_KEPT:]) if isinstance(value, dspy.History) else value
 
 
 def _mark_informative_steps(steps: Sequence[Step]) -> list[bool]:

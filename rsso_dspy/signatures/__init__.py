@@ -9,7 +9,6 @@ from typing import Any
 
 _HOMES = {
     "actor": ("FlatActor", "SkillActor"),
-    "complete": ("WORDS",),
     "constitution": ("ErrorRule", "SummarizeConstitution", "WriteRules"),
     "reflection": ("DistillReflections", "Reflect"),
     "skills": ("JudgeEquivalence", "NameTarget", "SummarizeSkill", "WriteInstructions"),

@@ -11,46 +11,51 @@ from rsso_dspy.regions import REGIONS
 def describe_region(name: str) -> Any:
     """The input field of a region, as the table of regions describes it."""
     region = REGIONS[name]
-    missing = {} if region.required else {"default": ""}
-    return dspy.InputField(desc=region.description, **missing)
+    missing = {} if region.required else {"default": [] if region.kind == list[str] else ""}
+    return dspy.InputField(**({"desc": region.description} if region.description else {}), **missing)
+
+
+THOUGHT = "what the situation is and what to do about it, in one short sentence"
+ACTION = "one action, worded like those that are possible, and nothing else"
 
 
 class FlatActor(dspy.Signature):
-    """You are playing a text game that simulates a science laboratory and its surroundings. Solve the task by one
-    action at a time.
+    """You act in a text world, one action at a time, until the task is done.
 
-    First think: what did the last action change, what is still missing, where could it be found? Then give exactly
-    one action that fits one of the action templates, naming things the way the observations name them. Do not repeat
-    an action that had no effect."""
+    If an action that is possible now completes the task, take it. Otherwise take the next step towards it, or look
+    where you have not looked yet. When an action changed nothing, take another one. Name things the way the
+    observations name them."""
 
-    constitution: str = describe_region("constitution")
-    plans_from_past_attempts: str = describe_region("plans_from_past_attempts")
-    task: str = describe_region("task")
-    progress: str = describe_region("progress")
+    about: str = describe_region("about")
     action_templates: str = describe_region("action_templates")
-    history: str = describe_region("history")
+    constitution: list[str] = describe_region("constitution")
+    plans_from_past_attempts: list[str] = describe_region("plans_from_past_attempts")
+    task: str = describe_region("task")
+    history: dspy.History = describe_region("history")
+    progress: str = describe_region("progress")
+    notice: str = describe_region("notice")
+    observation: str = describe_region("observation")
+    possible_actions: list[str] = describe_region("possible_actions")
 
-    thought: str = dspy.OutputField(desc="what the situation is and what to do about it, in a few sentences")
-    action: str = dspy.OutputField(desc="one action in the form of a template, nothing else")
+    thought: str = dspy.OutputField(desc=THOUGHT)
+    action: str = dspy.OutputField(desc=ACTION)
 
 
 class SkillActor(dspy.Signature):
-    """You are playing a text game that simulates a science laboratory and its surroundings. Solve the task by one
-    action at a time. You may be offered subgoals with instructions that led to them before: you may pursue one of
-    them or none.
+    __doc__ = FlatActor.__doc__
 
-    Reason about the effect of your last action and lay out a plan. Then copy, word for word, the subgoal you are
-    pursuing, or write none. Then give exactly one action that fits one of the action templates, naming things the
-    way the observations name them."""
-
-    constitution: str = describe_region("constitution")
-    plans_from_past_attempts: str = describe_region("plans_from_past_attempts")
-    task: str = describe_region("task")
-    progress: str = describe_region("progress")
+    about: str = describe_region("about")
     action_templates: str = describe_region("action_templates")
-    skills: str = describe_region("skills")
-    history: str = describe_region("history")
+    constitution: list[str] = describe_region("constitution")
+    plans_from_past_attempts: list[str] = describe_region("plans_from_past_attempts")
+    task: str = describe_region("task")
+    history: dspy.History = describe_region("history")
+    progress: str = describe_region("progress")
+    skills: list[str] = describe_region("skills")
+    notice: str = describe_region("notice")
+    observation: str = describe_region("observation")
+    possible_actions: list[str] = describe_region("possible_actions")
 
-    reasoning: str = dspy.OutputField(desc="what the last action did, and the plan from here")
-    current_subgoal: str = dspy.OutputField(desc="one of the offered subgoals, copied word for word, or none")
-    next_action: str = dspy.OutputField(desc="one action in the form of a template, nothing else")
+    thought: str = dspy.OutputField(desc=THOUGHT)
+    subgoal: str = dspy.OutputField(desc="the subgoal of a skill that you pursue, copied word for word, or none")
+    action: str = dspy.OutputField(desc=ACTION)

@@ -28,8 +28,9 @@ class WriteRules(dspy.Signature):
         desc="other stretches of play, each with the rules that were drawn from it", default=""
     )
     task: str = dspy.InputField(desc="what has to be achieved")
-    known_rules: str = dspy.InputField(desc="rules that stand already", default="")
+    known_rules: list[str] = dspy.InputField(desc="rules that stand already", default=[])
     transcript: str = dspy.InputField(desc="the stretch of play, every action with what was seen after it")
+    outcome: str = dspy.InputField(desc="how the attempt ended and what its steps earned", default="")
 
     abstract_rules: list[str] = dspy.OutputField(desc="facts and procedures that hold beyond this task")
     error_rules: list[ErrorRule] = dspy.OutputField(

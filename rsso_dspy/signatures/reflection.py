@@ -17,7 +17,7 @@ class Reflect(dspy.Signature):
     without success."""
 
     task: str = dspy.InputField(desc="what had to be achieved")
-    earlier_plans: str = dspy.InputField(desc="the plans written after attempts before this one", default="")
+    earlier_plans: list[str] = dspy.InputField(desc="the plans written after attempts before this one", default=[])
     transcript: str = dspy.InputField(desc="every action of the attempt, numbered, with what was seen after it")
     outcome: str = dspy.InputField(desc="how the attempt ended, and at which steps the score changed")
 

@@ -9,7 +9,7 @@ class SummarizeSkill(dspy.Signature):
     what it is: what happens in the excerpts, and what do they have in common in where they start, what is done and
     where they end? Give the skill a short name. Leave instructions and goal for later."""
 
-    examples: str = dspy.InputField(desc="excerpts, each from an initial to a final state")
+    examples: str = dspy.InputField(desc="excerpts of play; of each, what is as in the one before it is left out")
 
     summary: str = dspy.OutputField(desc="what happens in the excerpts and what they share")
     skill_name: str = dspy.OutputField(desc="a name of two to five words")
@@ -18,7 +18,8 @@ class SummarizeSkill(dspy.Signature):
 class WriteInstructions(dspy.Signature):
     """Turn a skill that was seen at work into instructions another player can follow. They must hold for every
     excerpt and be general: keep what is the same everywhere, and speak of what differs by its kind. Every instruction
-    is one action in the form of an action template. Do not mention the excerpts."""
+    is one action in the form of an action template; where the world asked with numbered options, say which option to
+    answer with. Do not mention the excerpts."""
 
     examples: str = dspy.InputField(desc="excerpts, each from an initial to a final state")
     summary: str = dspy.InputField(desc="what happens in the excerpts and what they share")

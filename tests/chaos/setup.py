@@ -59,7 +59,7 @@ class Setup:
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
         settings += [
             "embedder.model=hash",
-            "protocol.preset=sso-adapt/1-cap60",
+            "protocol.preset=sso-adapt/2-cap60",
             "protocol.stop_on_success=false",
         ]
         arguments = ["run", "--methods", "reflexion,rsso", "--tasks", self.tasks, "--per-task", str(self.per_task)]

@@ -26,7 +26,7 @@ from tests.provider_server import provider
 from tests.toy_benchmark import TEMPLATES
 from tests.toy_package import installed
 
-TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/1-cap60", "--set", "embedder.model=hash")
+TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash")
 PLAYS = {True: "add 1", False: "wait"}
 RUN = ("run", "--methods", "react,rsso", "--tasks", "up", "--per-task", "2", "--trials", "2", *TOY)
 
@@ -119,7 +119,7 @@ def test_what_gepa_itself_saved_is_played(rsso):
     """As a user of DSPy does it: `dspy.GEPA` over the agent, `save`, and from then on the command line."""
     wanted = "Count upwards, one at a time."
     actor = Engine(lambda prompt: says(reasoning="So.", current_subgoal="none", next_action=PLAYS[wanted in prompt]))
-    config = load_config(overrides=["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60"])
+    config = load_config(overrides=["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/2-cap60"])
     example = dspy.Example(variant="up::0", trials=1).with_inputs("variant", "trials")
     with session(config), dspy.context(lm=model(actor)):
         gepa = dspy.GEPA(

@@ -17,7 +17,7 @@ from tests.records import record, save
 def finished(tmp_path):
     """A folder with a finished run of two arms."""
     store = Store(tmp_path / "done")
-    store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
+    store.open({"protocol": "sso-adapt/2"}, {"sso": "1", "rsso": "2"})
     for index in (22, 25):
         save(store, record("sso", "boil", index, [[10, 20], [30]]))
         save(store, record("rsso", "boil", index, [[10, 20], [100]]))
@@ -186,12 +186,12 @@ def test_tasks_lists_all_18_with_their_held_out_variants(rsso):
 def test_config_init_writes_a_file_that_config_show_reads(rsso, tmp_path):
     assert rsso("config", "init")[0] == 0
     tomllib.loads((tmp_path / "rsso.toml").read_text())
-    code, out, _ = rsso("config", "show", "--set", "protocol.preset=reflexion/1", "--set", "protocol.trials=3")
+    code, out, _ = rsso("config", "show", "--set", "protocol.preset=reflexion/2", "--set", "protocol.trials=3")
     shown = json.loads(out)
     assert code == 0
     assert (shown["backend"], shown["protocol"]["steps"]) == ("embedded", None)
     resolved = shown["resolved_protocol"]
-    assert resolved["id"] == "reflexion/1 trials=3"
+    assert resolved["id"] == "reflexion/2 trials=3"
     assert (resolved["steps"], resolved["rules"]["trials"], resolved["rules"]["stop_on_success"]) == (49, 3, True)
     code, _, err = rsso("config", "init")
     assert code == 2

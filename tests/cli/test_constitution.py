@@ -16,7 +16,7 @@ from rsso_dspy.memory.constitution.file import read_constitution
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.store.run_folder import Store
 
-FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/1-cap60"]
+FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/2-cap60"]
 DOLLAR = ["--set", 'prices."embedded/explorer".input=1', "--set", 'prices."embedded/explorer".output=1']
 TASKS = ["--tasks", "find-plant,lifespan-longest-lived"]
 

@@ -83,7 +83,7 @@ def test_the_same_evaluate_again_plays_nothing(rsso, evaluated, changed):
 def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed, tmp_path):
     code, out, err = rsso("evaluate", changed, *SMALL, "--dry-run")
     assert (code, out) == (0, "")
-    assert f"{changed}: rsso, compiled by gepa on 10 variants under sso-adapt/1-cap60" in err
+    assert f"{changed}: rsso, compiled by gepa on 10 variants under sso-adapt/2-cap60" in err
     assert "2 arms x 2 variants = 4 units, 2 trials each" in err
     assert "into runs/evaluate-first" in err
     for word in ("actor", "reflector", "tokens in", "rule-based"):
@@ -121,8 +121,8 @@ def nothing_better(program):
         ),
         (
             lambda each: each,
-            ("--set", "protocol.preset=sso-adapt/1"),
-            "was confirmed under sso-adapt/1-cap60 ",
+            ("--set", "protocol.preset=sso-adapt/2"),
+            "was confirmed under sso-adapt/2-cap60 ",
         ),
         (
             lambda each: replace(each, model="openai/m"),

@@ -36,7 +36,7 @@ def learnt(trial: TrialResult, held: int) -> TrialResult:
 def folder(tmp_path_factory) -> Path:
     """Two arms, one of which learns; an errored unit, a training, and one unit that is not finished."""
     store = Store(tmp_path_factory.mktemp("export") / "run")
-    store.open({"protocol": "sso-adapt/1"}, {"react": "1", "reflexion": "2"})
+    store.open({"protocol": "sso-adapt/2"}, {"react": "1", "reflexion": "2"})
     for index, scores in ((22, [[10, 20], [30, 25]]), (27, [[5], [100]])):
         save(store, record("react", "boil", index, scores))
         made = record("reflexion", "boil", index, [*scores, [60]], at_reset=3)
@@ -53,7 +53,7 @@ def folder(tmp_path_factory) -> Path:
 
 def test_runs_of_several_seeds_are_one_file(rsso, folder):
     other = Store(Path("other"))
-    other.open({"protocol": "sso-adapt/1"}, {"react": "1"})
+    other.open({"protocol": "sso-adapt/2"}, {"react": "1"})
     save(other, record("react", "boil", 22, [[10, 20], [30, 25]], seed=1))
     code, out, _ = rsso("export", folder, "other", "-o", "t.parquet")
     assert (code, out) == (0, "t.parquet: 17 trials\n")
@@ -160,7 +160,7 @@ NEEDED = "inspect_ai is not installed: its reader opens no log here (pip install
 def inspected(tmp_path_factory) -> Path:
     """Two arms of four units; the second is better, and errored on a fifth."""
     store = Store(tmp_path_factory.mktemp("inspect") / "run")
-    store.open({"protocol": "sso-adapt/1"}, {"react": "1", "reflexion": "2"})
+    store.open({"protocol": "sso-adapt/2"}, {"react": "1", "reflexion": "2"})
     for task, index, trials in UNITS:
         save(store, record("react", task, index, [*trials, [1]]))
         save(store, record("reflexion", task, index, [*trials, [60 + index]]))

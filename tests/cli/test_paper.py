@@ -13,10 +13,10 @@ FAST = ("--set", "embedder.model=hash")
 
 def test_a_run_by_reflexions_rules_keeps_what_the_actor_was_shown_and_reports_agentboards_measures(rsso):
     few = ("--methods", "react", "--tasks", "gripper", "--per-task", "1", "--trials", "1")
-    code, _, err = rsso("run", "--benchmark", "pddl", "--protocol", "reflexion/1", *few, *FAST, "--out", "one")
+    code, _, err = rsso("run", "--benchmark", "pddl", "--protocol", "reflexion/2", *few, *FAST, "--out", "one")
     assert code == 0, err
     record = dump_record(next(Store(Path("one")).units()))
-    assert record["protocol"] == "reflexion/1 trials=1 embedder=hash"
+    assert record["protocol"] == "reflexion/2 trials=1 embedder=hash"
     assert record["budget"] == 49
     assert record["trials"][0]["shown"]["action_templates"].count("\n> ") > 4
     code, out, err = rsso("report", "one", "--json")

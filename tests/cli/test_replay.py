@@ -18,7 +18,7 @@ from rsso_dspy.store.unit_log import dump_record
 from tests.cli.conftest import mark_confirmed
 from tests.log_lines import edit_lines
 
-FAST = ("--set", "protocol.preset=sso-adapt/1-cap60", "--set", "embedder.model=hash", "--set", "seed=3")
+FAST = ("--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash", "--set", "seed=3")
 HERE, THERE = "lifespan-longest-lived::98", "lifespan-longest-lived::111"
 RULES = {
     "kind": "rsso-dspy constitution",

@@ -26,7 +26,7 @@ RULES = {
 SMALL = """
 benchmark = "pddl"
 [protocol]
-preset = "omnireflect/1"
+preset = "omnireflect/2"
 steps = 4
 [embedder]
 model = "hash"
@@ -66,7 +66,7 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     code, _, err = rsso(*PAPER)
     assert code == 0
-    assert "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/1 retry_temperature=0.7," in err
+    assert "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/2 retry_temperature=0.7," in err
     assert "backend anthropic: anthropic/claude-sonnet-4-6" in err
     assert "actor 294,420" in err
     assert "$" in err
@@ -77,7 +77,7 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     [
         (["--backend", "embedded", "--tasks", "boil", "--per-task", "1"], "4 arms x 1 variant = 4 units, 5 trials"),
         (["--methods", "rsso", "--trials", "2", "--variants", "boil::22,boil::27"], "1 arm x 2 variants = 2 units, 2"),
-        (["--set", "protocol.trials=3", "--tasks", "boil"], "3 trials each, protocol sso-adapt/1 trials=3"),
+        (["--set", "protocol.trials=3", "--tasks", "boil"], "3 trials each, protocol sso-adapt/2 trials=3"),
         (["--constitution", "rules.json", "--methods", "sso", "--tasks", "boil"], "1 arm x 9 variants"),
     ],
 )

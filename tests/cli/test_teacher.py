@@ -15,7 +15,7 @@ from tests.toy_package import installed
 COMPILE = (
     "compile", "--method", "react", "--tasks", "up", "--optimizer", "bootstrap", "--set", "compile.trials=1",
     "--set", "compile.steps=20", "--benchmark", "toy",
-    "--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash",
+    "--protocol", "sso-adapt/2-cap60", "--set", "embedder.model=hash",
 )  # fmt: skip
 
 

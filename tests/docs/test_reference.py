@@ -94,5 +94,5 @@ def test_no_documented_run_of_a_model_warns_that_its_retries_are_no_control(line
     done = CliRunner().invoke(app, shlex.split(line))
     assert done.exit_code == 0, done.output
     printed = " ".join(done.output.split())
-    assert re.search(r"protocol adapt/2 (trials=3 )?retry_temperature=0.7,", printed)
+    assert re.search(r"protocol adapt/3 (trials=3 )?retry_temperature=0.7,", printed)
     assert not [word for word in ("warning", "repeat the first one", "likeliest token") if word in printed]

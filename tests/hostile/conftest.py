@@ -13,7 +13,7 @@ from tests.cli.conftest import Typed, at_hand, rsso  # noqa: F401 - fixtures
 
 ORDER = (
     *("run", "--methods", "rsso", "--tasks", "lifespan-longest-lived", "--per-task", "1", "--trials", "2"),
-    *("--set", "protocol.preset=sso-adapt/1-cap60", "--set", "embedder.model=hash"),
+    *("--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash"),
     *("--set", "protocol.stop_on_success=false"),
 )
 

@@ -23,7 +23,7 @@ from tests.toy_package import installed
 
 PLAYED = "find-plant::228"
 ELSEWHERE = ("find-plant::0",)
-FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
+FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/2-cap60")
 OF_TOY = {"made_by": {"benchmark": "toy 1.0", "dspy": "3"}}
 
 Edit = Callable[[Compiled], Compiled]

@@ -152,7 +152,7 @@ def test_both_scaffolds_are_told_the_same_where_no_skill_is_offered():
 
 
 def test_folders_are_bound_to_the_prompts_of_their_interface():
-    config = load_config(overrides=["protocol.preset=sso-adapt/1"])
+    config = load_config(overrides=["protocol.preset=sso-adapt/2"])
     assert hash_prompts(config.active_benchmark, "complete") != hash_prompts(config.active_benchmark)
     assert make_run_identity(config, resolve_protocol(config))["prompts"] == hash_prompts(config.active_benchmark)
     assert (hash_prompts(config.active_benchmark), hash_prompts(config.active_benchmark, "complete")) == (

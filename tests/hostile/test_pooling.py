@@ -16,7 +16,7 @@ from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
 SKILLS = Source("skills", "file", "boil.json", "0123456789ab")
-ALIKE = {"protocol": "sso-adapt/1", "config": {"seed": 0}}
+ALIKE = {"protocol": "sso-adapt/2", "config": {"seed": 0}}
 
 
 def folder(place: Path, *records: UnitRecord, fingerprint: str = "1", **identity: Any) -> Path:
@@ -135,7 +135,7 @@ def test_runs_that_mean_other_things_are_refused(tmp_path, key):
 
 FOREIGN: dict[str, tuple[dict[str, str], str]] = {
     "another program": ({"fingerprint": "2"}, "the run has no arm rsso with its program"),
-    "another protocol": ({"protocol": "release"}, "its protocol is release, that of the run sso-adapt/1"),
+    "another protocol": ({"protocol": "release"}, "its protocol is release, that of the run sso-adapt/2"),
 }
 
 

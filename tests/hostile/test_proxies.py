@@ -152,7 +152,7 @@ def words(url: str) -> list[str]:
 def test_a_run_tells_its_proxy_apart_from_what_results_depend_on(rsso, proxy, monkeypatch, tmp_path):
     monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
     play = ("run", "--variants", SHORT, "--methods", "react", "--trials", "1", "--out", "run")
-    code, out, err = rsso(*play, "--protocol", "sso-adapt/1-cap60", *words(THERE))
+    code, out, err = rsso(*play, "--protocol", "sso-adapt/2-cap60", *words(THERE))
     assert code == 0, (out, err)
     assert proxy.asked
     assert "Proxy-Authorization" in proxy.shown[0]
@@ -161,7 +161,7 @@ def test_a_run_tells_its_proxy_apart_from_what_results_depend_on(rsso, proxy, mo
     texts = [out, err, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
     assert not [text for text in texts if "hunter22" in text or "bob:" in text]
     monkeypatch.delenv("http_proxy")
-    code, _, err = rsso(*play, "--protocol", "sso-adapt/1-cap60", *words("http://127.0.0.1:9/v1"), "--dry-run")
+    code, _, err = rsso(*play, "--protocol", "sso-adapt/2-cap60", *words("http://127.0.0.1:9/v1"), "--dry-run")
     assert (code, "1 unit finished, 0 to play" in err) == (0, True), err
 
 

@@ -107,7 +107,7 @@ USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_tempe
         ({**GREEDY, "seed": True}, COLD, OFF, True),
         (GREEDY, [*COLD, "frozen=true"], OFF, True),
         (GREEDY, ["trials=1"], (0.7, ""), False),
-        (GREEDY, ["preset=agentboard/1", "stream_trials=2"], USUAL, False),
+        (GREEDY, ["preset=agentboard/2", "stream_trials=2"], USUAL, False),
         (GREEDY, ["setting=transfer"], OWN, False),
     ],
 )

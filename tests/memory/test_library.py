@@ -19,7 +19,7 @@ from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, w
 
 ROUND = "a b c+5 d e f g+5 h i j k+5 l m n o+5"
 OTHER = "p q c+5 d r f g+5 s i j k+5 t"
-PROVENANCE = {"protocol": "sso-adapt/1", "method": "sso", "embedder": "words", "variants": ["boil::22"], "trials": 3}
+PROVENANCE = {"protocol": "sso-adapt/2", "method": "sso", "embedder": "words", "variants": ["boil::22"], "trials": 3}
 
 
 def taught(embed=words_embed, settings=None):

@@ -14,7 +14,7 @@ from rsso_dspy.records import Lesson
 from tests.memory.memory_cases import FOUR, taught
 
 ABOUT = {
-    "protocol": "adapt/2",
+    "protocol": "adapt/3",
     "model": "a/b: c",
     "variants": ["boil::3", "melt::4"],
     "made_by": {"commit": "0123abc --- x"},
@@ -40,7 +40,7 @@ def test_a_folder_holds_the_whole_library_and_is_a_valid_agent_skill(tmp_path, l
     front, _, body = (folder / SKILL_FILE).read_text().partition("# Skills")
     assert front.startswith("---\nname: boil-and-melt\ndescription: ")
     assert front.endswith(
-        '\nmetadata:\n  protocol: "adapt/2"\n  score: "62.5"\n  commit: "0123abc -- x"\n'
+        '\nmetadata:\n  protocol: "adapt/3"\n  score: "62.5"\n  commit: "0123abc -- x"\n'
         '  learned-on: "boil::3 melt::4"\n  model: "a/b: c"\n---\n\n'
     )
     assert body.count("\n## ") == len(library.snapshot["library"]) == 4

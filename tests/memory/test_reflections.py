@@ -266,10 +266,10 @@ def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():
     assert improved.resolve_settings()["memory"]["reflections"] == {
         "size": 3, "improvements": ["loops", "novelty"], "novelty_threshold": 0.85,
     }  # fmt: skip
-    assert resolve_protocol(improved).id == "adapt/2 reflections.improvements=loops,novelty"
+    assert resolve_protocol(improved).id == "adapt/3 reflections.improvements=loops,novelty"
     assert make_reflection_settings(improved).has("loops")
     ended = load_config(overrides=["protocol.exhausted_by_loop=true"])
-    assert resolve_protocol(ended).id == "adapt/2 exhausted_by_loop=True"
+    assert resolve_protocol(ended).id == "adapt/3 exhausted_by_loop=True"
     with pytest.raises(ConfigError, match="improvements"):
         load_config(overrides=['memory.reflections.improvements=["better"]'])
 

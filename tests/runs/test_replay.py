@@ -30,7 +30,7 @@ VARIANTS = "find-plant::229,find-living-thing::228"
 METHODS = "reflexion,rsso"
 SETTINGS = [
     "embedder.model=numpy/all-MiniLM-L6-v2",  # torch takes four times as long to load as the rest
-    "protocol.preset=sso-adapt/1-cap60",
+    "protocol.preset=sso-adapt/2-cap60",
     "protocol.trials=3",
     "protocol.stop_on_success=false",
 ]

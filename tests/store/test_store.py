@@ -8,7 +8,7 @@ from rsso_dspy.records import SCHEMA_VERSION
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
-IDENTITY = {"protocol": "sso-adapt/1", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
+IDENTITY = {"protocol": "sso-adapt/2", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
 
 
 def test_a_unit_comes_back_as_it_was(tmp_path):
@@ -26,7 +26,7 @@ def test_the_same_identity_continues_and_another_is_refused_with_the_difference(
     other = {"protocol": "release", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.9}}}}
     with pytest.raises(RunMismatch) as refused:
         Store(tmp_path).open(other)
-    assert "protocol: there 'sso-adapt/1', now 'release'" in str(refused.value)
+    assert "protocol: there 'sso-adapt/2', now 'release'" in str(refused.value)
     assert "config.backends.embedded.temperature: there 0.5, now 0.9" in str(refused.value)
     assert "seed" not in str(refused.value)
 
@@ -66,7 +66,7 @@ FAULTS = {
         "no record of a unit",
     ),
     "a trial of another number": (lambda text: text.replace('{"trial": 1', '{"trial": 2'), "no record of|not numbered"),
-    "another protocol": (lambda text: text.replace("sso-adapt/1", "release"), "its protocol is release"),
+    "another protocol": (lambda text: text.replace("sso-adapt/2", "release"), "its protocol is release"),
     "another unit": (lambda text: text.replace('"index": 22', '"index": 23'), "another unit than its name says"),
     "another arm": (lambda text: text.replace('"arm": "rsso"', '"arm": "sso"'), "another unit|has no arm"),
 }  # fmt: skip

@@ -91,6 +91,11 @@ class Constitution:
         return "\n\n".join(parts)
 
     @property
+    def items(self) -> tuple[str, ...]:
+        """The lasting rules as a prompt lists them."""
+        return tuple(rule.lesson.line for rule in self.select_rules(*LASTING))
+
+    @property
     def progress(self) -> str:
         return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
 

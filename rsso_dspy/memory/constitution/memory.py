@@ -119,7 +119,7 @@ def make_rule_writer(services: Services, settings: ConstitutionSettings) -> Rule
     examples = require_examples(method.name, method.writing, services.runtime.examples, kept)
 
     def write(play: PartialEpisode, known: Constitution, categories: Sequence[Category]) -> Sequence[Lesson] | None:
-        seen = replace(play, render=services.renderer)
+        seen = replace(play, render=services.environment.render)
         said = services.ask(WRITER, play=seen, known=known, examples=examples, categories=tuple(categories))
         lessons: Sequence[Lesson] | None = said and said.lessons
         return lessons
@@ -174,7 +174,7 @@ class ConstitutionMemory(Memory):
             self._add_lessons(self._writer.given(), "", "written by hand")
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
-        return Recall(text=self._book.text, progress=self._book.progress)
+        return Recall(items=self._book.items, progress=self._book.progress)
 
     def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:
         if self._is_write_due(len(steps)):

@@ -181,7 +181,7 @@ class SkillMemory(Memory):
             return said is not None and any(1 <= number <= len(library) for number in said.equivalent or ())
 
         runtime = services.runtime
-        return cls(runtime.embed, verbalize, judge_equivalence, runtime.skills, services.complete)
+        return cls(runtime.embed, verbalize, judge_equivalence, runtime.skills)
 
     def __init__(
         self,
@@ -189,10 +189,8 @@ class SkillMemory(Memory):
         verbalize: Verbalize,
         equivalent: Equivalent,
         settings: SkillSettings | None = None,
-        fully: bool = False,
     ):
-        """With `fully`, skills are shown with names and initial situations, and not when they were just completed."""
-        self.settings, self._fully = settings or SkillSettings(), fully
+        self.settings = settings or SkillSettings()
         self._texts = TextIndex(embed)
         self._verbalize = verbalize
         self._equivalent = equivalent
@@ -206,9 +204,9 @@ class SkillMemory(Memory):
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
         """Return the ``retrieved`` skills most similar to the newest state; absent for an empty library."""
-        reached = just_reached(steps, self.held.skills) if self._fully else ()
+        reached = just_reached(steps, self.held.skills) if self.settings.skip_reached else ()
         nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
-        return render_skills(nearest[: self.settings.retrieved], self._fully)
+        return render_skills(nearest[: self.settings.retrieved])
 
     def rank_skills(self, state: State) -> list[tuple[Skill, float]]:
         """Return all skills with their similarity to ``state``, -1 to 1, in the order of retrieval."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.memory import BILLION, NOTHING, Embed, Recall
+from rsso_dspy.memory import BILLION, Embed, Recall
 from rsso_dspy.memory.skills.skill import Skill, SkillSettings
 from rsso_dspy.records import State, Step
 
@@ -91,24 +91,15 @@ def rank_by_similarity(
     return sorted(zip(library, means, strict=True), key=lambda pair: -pair[1])
 
 
-def render_skills(skills: Sequence[Skill], fully: bool = False) -> Recall:
-    """Render the region: each target as a numbered subgoal with its numbered instructions; `fully` also with its name
-    and the common beginning of its examples."""
-    if not skills:
-        return NOTHING
-    lines = []
-    for number, skill in enumerate(skills, start=1):
-        lines.append(f"Subgoal {number}: {skill.target}")
-        known = {"Name": skill.name.strip(), "Began": _find_beginning(skill)} if fully else {}
-        lines.extend(f"  {label}: {text}" for label, text in known.items() if text)
-        lines.extend(f"  {step}. {instruction}" for step, instruction in enumerate(skill.instructions, start=1))
-    return Recall("\n".join(lines), tuple(skill.id for skill in skills), tuple(skill.target for skill in skills))
-
-
-def _find_beginning(skill: Skill) -> str:
-    """Return the first sentence of the surroundings if all examples began alike, else an empty string."""
-    starts = {window.states[0].look.split("\n", 1)[0].split(". ", 1)[0].strip() for window in skill.windows}
-    return starts.pop() if len(starts) == 1 else ""
+def render_skills(skills: Sequence[Skill]) -> Recall:
+    """Render the region: each target as a numbered subgoal with its numbered instructions."""
+    items = tuple(
+        "\n".join(
+            [f"Subgoal {number}: {skill.target}", *(f"{i}. {text}" for i, text in enumerate(skill.instructions, 1))]
+        )
+        for number, skill in enumerate(skills, start=1)
+    )
+    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=items)
 
 
 def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:

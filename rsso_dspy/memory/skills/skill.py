@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from rsso_dspy.memory import BILLION
 from rsso_dspy.records import State
 
-FREE = frozenset({"past_reward"})
-"""Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
+FREE = frozenset({"past_reward", "skip_reached"})
+"""Settings that a stored memory need not agree with: they concern how the next skills are put into words and when they
+are shown."""
 
 Extraction = Literal["reward-boundary", "sliding"]
 
@@ -18,7 +19,7 @@ Pairs = Literal["across-trials", "any"]
 
 @dataclass(frozen=True, slots=True)
 class SkillSettings:
-    """Settings of a ``SkillMemory``. The defaults are the preset ``sso-adapt/1``.
+    """Settings of a ``SkillMemory``. The defaults are the preset ``sso-adapt/2``.
 
     "Release" below is the published code, allenai/sso at commit 133b6a7, with the defaults of its command line;
     "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
@@ -74,6 +75,8 @@ class SkillSettings:
     inventory_first: bool = False
     """Embed state descriptions with the inventory first. An embedder that reads only the beginning of a text, such as
     all-MiniLM-L6-v2 with 256 word pieces, otherwise loses the inventory in cluttered rooms."""
+    skip_reached: bool = False
+    """Do not show a skill again that was carried out in the last steps."""
     past_reward: bool = False
     """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
     a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
@@ -98,9 +101,9 @@ class SkillSettings:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
 
     @classmethod
-    def adapt_2(cls) -> "SkillSettings":
-        """The protocol ``adapt/2``: the same, put into words as far as the examples agree."""
-        return cls(past_reward=True)
+    def adapt(cls) -> "SkillSettings":
+        """The protocol ``adapt/3``: the same, put into words as far as the examples agree, and none again at once."""
+        return cls(past_reward=True, skip_reached=True)
 
     @classmethod
     def sso_release(cls) -> "SkillSettings":
