@@ -3,7 +3,6 @@
 The simulator is real everywhere. The engines below decide what a model says where a test is about what follows from it.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.config import load_config
 from rsso_dspy.offline import Explorer
+from rsso_dspy.offline.prompt import split_fields
 from rsso_dspy.sessions import Session, session
 
 FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/2-cap60")
@@ -73,7 +73,17 @@ def model(engine: Any) -> dspy.LM:
 
 def says(**fields: str) -> str:
     """An answer in the chat format."""
-    return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()) + "\n\n[[ ## completed ## ]]"
+    return "\n".join(f"{label(name)}: {value}" for name, value in fields.items())
+
+
+def label(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def is_asked(prompt: str, name: str) -> bool:
+    """Whether a prompt asks for this output field."""
+    asked = prompt.partition("<user>")[0]
+    return f"Answer with the {label(name).lower()} alone" in asked or f"\n{label(name)}:" in asked
 
 
 def scripted(actions: Sequence[str], subgoal: str = "none") -> Engine:
@@ -81,10 +91,8 @@ def scripted(actions: Sequence[str], subgoal: str = "none") -> Engine:
     left = iter(actions)
 
     def answer(prompt: str) -> str:
-        if "`next_action`" in prompt:
-            return says(reasoning="As planned.", current_subgoal=subgoal, next_action=next(left, "wait"))
-        if "`action`" in prompt:
-            return says(thought="As planned.", action=next(left, "wait"))
+        if is_asked(prompt, "action"):
+            return says(thought="As planned.", subgoal=subgoal, action=next(left, "wait"))
         return "no answer"
 
     return Engine(answer)
@@ -118,7 +126,8 @@ def acting(live: Session, lm: Callable[[str, int], dspy.LM], **changes: Any) -> 
 
 
 def region(prompt: str, name: str) -> str | None:
-    """The text of one input field in a prompt's last user message; None when it is absent."""
-    last = prompt.rpartition("<user>")[2]
-    found = re.search(rf"\[\[ ## {name} ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with)", last, re.S)
-    return found and found.group(1)
+    """The text of one input field in a prompt: of the last message where it stands in it, else of the first; None when
+    it is absent."""
+    _, *messages = prompt.split("<user>\n")
+    told = [split_fields(text.partition("\n\n<assistant>")[0]) for text in messages]
+    return next((fields[name] for fields in (*told[-1:], *told[:1]) if name in fields), None)

@@ -122,7 +122,7 @@ class TextEnvironment:
 
 
 ActionChoice = Literal["free", "listed"]
-"""What the actor learns about possible actions; see `Conversation` of `programs/render.py`."""
+"""What the actor learns about possible actions; see `programs/conversation.py`."""
 
 Layout = Literal["conversation", "paper"]
 """How an actor's prompt is laid out; see `TrialRules.layout`."""

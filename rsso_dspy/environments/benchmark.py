@@ -216,7 +216,7 @@ class Benchmark:
     None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
     `find_gold_path` sees to that."""
     about: str = ""
-    """What an actor is told of the environment in the first place: what it is, what is seen, how an action is worded."""
+    """What an actor is told of the environment: what it is, what is seen, how an action is worded."""
     lists_actions: bool = False
     """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
     hints: Hints = field(default_factory=Hints)

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request
 
-from rsso_dspy import signatures
+import rsso_dspy.signatures as signatures
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.signatures import memory_writers
 
@@ -32,7 +32,8 @@ PROPOSING = (
 
 _LABEL = r"([A-Z][a-z]+(?: [a-z]+){0,3})"
 _ALONE = re.compile(r"^Answer with the ([a-z]+(?: [a-z]+)*) alone(, one a line)?\b", re.M)
-_FORM = re.compile(r"^Answer (?:in this form|with one JSON object)[^\n]*:\n", re.M)
+_FORM = re.compile(r"^Answer (?:in this form|with one (JSON) object)[^\n]*:\n", re.M)
+_KEYS = re.compile(r'^"(\w+)": (.*)', re.M)
 _WANTED = re.compile(rf"^{_LABEL}:([^\n]*)", re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
 _WINDOW = re.compile(r"^History:\n", re.M)
@@ -98,7 +99,9 @@ def parse_request(request: Request) -> ParsedPrompt:
         messages[-1] = ("user", f"{text[: begin.start()]}\nObservation:{present}")
     asked = [split_fields(text) for role, text in messages if role == "user"]
     regions = {**asked[0], **{name: text for name, text in asked[-1].items() if text}} if asked else {}
-    return ParsedPrompt(instruction, wanted, is_json, regions, _parse_turns([*_split_window(window), *messages]), demos, whole)
+    return ParsedPrompt(
+        instruction, wanted, is_json, regions, _parse_turns([*_split_window(window), *messages]), demos, whole
+    )
 
 
 def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
@@ -148,9 +151,11 @@ def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, tuple[Map
     if alone := _ALONE.search(told):
         return told[: alone.start()].strip(), {alone[1].replace(" ", "_"): bool(alone[2])}, False, demos
     if form := _FORM.search(told):
-        rows = _WANTED.findall(told[form.end() :])
-        wanted = {label.lower().replace(" ", "_"): "one a line" in said for label, said in rows}
-        return told[: form.start()].strip(), wanted, "JSON" in form[0], demos
+        rows = (_KEYS if form[1] else _WANTED).findall(told[form.end() :])
+        wanted = {
+            label.lower().replace(" ", "_"): said.strip().startswith(("a list", "one a line")) for label, said in rows
+        }
+        return told[: form.start()].strip(), wanted, bool(form[1]), demos
     return system, {}, False, ()
 
 

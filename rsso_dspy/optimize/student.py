@@ -126,9 +126,10 @@ class Search:
 
 class Student(Agent):
     """An `Agent` whose rollouts are those of the search. Its copies share them. Its trace, which optimizers sample
-    from, holds only the calls that `shown` returns for a rollout. Predictors that must not change are left out of its named ones, so that no optimizer can reach
-    them; they play all the same. Of an optimizer's changes, only instructions and demonstrations are played: no
-    prefixes, which are in no prompt and would make another candidate of the same words, and no models."""
+    from, holds only the calls that `shown` returns for a rollout. Predictors that must not change are left out of its
+    named ones, so that no optimizer can reach them; they play all the same. Of an optimizer's changes, only
+    instructions and demonstrations are played: no prefixes, which are in no prompt and would make another candidate of
+    the same words, and no models."""
 
     def __init__(self, search: Search, shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)

@@ -53,8 +53,8 @@ class Roles:
     def choose_action(
         self, recalled: Sequence[Recall], unasked: frozenset[str] = frozenset(), **regions: Any
     ) -> "Answer | None":
-        """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name, `unasked`
-        the outputs that it is not asked for."""
+        """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name;
+        `unasked`, the outputs that it is not asked for."""
         possible = frozenset(regions.get(POSSIBLE, ()))
         with playing(verbs=list_verbs(self.environment), possible=possible, unasked=unasked):
             prediction = self.ask("actor", **regions)
@@ -222,8 +222,6 @@ class TrialLedger:
         self.is_paid = False
         """Whether the last answer was paid for before: a line of this trial, which was cut off, held it."""
         self._unread: list[str] = []
-        self.said = ""
-        """The text of the last answer, as the model wrote it."""
         self.kept: dict[str, list[str]] = {}
         """Unreadable answers by role."""
         self._usage: dict[str, Usage] = {}
@@ -347,6 +345,8 @@ class Answer:
     thought: str
     subgoal: str | None
     rejected: str = ""
+    said: str = ""
+    """The whole text, as the model wrote it."""
 
 
 def read_answer(prediction: dspy.Prediction, targets: Sequence[str]) -> Answer:
@@ -354,7 +354,8 @@ def read_answer(prediction: dspy.Prediction, targets: Sequence[str]) -> Answer:
     said = str(prediction.get("subgoal") or "").strip()
     subgoal = choose_target(said, targets)
     rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(said) else said[:LONGEST_REJECTED]
-    return Answer(first_line(prediction.action), prediction.get("thought") or "", subgoal, rejected)
+    thought, text = prediction.get("thought") or "", prediction.get("said") or ""
+    return Answer(first_line(prediction.action), thought, subgoal, rejected, text)
 
 
 LONGEST_REJECTED = 500

@@ -17,8 +17,8 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.environments import Environment, Transition, choose_interface
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.programs.conversation import Conversation
 from rsso_dspy.programs.methods import changes_each_step
-from rsso_dspy.programs.render import Conversation
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import ABOUT, PROGRESS, TEMPLATES
@@ -56,6 +56,8 @@ class TrialRun:
         self.is_last = self.number == total
         self.shown: dict[str, str] = {}
         """The texts that memories put into prompts, each distinct one once: `TrialResult.shown`."""
+        self.offers_subgoals = False
+        """Whether the actor was offered subgoals and is asked for one; once it is, to the end of the trial."""
         spend, recall = roles.runtime.spend, roles.runtime.recall
         self.ledger = TrialLedger(spend, f"{roles.method.name} {variant.key}", self.number, recall)
         is_retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
@@ -69,7 +71,7 @@ class TrialRun:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
         for self.ledger.attempt in (0, 1):
-            self.ledger.step, self.shown = 0, {}
+            self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
             try:
                 with _collect_calls() as (calls, outer), self.roles.runtime.environments.lease() as environment:
                     self.budget = self.roles.runtime.budget(self.variant)
@@ -116,16 +118,12 @@ class TrialRun:
         changing = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
         turn = conversation.begin_turn(states, steps, **{name: regions[name] for name in regions if name in changing})
         kept = {name: value for name, value in regions.items() if value and name not in changing}
-        offered = any(each.targets for each in recalled.values())
-        unasked = frozenset({*(() if self.rules.thoughts else ("thought",)), *(() if offered else ("subgoal",))})
-        self.ledger.said = ""
+        self.offers_subgoals |= any(each.targets for each in recalled.values())
+        asks_subgoal = self.offers_subgoals or self.rules.layout == "paper"
+        asked = {"thought": self.rules.thoughts, "subgoal": asks_subgoal}
+        unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         answer = self.roles.choose_action([*recalled.values()], unasked, history=conversation.history, **kept, **turn)
-        outputs = (
-            {}
-            if answer is None
-            else {"thought": answer.thought, "subgoal": answer.subgoal or "none", "action": answer.action}
-        )
-        conversation.end_turn(turn, {name: outputs[name] for name in outputs if name not in unasked}, self.ledger.said)
+        conversation.end_turn(turn, answer, unasked)
         return answer
 
     def take_step(

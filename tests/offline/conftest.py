@@ -2,8 +2,8 @@
 
 import dspy
 import pytest
-from dspy.adapters.xml_adapter import XMLAdapter
 
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.offline import Explorer
 
 TEMPLATES = "Templates:\nopen OBJ\npick up OBJ\nfocus on OBJ\nmove OBJ to CONTAINER\nteleport LOCATION\nwait"
@@ -69,14 +69,17 @@ Final state:
 You move the blue cup to the inventory."""
 
 REGIONS = {
-    "constitution": "A thermometer measures what it is used on.",
-    "plans_from_past_attempts": "Attempt 1: The steps after the last gain earned nothing.\nDo not teleport to bedroom.",
+    "constitution": ["A thermometer measures what it is used on."],
+    "plans_from_past_attempts": [
+        "Attempt 1: The steps after the last gain earned nothing.\nDo not teleport to bedroom."
+    ],
     "task": "Your task is to find a(n) plant. First, focus on the thing. Then, move it to the red box in the kitchen.",
     "progress": "- Known: the thing is in the kitchen.",
     "action_templates": TEMPLATES,
-    "skills": "Subgoal 1: The fridge is open.\n  1. teleport to kitchen\n  2. open fridge",
-    "history": f"Step #1:\n{HALLWAY}",
-    "earlier_plans": "none",
+    "skills": ["Subgoal 1: The fridge is open.\n1. teleport to kitchen\n2. open fridge"],
+    "history": [],
+    "observation": HALLWAY,
+    "earlier_plans": [],
     "transcript": TRANSCRIPT,
     "outcome": OUTCOME,
     "examples": EXAMPLES,
@@ -85,7 +88,7 @@ REGIONS = {
     "steps": ["teleport to LOCATION", "pick up cup"],
     "library": "1. Target: A cup is held. Instructions: pick up cup\n2. Target: A door opens. Instructions: open door",
     "new_skill": "Target: a door opens. Instructions: open door",
-    "known_rules": "none",
+    "known_rules": [],
     "loops": "",
     "task_type": "find-plant",
     "known_never": [],
@@ -96,18 +99,21 @@ REGIONS = {
     "gathered_error_rules": [{"mistake": "open wall", "solution": "open the door"}],
 }
 
-ADAPTERS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": XMLAdapter}
+ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter}
 
 
 @pytest.fixture
 def ask():
-    """``ask(signature, seed=, adapter=, temperature=, demos=, **regions)``: what the engine answers, parsed by DSPy. A
-    region given as None is removed from the signature."""
+    """``ask(signature, seed=, adapter=, temperature=, demos=, **regions)``: what the engine answers, parsed. A region
+    given as None is removed from the signature; a history is a list of what was seen and the action that followed."""
 
     def call(signature, *, seed=0, adapter="chat", temperature=0.0, demos=(), **regions):
         for name in [name for name, text in regions.items() if text is None]:
             signature = signature.delete(name)
-        given = {name: regions.get(name, REGIONS[name]) for name in signature.input_fields}
+        given = {name: regions.get(name, REGIONS.get(name, "")) for name in signature.input_fields}
+        if "history" in given:
+            turns = [{"observation": seen, "thought": "-", "action": action} for seen, action in given["history"]]
+            given["history"] = dspy.History(messages=turns)
         lm = dspy.LM("embedded/explorer", engine=Explorer(seed), cache=False, temperature=temperature)
         with dspy.context(lm=lm, adapter=ADAPTERS[adapter]()):
             return dspy.Predict(signature)(**given, demos=list(demos))

@@ -8,10 +8,11 @@ import dspy
 import pytest
 from dspy.lm15 import Config, Message, Request
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.advice import read_advice
 from rsso_dspy.offline.offered import answer_offered
-from rsso_dspy.offline.prompt import ParsedPrompt, PromptLayout, SeededNoise
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, Turn
 from rsso_dspy.signatures import (
     ErrorRule,
     FlatActor,
@@ -30,28 +31,27 @@ BARE = {"constitution": None, "plans_from_past_attempts": None, "progress": None
 
 
 def test_one_line_of_a_reflection_changes_the_action(ask):
-    bare = ask(FlatActor, constitution=None, plans_from_past_attempts="Attempt 1: Nothing was found.").action
-    told = ask(FlatActor, constitution=None, plans_from_past_attempts=f"Attempt 1: Nothing was found.\nDo not {bare}.")
+    bare = ask(FlatActor, constitution=None, plans_from_past_attempts=["Attempt 1: Nothing was found."]).action
+    plan = f"Attempt 1: Nothing was found.\nDo not {bare}."
+    told = ask(FlatActor, constitution=None, plans_from_past_attempts=[plan])
     assert told.action != bare
 
 
 def test_a_plan_is_followed_step_by_step(ask):
-    plan = "Attempt 1: Too slow.\nRepeat what earned 8 points: teleport to bedroom; open closet; pick up mattress."
+    plan = ["Attempt 1: Too slow.\nRepeat what earned 8 points: teleport to bedroom; open closet; pick up mattress."]
     first = ask(FlatActor, constitution=None, plans_from_past_attempts=plan)
-    history = (
-        f"{HALLWAY}\n\nThought: {first.thought}\nAction: {first.action}\n\nYou teleport to the bedroom.\n"
-        "You also observe:\n\ta closet. the closet door is closed\n\ta mattress"
-    )
-    second = ask(FlatActor, constitution=None, plans_from_past_attempts=plan, history=history)
+    seen = "You teleport to the bedroom.\nYou also observe:\n\ta closet. the closet door is closed\n\ta mattress"
+    told = {"plans_from_past_attempts": plan, "history": [(HALLWAY, first.action)], "observation": seen}
+    second = ask(FlatActor, constitution=None, **told)
     assert (first.action, second.action) == ("teleport to bedroom", "open closet")
 
 
 def test_one_line_of_a_skill_changes_the_action_and_the_subgoal(ask):
-    skill = "Subgoal 1: The closet is open.\n  1. teleport to bedroom\n  2. open closet"
-    before = ask(SkillActor, **BARE, skills=skill)
-    after = ask(SkillActor, **BARE, skills=skill.replace("bedroom", "workshop"))
-    assert (before.next_action, before.current_subgoal) == ("teleport to bedroom", "The closet is open.")
-    assert after.next_action == "teleport to workshop"
+    skill = "Subgoal 1: The closet is open.\n1. teleport to bedroom\n2. open closet"
+    before = ask(SkillActor, **BARE, skills=[skill])
+    after = ask(SkillActor, **BARE, skills=[skill.replace("bedroom", "workshop")])
+    assert (before.action, before.subgoal) == ("teleport to bedroom", "The closet is open.")
+    assert after.action == "teleport to workshop"
 
 
 def test_one_line_of_the_instruction_changes_the_action(ask):
@@ -65,21 +65,21 @@ def test_a_demonstration_changes_the_action(ask):
     others = {"teleport to workshop", "teleport to kitchen", "teleport to bedroom"} - {bare}
     for other in sorted(others):
         demo = dspy.Example(
-            task=REGIONS["task"], action_templates="", history=HALLWAY, thought="There it is.", action=other
+            task=REGIONS["task"], action_templates="", observation=HALLWAY, thought="There it is.", action=other
         )
         assert ask(FlatActor, **BARE, demos=[demo]).action == other
 
 
 def test_a_rule_of_the_constitution_changes_the_action(ask):
     bare = ask(FlatActor, **BARE).action
-    told = ask(FlatActor, constitution=f"Never {bare}.", plans_from_past_attempts=None).action
+    told = ask(FlatActor, constitution=[f"Never {bare}."], plans_from_past_attempts=None).action
     assert told != bare
 
 
 def test_what_failed_is_not_repeated(ask):
-    history = f"{HALLWAY}\n\nThought: -\nAction: {{}}\n\nNo known action matches that input."
     bare = ask(FlatActor, **BARE).action
-    assert ask(FlatActor, **BARE, history=history.format(bare)).action != bare
+    again = ask(FlatActor, **BARE, history=[(HALLWAY, bare)], observation="No known action matches that input.")
+    assert again.action != bare
 
 
 def test_a_question_of_the_world_is_answered_with_a_number(ask):
@@ -87,15 +87,14 @@ def test_a_question_of_the_world_is_answered_with_a_number(ask):
         "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n"
         "0:\topen box (in kitchen)\n1:\topen box (in drawer, in kitchen)"
     )
-    history = f"{KITCHEN}\n\nThought: -\nAction: open box\n\n{question}"
-    assert ask(FlatActor, **BARE, history=history).action in {"0", "1"}
+    said = ask(FlatActor, **BARE, history=[(KITCHEN, "open box")], observation=question)
+    assert said.action in {"0", "1"}
 
 
 def test_names_of_tasks_and_variants_are_never_seen(ask):
     """The prompt holds no id; one that is put in where ids could stand changes nothing."""
     for hidden in ("boil", "find-plant::228", "variant 7"):
-        history = REGIONS["history"].replace("Step #1:", f"Step #1:\n[{hidden}]")
-        assert ask(SkillActor, history=history).next_action == ask(SkillActor).next_action
+        assert ask(SkillActor, observation=f"[{hidden}]\n{HALLWAY}").action == ask(SkillActor).action
 
 
 @pytest.mark.parametrize(
@@ -122,33 +121,41 @@ SEES = "There is a red ball 1 right in front of you 2 steps away.  There is a gr
 ASKS = "Templates:\nmove from ROOM to ROOM\ncheck valid actions"
 
 
-def act(history: str, templates: str = FORMS, task: str = "go to the red ball", told: str = "") -> str | None:
-    regions = {"task": task, "action_templates": templates, "history": history, "plans_from_past_attempts": told}
-    prompt = ParsedPrompt(PromptLayout("", {"action": "str"}, "chat"), regions, (), "")
+def act(
+    seen: str = SEES, templates: str = FORMS, task: str = "go to the red ball", told: str = "", listed: str = "",
+    before: tuple[Turn, ...] = (),
+) -> str | None:  # fmt: skip
+    regions = {"task": task, "action_templates": templates, "possible_actions": listed}
+    regions["plans_from_past_attempts"] = told
+    prompt = ParsedPrompt("", {"action": False}, False, regions, (*before, Turn(seen)))
     answer = answer_offered(prompt, SeededNoise(0, 0.0))
     return answer and answer["action"]
 
 
-LISTED = f"{SEES}\n\nActions that can be taken now:\n- turn left\n- pickup grey key 1\n- go to red ball 1\n"
-ASKED = f"{SEES}\n\nThought: -\nAction: check available actions\n\nYou can take the following actions: turn left, "
-ASKED += "pickup grey key 1, go to red ball 1"
+LISTED = {"listed": "turn left; pickup grey key 1; go to red ball 1", "templates": ""}
+ASKED = {
+    "before": (Turn(SEES, "-", "check available actions"),),
+    "seen": "You can take the following actions: turn left, pickup grey key 1, go to red ball 1",
+}
+ROBBY = {
+    "before": (Turn("Robby is at rooma.", "", "check valid actions"),),
+    "seen": "Valid actions are: Move from rooma to roomb. , Move from rooma to roomc. , check valid actions",
+}
 
 
 @pytest.mark.parametrize(
     ("given", "does"),
     [
-        ({"history": SEES, "templates": "Templates:\nlook around\nteleport to LOCATION"}, None),
-        ({"history": SEES}, "check available actions"),
-        ({"history": ASKED}, "go to red ball 1"),
-        ({"history": LISTED}, "go to red ball 1"),
-        ({"history": ASKED, "task": "pick up the grey key"}, "pickup grey key 1"),
-        ({"history": LISTED, "task": "pick up the key"}, "pickup grey key 1"),
-        ({"history": "Robby is at rooma.", "templates": ASKS}, "check valid actions"),
-        ({"history": "Robby is at rooma.\n\n> check valid actions\nValid actions are: Move from rooma to roomb. , Move "
-          "from rooma to roomc. , check valid actions", "templates": ASKS, "task": "ball1 is at roomc."},
-         "Move from rooma to roomc"),
-        ({"history": ASKED, "task": "win", "told": "Attempt 1: pickup grey key 1."}, "pickup grey key 1"),
-        ({"history": LISTED, "task": "win", "told": "Attempt 1: Do not turn left."}, "pickup grey key 1"),
+        ({"templates": "Templates:\nlook around\nteleport to LOCATION"}, None),
+        ({}, "check available actions"),
+        (ASKED, "go to red ball 1"),
+        (LISTED, "go to red ball 1"),
+        ({**ASKED, "task": "pick up the grey key"}, "pickup grey key 1"),
+        ({**LISTED, "task": "pick up the key"}, "pickup grey key 1"),
+        ({"seen": "Robby is at rooma.", "templates": ASKS}, "check valid actions"),
+        ({**ROBBY, "templates": ASKS, "task": "ball1 is at roomc."}, "Move from rooma to roomc"),
+        ({**ASKED, "task": "win", "told": "Attempt 1: pickup grey key 1."}, "pickup grey key 1"),
+        ({**LISTED, "task": "win", "told": "Attempt 1: Do not turn left."}, "pickup grey key 1"),
     ],
 )  # fmt: skip
 def test_it_tries_what_is_offered_the_words_of_the_task_first(given, does):
@@ -159,7 +166,7 @@ def test_it_tries_what_is_offered_the_words_of_the_task_first(given, does):
 
 EXPECTED = {
     FlatActor: lambda p: p.action and p.thought,
-    SkillActor: lambda p: p.next_action == "teleport to kitchen" and p.current_subgoal == "The fridge is open.",
+    SkillActor: lambda p: p.action == "teleport to kitchen" and p.subgoal == "The fridge is open.",
     Reflect: lambda p: "focus on thermometer" in p.plan and "red box" in p.what_went_wrong,
     SummarizeSkill: lambda p: p.summary and 2 <= len(p.skill_name.split()) <= 5,
     WriteInstructions: lambda p: p.steps == ["teleport to LOCATION", "pick up cup"],
@@ -181,41 +188,24 @@ def test_answer_is_parsed_and_means_something(ask, signature, adapter):
 
 @pytest.mark.parametrize("absent", ["constitution", "plans_from_past_attempts", "skills"])
 def test_absent_regions_are_no_obstacle(ask, absent):
-    assert ask(SkillActor, **{absent: None}).next_action
-
-
-def test_unknown_fields_get_a_value_of_their_type(ask):
-    class Unknown(dspy.Signature):
-        """Judge the weather."""
-
-        task: str = dspy.InputField()
-        sunny: bool = dspy.OutputField()
-        places: list[str] = dspy.OutputField()
-        degrees: int = dspy.OutputField()
-
-    answer = ask(Unknown)
-    assert (answer.sunny, answer.places, answer.degrees) == (False, [], 0)
+    assert ask(SkillActor, **{absent: None}).action
 
 
 # Determinism
 
 SCRIPT = """
 import sys
-import dspy
 from rsso_dspy.offline import Explorer
-from rsso_dspy.signatures import SkillActor
-from tests.offline.conftest import REGIONS
-from dspy.lm15 import Config, Message, Request
-system, user = [m["content"] for m in dspy.ChatAdapter().format(SkillActor, [], {k: REGIONS[k] for k in SkillActor.input_fields})]
-request = Request(model="x", system=system, messages=(Message.user(user),), config=Config(temperature=1.0))
-print(Explorer(5).complete(request).message.text)
+from tests.offline.test_player import request
+print(Explorer(5).complete(request()).message.text)
 print("heavy:", sorted({"litellm", "torch"} & set(sys.modules)))
-"""  # noqa: E501
+"""
 
 
 def request(temperature=1.0, **regions):
-    given = {name: regions.get(name, REGIONS[name]) for name in SkillActor.input_fields}
-    system, user = (message["content"] for message in dspy.ChatAdapter().format(SkillActor, [], given))
+    given = {name: regions.get(name, REGIONS.get(name, "")) for name in SkillActor.input_fields}
+    given["history"] = dspy.History(messages=[])
+    system, user = (message["content"] for message in ChatAdapter().format(SkillActor, [], given))
     return Request(model="x", system=system, messages=(Message.user(user),), config=Config(temperature=temperature))
 
 
@@ -236,6 +226,6 @@ def test_no_hash_seed_changes_the_answer_and_nothing_heavy_is_loaded():
 
 
 def test_seeds_differ_when_warm_and_agree_when_cold():
-    quiet = {"skills": "", "plans_from_past_attempts": ""}
+    quiet = {"skills": [], "plans_from_past_attempts": []}
     assert len({said(seed, 2.0, **quiet) for seed in range(12)}) > 1
     assert len({said(seed, 0.0, **quiet) for seed in range(12)}) == 1

@@ -70,7 +70,15 @@ def find_alike(requests: Mapping[str, Requests]) -> list[tuple[str, str]]:
     return [(one, other) for one, other in combinations(requests, 2) if requests[one] == requests[other]]
 
 
-def test_no_two_methods_ask_the_same():
+@pytest.mark.parametrize(
+    ("protocol", "alike"),
+    [
+        ("sso-adapt/2-cap60", [("rsso", "rsso, again")]),
+        # Without a skill, nothing is said of skills.
+        ("adapt/3-cap60", [("react", "react-sso"), ("reflexion", "reflexion-sso"), ("rsso", "rsso, again")]),
+    ],
+)
+def test_no_two_methods_ask_the_same_where_both_have_a_memory(protocol, alike):
     played = get_benchmark("pddl")
     first, *others = ((each.key, played.find_gold_path(each)) for each in played.tasks.train_sample("gripper", 3))
     most, part = 2 * len(first[1]), ["pick up", *first[1][:-1]]
@@ -80,10 +88,11 @@ def test_no_two_methods_ask_the_same():
         "reflections": ReflectionSettings(size=1),
         "constitution": ConstitutionSettings(r_freq=2, s_freq=1),
     }
-    with session(load_config(overrides=[*FAST, "benchmark=pddl"])) as live:
+    told = [*FAST, "benchmark=pddl", f"protocol.preset={protocol}"]
+    with session(load_config(overrides=told)) as live:
         requests = {method: record_requests(live, method, walks, **settings) for method in METHODS}
         requests["rsso, again"] = record_requests(live, "rsso", walks, **settings)
-    assert find_alike(requests) == [("rsso", "rsso, again")]
+    assert find_alike(requests) == alike
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

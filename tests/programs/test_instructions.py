@@ -5,7 +5,7 @@ import pytest
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.skill_verbalizer import filter_instructions
-from tests.live import REWARDED, Engine, acting, model, says, walks
+from tests.live import REWARDED, Engine, acting, is_asked, model, says, walks
 
 EXAMPLES = ["open door", "use thermometer on water", "0"]
 
@@ -41,12 +41,12 @@ def test_a_skill_with_instructions_that_are_no_actions_is_repaired_or_left_out_a
     lm, _ = walks(live)
 
     def answer(prompt):
-        if "`equivalent`" in prompt:
-            return says(equivalent="[]")
-        if "`target`" in prompt:
-            return says(target="It is done.")
-        if "`steps`" in prompt:
-            return says(steps=str(steps.splitlines()).replace("'", '"'))
+        if is_asked(prompt, "equivalent"):
+            return "none"
+        if is_asked(prompt, "target"):
+            return "It is done."
+        if is_asked(prompt, "steps"):
+            return steps
         return says(summary="What happened.", skill_name="a skill")
 
     verbalizer = model(Engine(answer))

@@ -1,4 +1,4 @@
-"""What the roles beside the actor see under the interface `complete`, on trajectories made by hand."""
+"""What the roles beside the actor are shown, on trajectories made by hand."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,15 +14,13 @@ from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.offline.reflector import parse_transcript
 from rsso_dspy.offline.writers import parse_excerpts
-from rsso_dspy.playing import playing
 from rsso_dspy.programs import render
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.render import is_transcript_of, render_recent_steps, render_transcript, tell_outcome
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, filter_instructions, render_excerpts
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from rsso_dspy.signatures import FlatActor, NameTarget, SkillActor
-from rsso_dspy.signatures.complete import speak_completely
+from rsso_dspy.signatures import NameTarget
 from tests.live import REWARDED, Engine, acting, model, region, says, walks
 
 CUPS = "a cup (containing red paint)", "a cup (containing blue paint)"
@@ -174,22 +172,22 @@ def test_the_offline_player_reads_transcripts_of_both_kinds(shown):
 # The rule writer.
 
 
-def asked_of_writer(play, interface):
+def asked_of_writer(play):
     engine = Engine(lambda _: says(abstract_rules='["Doors open."]', error_rules="[]", progress_rules="[]"))
-    with dspy.context(lm=model(engine), adapter=ChatAdapter()), playing(interface=interface):
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()):
         ConstitutionWriter()(play, Constitution(), categories=("abstract", "error"))
     return engine.prompts[0]
 
 
 def test_a_writer_is_told_the_outcome_once_there_is_one():
     play = PartialEpisode(FAILED.variant, FAILED.task, FAILED.states, STEPS, render=render_listings)
-    within, after = (asked_of_writer(each, "complete") for each in (play, replace(play, ended=FAILED)))
+    within, after = (asked_of_writer(each) for each in (play, replace(play, ended=FAILED)))
     assert region(within, "outcome") is None
     assert "earned" not in within
     assert region(after, "outcome") == OUTCOME
     assert region(within, "transcript") == region(after, "transcript") == TRANSCRIPT
     assert "rogress" not in after.partition("<user>")[0]
-    before = asked_of_writer(replace(play, render=None), "sso")
+    before = asked_of_writer(replace(play, render=None))
     assert region(before, "transcript") == render_recent_steps(FAILED.states, STEPS)
 
 
@@ -247,11 +245,9 @@ def test_the_offline_player_reads_what_is_not_said_again(part):
 
 
 def test_no_call_of_the_verbalizer_is_sent_what_it_does_not_need():
-    answers = iter(
-        [says(summary="s", skill_name="pour it"), says(steps='["answer the question with the number of the cup"]')]
-    )
+    answers = iter([says(summary="s", skill_name="pour it"), "- answer the question with the number of the cup"])
     engine = Engine(lambda _: next(answers, "The target state is: the cup holds a paint (e.g. violet)."))
-    with dspy.context(lm=model(engine), adapter=ChatAdapter()), playing(interface="complete"):
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()):
         skill = SkillVerbalizer()(list(ALIKE), f"{USUAL}\nTemplates:\npour OBJ in CONTAINER").skill
     assert skill.instructions == ("answer the question with the number of the cup",)
     assert skill.target == "the cup holds a paint (e.g. violet)."
@@ -279,21 +275,6 @@ def test_an_answer_is_an_instruction_where_the_templates_know_answers(written, t
 def test_a_target_in_a_sentence_is_read_at_once(answer):
     said = "The cup holds one new paint." if answer == "{}" else "The cup holds one new paint (e.g. violet)."
     assert ChatAdapter().parse(NameTarget, answer.format(said)) == {"target": said}
-
-
-# One sentence in one place.
-
-
-def test_what_both_scaffolds_are_told_is_told_in_the_same_words():
-    flat, skills = (speak_completely(actor, ()) for actor in (FlatActor, SkillActor))
-    assert skills.instructions.replace("\n\n".join(["", skills.instructions.split("\n\n")[1]]), "") == flat.instructions
-
-    def describe(signature, names):
-        return [signature.fields[name].json_schema_extra["desc"] for name in names]
-
-    shared = [name for name in flat.input_fields if name in skills.input_fields]
-    assert describe(flat, [*shared, "thought", "action"]) == describe(skills, [*shared, "reasoning", "next_action"])
-    assert describe(FlatActor, ["thought"]) != describe(SkillActor, ["reasoning"])
 
 
 class Lending:
