@@ -134,7 +134,7 @@ class BackendConfig(RoleOverride):
     """Retries of a request after a connection failure, a rate limit or a server error."""
     longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
     """Maximum seconds to wait before a retry; a server that asks for more fails the trial."""
-    adapter: Literal["chat", "json", "xml"] = "chat"
+    adapter: Literal["chat", "json"] = "chat"
     """Requested answer format."""
     ask_again: bool | None = None
     """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json`).

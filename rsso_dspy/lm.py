@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
@@ -207,7 +207,7 @@ class Backend:
 
 
 def make_adapter(name: str) -> dspy.Adapter:
-    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
+    adapters = {"chat": ChatAdapter, "json": JSONAdapter}
     return adapters[name]()
 
 
