@@ -207,7 +207,8 @@ class Backend:
 
 
 def make_adapter(name: str) -> dspy.Adapter:
-    return {"chat": ChatAdapter, "json": JSONAdapter}[name]()
+    adapters = {"chat": ChatAdapter, "json": JSONAdapter}
+    return adapters[name]()
 
 
 def resolve_provider_address(model: str) -> str:

@@ -1,166 +1,425 @@
-"""Answers that keep to no format: what is read of them, what is left unread, and that well-formed ones stay as DSPy
-reads them. Requests are DSPy's.
+"""What is sent to a model, and what is read of answers that keep to no form.
 
 The corpora are lm/data/malformed_answers.json and malformed_rules.json: what small models say in place of an answer or
-of lists of rules, each with what has to be read of it, or null where nothing may be. An entry marked `unread` is beyond
-the repair: it may be left unread. Those marked `held` were written after the repair, to try it on.
+of lists of rules, each with what has to be read of it, or null where nothing may be. An entry marked `unread` may be
+left unread. Those marked `held` were written after the reading, to try it on.
 """
 
 import json
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal
 
 import dspy
 import pytest
-from dspy.lm15 import Message, Request
-from dspy.primitives import Prediction
 from dspy.utils.exceptions import AdapterParseError
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.parsing import CORPUS, extract_used_fields
-from rsso_dspy import signatures
-from rsso_dspy.adapter import (
-    ChatAdapter,
-    JSONAdapter,
-    XMLAdapter,
-    is_echoed_placeholder,
-    parse_literal,
-    repair_answer,
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter, join_items, label, parse_literal
+from rsso_dspy.playing import NOTHING
+from rsso_dspy.signatures import (
+    JudgeEquivalence,
+    NameTarget,
+    Reflect,
+    SummarizeConstitution,
+    SummarizeSkill,
+    WriteInstructions,
+    WriteRules,
 )
-from rsso_dspy.config import BackendConfig
-from rsso_dspy.lm import Backend
-from rsso_dspy.offline.prompt import parse_request
-from rsso_dspy.playing import playing
-from rsso_dspy.programs.constitution_writer import list_lessons
-from tests.live import Engine, says
+from rsso_dspy.signatures.constitution import ErrorRule
+from rsso_dspy.signatures.memory_writers import (
+    BulletTag,
+    InduceWorkflows,
+    InsightEdit,
+    ReviewPlaybook,
+    ReviseInsights,
+    Workflow,
+)
+from tests.live import Engine
 
-ANSWERS = json.loads(CORPUS.read_text(encoding="utf-8"))
-RULES = json.loads(CORPUS.with_name("malformed_rules.json").read_text(encoding="utf-8"))
-ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
-THEIRS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}
-OURS = [getattr(signatures, name) for name in signatures.__all__ if name != "ErrorRule"]
-ABSTRACT = ["Water boils when it is heated.", "Don't open what is open."]
-ERRORS = [{"mistake": "Tried the stove.", "solution": "Use the oven."}, {"mistake": "Waited.", "solution": "Look."}]
-WHOLE = {
-    "abstract_rules": ABSTRACT,
-    "error_rules": ERRORS,
-    "progress_rules": ["The pot is filled.", "Still to do: heat the pot."],
-}
-every_adapter = pytest.mark.parametrize("adapter", ADAPTERS)
+DATA = Path(__file__).parent / "lm" / "data"
+ANSWERS, RULES = (json.loads((DATA / f"malformed_{name}.json").read_text("utf-8")) for name in ("answers", "rules"))
+ERRORS = [ErrorRule(mistake="Tried the stove.", solution="Use the oven."), ErrorRule(mistake="Waited", solution="Look")]
 
 
-def signature_of(entry):
-    return getattr(signatures, entry["signature"], None) or dspy.Signature(entry["signature"])
+class FlatActor(dspy.Signature):
+    """You are playing a text game.
+    Solve the task."""
+
+    about: str = dspy.InputField()
+    constitution: list[str] = dspy.InputField(desc="rules of this world")
+    task: str = dspy.InputField()
+    history: dspy.History = dspy.InputField()
+    notice: str = dspy.InputField()
+    observation: str = dspy.InputField()
+    possible_actions: list[str] = dspy.InputField()
+
+    thought: str = dspy.OutputField(desc="what to do, in one sentence")
+    action: str = dspy.OutputField(desc="one action in the form of a template, nothing else")
 
 
-def read(adapter, signature, answer):
-    """Fields as plain data, of an action what the agent takes of it; None if the answer is unreadable."""
+SkillActor = FlatActor.insert(1, "subgoal", dspy.OutputField(desc="one of the offered subgoals, or none"), str)
+OURS = (
+    FlatActor, SkillActor, JudgeEquivalence, NameTarget, Reflect, SummarizeConstitution, SummarizeSkill,
+    WriteInstructions, WriteRules,
+)  # fmt: skip
+BY_NAME = {"FlatActor": FlatActor, "SkillActor": SkillActor} | {kind.__name__: kind for kind in OURS[2:]}
+
+
+@contextmanager
+def during(**fields):
+    """Play with these settings."""
+    usual = {name: getattr(NOTHING, name) for name in NOTHING.__slots__}
+    with dspy.context(rsso=SimpleNamespace(**usual | fields), disable_history=True):
+        yield
+
+
+def show(messages):
+    """Messages as one text."""
+    return "\n".join(f"<{message['role']}>\n{message['content']}" for message in messages)
+
+
+def read(signature, answer, adapter=ChatAdapter):
+    """Fields as plain data; None if the answer is unreadable."""
     try:
-        return extract_used_fields(ADAPTERS[adapter]().parse(signature, answer))
+        fields = adapter().parse(signature, answer)
     except AdapterParseError:
         return None
+    return json.loads(json.dumps(fields, default=lambda model: model.model_dump()))
+
+
+# What is sent.
+
+ACTOR_ASKED = """\
+<system>
+You are playing a text game.
+Solve the task.
+
+Answer in this form:
+Thought: what to do, in one sentence
+Action: one action in the form of a template, nothing else"""
+FIRST = {
+    "observation": "A hall.",
+    "possible_actions": ["open door", "wait"],
+    "said": "Thought: Out.\nAction: open door",
+}
+SECOND = {"notice": "That changed nothing.", "observation": "A hall.\nA door.", "thought": "Hm.", "action": "wait"}
+NOW = {"about": "A game.", "constitution": ["Doors open."], "task": "Leave.", "observation": "A hall."}
+TALKED = """
+<user>
+About: A game.
+Constitution (rules of this world): Doors open.
+Task: Leave.
+Observation: A hall.
+Possible actions: open door; wait
+<assistant>
+Thought: Out.
+Action: open door
+<user>
+Notice: That changed nothing.
+
+Observation:
+A hall.
+A door.
+<assistant>
+Thought: Hm.
+Action: wait
+<user>
+Observation: A hall."""
+
+
+def talk(*turns, demos=(), adapter=ChatAdapter, **changes):
+    history = dspy.History(messages=list(turns))
+    return adapter().format(FlatActor, list(demos), NOW | {"history": history} | changes)
+
+
+def test_a_history_is_a_conversation_of_which_each_request_begins_the_next():
+    assert show(talk(FIRST, SECOND)) == ACTOR_ASKED + TALKED
+    turns = [{"observation": f"Room {number}.", "said": f"Action: {number}"} for number in range(6)]
+    for end in range(5):
+        before = talk(*turns[:end], observation=f"Room {end}.")
+        assert talk(*turns[: end + 1])[: len(before)] == before
+    saved = {"messages": [FIRST, SECOND]}
+    assert ChatAdapter().format(FlatActor, [], NOW | {"history": saved}) == talk(FIRST, SECOND)
+
+
+def test_a_turn_without_an_answer_is_joined_with_the_next():
+    text = show(talk(FIRST | {"said": ""}))
+    assert text.endswith("Possible actions: open door; wait\n\nObservation: A hall.")
+    assert "<assistant>" not in text
+
+
+def test_the_layout_paper_is_one_message():
+    with during(layout="paper"):
+        text = show(talk(FIRST, SECOND))
+        assert show(talk()) == show([*talk()])
+    assert (
+        text.partition("<user>")[2]
+        == """
+About: A game.
+Constitution (rules of this world): Doors open.
+Task: Leave.
+
+History:
+Observation: A hall.
+Possible actions: open door; wait
+
+Thought: Out.
+Action: open door
+
+Notice: That changed nothing.
+
+Observation:
+A hall.
+A door.
+
+Thought: Hm.
+Action: wait
+
+Observation: A hall."""
+    )
+
+
+def test_examples_stand_in_the_system_message_without_what_is_empty():
+    demos = [
+        {"task": "Leave.", "history": dspy.History(messages=[FIRST]), "notice": "", "thought": "Go.", "action": "wait"},
+        {"task": "No answer, as of a training set."},
+        {"observation": "A door.", "action": "open door"},
+    ]
+    system = talk(demos=demos)[0]["content"]
+    assert system.partition("Examples:")[2] == (
+        "\n\nExample 1\nTask: Leave.\n\nThought: Go.\nAction: wait"
+        "\n\nExample 2\nObservation: A door.\n\nAction: open door"
+    )
+    assert talk(demos=demos[1:2]) == talk()
+
+
+@pytest.mark.parametrize(
+    ("signature", "form"),
+    [
+        (NameTarget, "Answer with the target alone: one sentence that describes the state reached."),
+        (dspy.Signature("a -> next_step"), "Answer with the next step alone."),
+        (
+            WriteInstructions,
+            "Answer with the steps alone, one a line: the steps in order, one action each, without numbers.",
+        ),
+        (
+            SummarizeConstitution,
+            'Answer in this form:\nAbstract rules: one a line, each after "- ": the merged facts and procedures\n'
+            "Error rules: one a line, each in the form `- Mistake: ... Solution: ...`: "
+            "the merged mistakes and solutions",
+        ),
+        (
+            dspy.Signature("a -> n: int, sure: bool, kind: Literal['x', 'y'], text: str"),
+            "Answer in this form:\nN: a whole number\nSure: true or false\nKind: x/y\nText: ...",
+        ),
+    ],
+)
+def test_the_form_of_an_answer_is_told(signature, form):
+    assert ChatAdapter().format(signature, [], {})[0]["content"].endswith(form)
+
+
+def test_values_are_shown_in_one_way():
+    assert (label("possible_actions"), label("steps")) == ("Possible actions", "Steps")
+    assert join_items(["a", "b"]) == "a; b"
+    assert join_items(["a; b", "c\nd"]) == "- a; b\n- c\n  d"
+    assert join_items(["x" * 61]) == f"- {'x' * 61}"
+    assert join_items(ERRORS) == (
+        "- Mistake: Tried the stove. Solution: Use the oven.\n- Mistake: Waited; Solution: Look"
+    )
+    assert join_items([{"mistake": "Waited.", "solution": "Look."}]) == "- Mistake: Waited. Solution: Look."
+
+
+def test_json_is_asked_for_in_the_same_messages():
+    messages = talk(FIRST, SECOND, adapter=JSONAdapter)
+    assert messages[0]["content"].endswith(
+        "Answer with one JSON object that has these keys:\n"
+        '"thought": text: what to do, in one sentence\n'
+        '"action": text: one action in the form of a template, nothing else'
+    )
+    assert messages[-2]["content"] == '{"thought": "Hm.", "action": "wait"}'
+    assert [message for message in messages if message["role"] == "user"] == talk(FIRST, SECOND)[1::2]
+
+
+def test_instructions_that_were_changed_in_place_are_told():
+    changed = NameTarget.with_instructions("Before.")
+    for words in ("Before.", "After."):
+        changed.instructions = words
+        assert ChatAdapter().format(changed, [], {})[0]["content"].startswith(words)
+
+
+# Real calls.
+
+
+class Counting:
+    """A ledger that counts answers by how they were read."""
+
+    def __init__(self):
+        self.repaired, self.kept = 0, []
+
+    def count_repaired(self):
+        self.repaired += 1
+
+    def unread(self, text):
+        self.kept.append(text)
+
+
+def ask(adapter, *answers, signature=FlatActor, asks_again=True, **fields):
+    """What a Predict makes of these answers in turn, and the requests, as lists of role and text, and the ledger."""
+    left, requests, ledger = iter(answers), [], Counting()
+
+    class Recorded(Engine):
+        def complete(self, request):
+            requests.append([(message.role, message.parts[0].text) for message in request.messages])
+            return super().complete(request)
+
+    lm = dspy.LM("embedded/explorer", engine=Recorded(lambda _: next(left)), cache=False, num_retries=0)
+    lm.asks_again = asks_again
+    with dspy.context(adapter=adapter), during(ledger=ledger, **fields):
+        try:
+            first = "task" if "task" in signature.input_fields else next(iter(signature.input_fields))
+            return dspy.Predict(signature)(lm=lm, **{first: "x"}), requests, ledger
+        except AdapterParseError:
+            return None, requests, ledger
+
+
+def test_an_unreadable_answer_is_asked_again_in_the_same_conversation():
+    refusal, said = "I'm sorry, I can't.", "Thought: Closed.\nAction: open door"
+    for adapter in (ChatAdapter(), JSONAdapter()):
+        got, requests, ledger = ask(adapter, refusal, said)
+        assert (got.action, got.said, ledger.kept) == ("open door", said, [refusal])
+        again = "No action could be read from that. Answer with the action alone."
+        assert requests == [[("user", "Task: x")], [("user", "Task: x"), ("assistant", refusal), ("user", again)]]
+        assert ledger.repaired == (adapter.__class__ is JSONAdapter)
+    assert ask(ChatAdapter(), "", said)[1][1] == [("user", f"Task: x\n\n{again}")]
+    got, requests, ledger = ask(ChatAdapter(), refusal, refusal)
+    assert (got, len(requests), ledger.kept) == (None, 2, [refusal, refusal])
+    assert len(ask(ChatAdapter(), refusal, asks_again=False)[1]) == 1
+    asked = ask(ChatAdapter(), refusal, "Summary: x\nSkill name: y", signature=SummarizeSkill)[1][1][-1]
+    assert asked == ("user", "That could not be read. Answer again in the form asked for.")
+
+
+@pytest.mark.parametrize(
+    ("said", "repaired"),
+    [("Thought: Closed.\nAction: open door", 0), ("action: open door", 1), ('{"action": "open door"}', 1)],
+)
+def test_answers_that_broke_the_form_are_counted(said, repaired):
+    got, _, ledger = ask(ChatAdapter(), said)
+    assert (got.action, ledger.repaired, ledger.kept) == ("open door", repaired, [])
+
+
+def test_outputs_that_are_unasked_are_neither_told_nor_missed():
+    with during(unasked={"thought", "action"}):
+        assert ChatAdapter()._call_preprocess(None, {}, NameTarget, {}) is NameTarget
+    got, _, ledger = ask(ChatAdapter(), "Open door.", unasked={"thought"}, verbs={"open"}, possible={"open door"})
+    assert (got.thought, got.action, ledger.repaired) == ("", "open door", 1)
+    assert ask(ChatAdapter(), "wait", signature=NameTarget, unasked={"target"})[0].target == "wait"
+
+
+# What is read.
 
 
 def list_names(corpus):
     return pytest.mark.parametrize("entry", corpus, ids=[entry["kind"].replace(" ", "_") for entry in corpus])
 
 
-@every_adapter
-@list_names(ANSWERS)
-def test_an_answer_is_read_as_it_was_meant_or_not_at_all(entry, adapter):
-    got = read(adapter, signature_of(entry), entry["answer"])
-    assert got == entry["expect"] or (got is None and entry.get("unread"))
-
-
-@every_adapter
-@list_names(RULES)
-def test_rules_are_read_as_they_were_meant_and_make_lessons_that_say_something(entry, adapter):
-    got, meant = read(adapter, signature_of(entry), entry["answer"]), entry["expected"]
-    assert got == (meant and {f"{kind}_rules": rules for kind, rules in meant.items()})
-    if got is not None:
-        fields = ADAPTERS[adapter]().parse(signature_of(entry), entry["answer"])
-        lessons = list_lessons(Prediction(**fields))
-        assert all(lesson.text.strip() and lesson.line.strip() and "\n" not in lesson.line for lesson in lessons)
-
-
-# What is well formed.
-
-PIECES = (
-    "Observation: the door is open", "Action: wait", "```json", "```", '{"action": "wait"}', "[[ # action # ]]",
-    "## action ##", "[[action]]", "**Thought**: hm", "<think>", "</think>", "1. ", "- ", "none", "I'm sorry, I can't",
-    "<action>", "[1]", "don't", "\\n", "Next action: look", "：", "\u200b", "{thought}", "a & b < c", '"', "'", "}",
-    "{",
-)  # fmt: skip
-PRINTABLE = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=12)
-TEXT = st.lists(st.sampled_from(PIECES) | PRINTABLE, max_size=8).map("\n".join)
-MARKS = st.lists(st.sampled_from("{}[]<>/\"'`:#*\\\n, aT1") | st.characters(), max_size=60).map("".join)
-RULE = st.builds(signatures.ErrorRule, mistake=TEXT, solution=TEXT)
-KINDS = {str: TEXT, list[str]: st.lists(TEXT, max_size=3), list[signatures.ErrorRule]: st.lists(RULE, max_size=2)}
-
-
-@every_adapter
-@pytest.mark.parametrize("name", ["FlatActor", "SkillActor", "Reflect", "WriteRules"])
-@settings(deadline=None, max_examples=60)
-@given(data=st.data())
-def test_a_well_formed_answer_is_read_as_dspy_reads_it(adapter, name, data):
-    signature, theirs = getattr(signatures, name), THEIRS[adapter]()
-    kinds = {name: KINDS[info.annotation] for name, info in signature.output_fields.items()}
-    answer = theirs.format_assistant_message_content(signature, data.draw(st.fixed_dictionaries(kinds)))
-    try:
-        meant = theirs.parse(signature, answer)
-    except AdapterParseError:
-        return
-    last = next(reversed(meant))
-    assume(not is_echoed_placeholder(meant[last], last))
-    assert ADAPTERS[adapter]().parse(signature, answer) == meant
-
-
-@every_adapter
-@settings(deadline=None, max_examples=100)
-@given(text=TEXT | st.text() | MARKS, signature=st.sampled_from(OURS))
-def test_no_text_raises_anything_but_the_parse_error(adapter, text, signature):
-    read(adapter, signature, text)
-
-
-def sections(*rules):
-    return "\n\n".join(f"[[ ## {name} ## ]]\n{said}" for name, said in zip(WHOLE, rules, strict=True))
-
-
-CUT_RULES = {
-    "json": json.dumps(WHOLE),
-    "json on lines": json.dumps(WHOLE, indent=2),
-    "python": repr(WHOLE),
-    "json in sections": sections(*map(json.dumps, WHOLE.values())),
-    "python in sections": sections(*WHOLE.values()),
-}
-
-
-@every_adapter
-@pytest.mark.parametrize("form", CUT_RULES)
-def test_a_cut_answer_holds_whole_rules_or_none(form, adapter):
-    """Wherever an answer breaks off, what is read of it is what stood before."""
-    answer, some = CUT_RULES[form], 0
-    for end in range(0, len(answer), 11):
-        got = read(adapter, signatures.WriteRules, answer[:end])
-        if got is not None:
-            some += 1
-            assert all(got[name] == WHOLE[name][: len(got[name])] for name in WHOLE), answer[:end]
-    assert some > 10
+@list_names(ANSWERS + RULES)
+def test_an_answer_is_read_as_it_was_meant_or_not_at_all(entry):
+    signature = BY_NAME.get(entry["signature"]) or dspy.Signature(entry["signature"])
+    rules = entry.get("expected")
+    meant = entry["expect"] if "expect" in entry else rules and {f"{kind}_rules": rules[kind] for kind in rules}
+    got = read(signature, entry["answer"])
+    assert got == meant or (got is None and entry.get("unread"))
 
 
 @pytest.mark.parametrize(
-    ("signature", "said", "rest"),
+    ("said", "action"),
     [
-        ("WriteRules", {"abstract_rules": ["A fact."]}, None),
-        ("WriteRules", {"abstract_rules": ["A fact."], "progress_rules": []}, {"error_rules": []}),
-        ("WriteRules", {"error_rules": [], "progress_rules": ["Done."]}, {"abstract_rules": []}),
-        ("SummarizeConstitution", {"abstract_rules": ABSTRACT}, None),  # the memory would forget the other half
-        ("SummarizeConstitution", {"error_rules": ERRORS}, None),
+        ("open door", "open door"),
+        ("**Open door.**", "open door"),
+        ("1. `open door`", "open door"),
+        ("I see a door.\nopen door", "open door"),
+        ("open door\nThis leads out.", "open door"),
+        ("I could wait. Or not.\n- open door\nThat is it.", "open door"),
+        ("Thought: It is shut.\nopen door", "open door"),
+        ("open window", "open window"),
+        ("My next action is to open window.", "open window"),
+        ("2", "2"),
+        ("Open it? Or wait?", None),
+        ("Open\nObservation: It is open.", None),
+        ("The door is shut.", None),
     ],
 )
-def test_a_missing_list_is_empty_where_most_are_there(signature, said, rest):
-    for adapter in ("chat", "json"):
-        got = read(adapter, getattr(signatures, signature), json.dumps(said))
-        assert got == (None if rest is None else said | rest)
+def test_a_text_without_form_is_an_action_if_it_begins_as_one_or_is_possible(said, action):
+    with during(verbs=frozenset({"open", "wait"}), possible=frozenset({"open door", "wait"})):
+        got = read(FlatActor, said)
+    assert (got and got["action"]) == action
+
+
+WHOLE = {
+    "abstract_rules": ["Water boils when it is heated.", "Don't open what is open."],
+    "error_rules": [error.model_dump() for error in ERRORS],
+    "progress_rules": ["The pot is filled.", "Still to do: heat the pot."],
+}
+LINES = "\n\n".join("[[ ## {} ## ]]\n{}" for _ in WHOLE)
+CUT = {
+    "json": json.dumps(WHOLE),
+    "python": repr(WHOLE),
+    "json in sections": LINES.format(*(text for name, rules in WHOLE.items() for text in (name, json.dumps(rules)))),
+    "python in sections": LINES.format(*(text for item in WHOLE.items() for text in item)),
+}
+
+
+@pytest.mark.parametrize("form", CUT)
+def test_a_cut_answer_holds_whole_rules_or_none(form):
+    """Wherever an answer breaks off, what is read of it is what stood before."""
+    ends = range(0, len(CUT[form]), 5)
+    cut = [got for end in ends if (got := read(WriteRules, CUT[form][:end]))]
+    assert len(cut) > 10
+    assert all(got[name] == WHOLE[name][: len(got[name])] for got in cut for name in WHOLE)
+
+
+Judged = dspy.Signature(
+    {
+        "a": (str, dspy.InputField()),
+        "count": (int, dspy.OutputField()),
+        "sure": (bool, dspy.OutputField()),
+        "share": (float, dspy.OutputField()),
+        "verdict": (Literal["good", "bad"], dspy.OutputField()),
+        "numbers": (list[int], dspy.OutputField()),
+        "note": (str | None, dspy.OutputField()),
+    },
+    "Judge.",
+)
+JUDGED = {"count": 3, "sure": False, "share": 0.5, "verdict": "bad", "numbers": [1, 12]}
+EDITS = [InsightEdit(operation="ADD", text="Look first."), InsightEdit(operation="REMOVE", number=2)]
+FLOW = Workflow(description="Fetch a thing.", steps=["go to PLACE", "take OBJECT"])
+
+
+@pytest.mark.parametrize("adapter", [ChatAdapter, JSONAdapter])
+@pytest.mark.parametrize(
+    ("signature", "outputs"),
+    [
+        (Judged, JUDGED | {"note": "So it is."}),
+        (Judged, JUDGED | {"note": None}),
+        (WriteRules, WHOLE | {"error_rules": ERRORS}),
+        (WriteRules, {name: [] for name in WHOLE}),
+        (SkillActor, {"thought": "Go.", "subgoal": "none", "action": "go to door 2"}),
+        (JudgeEquivalence, {"equivalent": [2]}),
+        (JudgeEquivalence, {"equivalent": []}),
+        (WriteInstructions, {"steps": ["go to kitchen, then open fridge"]}),
+        (Reflect, {"what_went_wrong": "Two things:\n- a\n- b", "plan": "1. Go.\n2. Look."}),
+        (NameTarget, {"target": "The door is open."}),
+        (ReviseInsights, {"insight_edits": EDITS}),
+        (InduceWorkflows, {"workflows": [FLOW, FLOW]}),
+        (ReviewPlaybook, {"bullet_tags": [BulletTag(id="b-1", tag="harmful")], "new_bullets": ["Look."]}),
+    ],
+)
+def test_what_is_well_formed_is_read_as_it_was(adapter, signature, outputs):
+    said = adapter().format_assistant_message_content(signature, outputs)
+    assert adapter().parse(signature, said) == outputs
 
 
 @pytest.mark.parametrize(
@@ -170,7 +429,6 @@ def test_a_missing_list_is_empty_where_most_are_there(signature, said, rest):
         ('["say "go" twice", "stop"]', ['say "go" twice', "stop"]),
         ("{'b', 'a'}", ["b", "a"]),
         ("('a', 'b')", ["a", "b"]),
-        ('["a" "b"]', ["a", "b"]),
         ('["a"\n"b"]', ["a", "b"]),
         ('["a", // first\n "b" /* last */]', ["a", "b"]),
         ("[Pair(left='a', right=None)]", [{"left": "a", "right": None}]),
@@ -183,130 +441,29 @@ def test_broken_literals(text, value):
     assert parse_literal(text) == value
 
 
-ENDLESS = ['{"thought": ' + '{"' * 3000, '{"thought": "' + 'a "b" ' * 3000, "[" * 3000]
+PIECES = (
+    "Observation: the door is open", "Action: wait", "```json", "```", '{"action": "wait"}', "[[ # action # ]]",
+    "## action ##", "**Thought**: hm", "<think>", "</think>", "1. ", "- ", "none", "<action>", "[1]", "don't", "\\n",
+    "：", "\u200b", "{thought}", "a & b < c", '"', "'", "}", "{", "(", "|",
+)  # fmt: skip
+TEXT = st.lists(st.sampled_from(PIECES) | st.text(max_size=12), max_size=8).map("\n".join)
+MARKS = st.lists(st.sampled_from("{}[]<>/\"'`:#*\\\n, aT1") | st.characters(), max_size=60).map("".join)
 
 
-@every_adapter
-@pytest.mark.parametrize("answer", [*ENDLESS, "<a>" * 3000, "((((" * 2000])
+@settings(deadline=None, max_examples=200)
+@given(text=TEXT | MARKS, signature=st.sampled_from((*OURS, Judged, ReviseInsights)))
+def test_no_text_raises_anything_but_the_parse_error(text, signature):
+    read(signature, text)
+
+
+STUCK = (
+    '{"thought": ' + '{"' * 3000, '{"thought": "' + 'a "b" ' * 3000, "[" * 3000, "<a>" * 3000, "((((" * 2000,
+    "Thought: " + "a" * 20000, "'" * 5000, "[" + "'a " * 4000, " \n" * 8000 + "?", "- a: " * 4000, "**a" * 4000,
+    "{'a' " * 50 + "'b\" " * 3000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", STUCK, ids=range(len(STUCK)))
 @pytest.mark.timeout(20)
-def test_a_model_that_got_stuck_holds_nobody_up(answer, adapter):
-    got = [read(adapter, signature, answer) for signature in (signatures.FlatActor, signatures.SkillActor)]
-    assert answer not in ENDLESS or got == [None, None] == [repair_answer(signatures.FlatActor, answer), None]
-
-
-# Real calls.
-
-
-class Counting:
-    """A ledger that counts repaired answers."""
-
-    def __init__(self):
-        self.count = 0
-
-    def count_repaired(self):
-        self.count += 1
-
-    def unread(self, text):
-        """What could not be read is kept by the real one."""
-
-
-def ask(adapter, *answers):
-    """What a Predict with this adapter makes of these answers in turn, how often the model was asked, and how many
-    answers were repaired; the same without a ledger."""
-    results = []
-    for ledger in (Counting(), None):
-        left = iter(answers)
-        engine = Engine(lambda _, left=left: next(left))
-        lm = dspy.LM("embedded/explorer", engine=engine, cache=False, num_retries=0)
-        regions = dict.fromkeys(signatures.FlatActor.input_fields, "x")
-        with dspy.context(adapter=adapter, disable_history=True), playing(ledger=ledger):
-            try:
-                action = dspy.Predict(signatures.FlatActor)(lm=lm, **regions).action
-            except AdapterParseError:
-                action = None
-        results.append((action, len(engine.prompts), ledger and ledger.count))
-    assert results[0][:2] == results[1][:2]
-    return results[0]
-
-
-REPAIRABLE = "Thought: It is closed.\nAction: open door"
-UNREADABLE = "I'm sorry, I can't."
-MARKED = says(thought="Closed.", action="open door")
-
-
-@pytest.mark.parametrize(
-    ("adapter", "answers", "result"),
-    [
-        (ChatAdapter(), [REPAIRABLE], ("open door", 1, 1)),
-        (JSONAdapter(), [REPAIRABLE], ("open door", 1, 1)),
-        (XMLAdapter(), [REPAIRABLE], ("open door", 1, 1)),
-        (ChatAdapter(), [UNREADABLE] * 2, (None, 2, 0)),
-        (JSONAdapter(), [UNREADABLE] * 2, (None, 1, 0)),
-        (XMLAdapter(), [UNREADABLE] * 2, (None, 2, 0)),
-        (dspy.ChatAdapter(), [UNREADABLE] * 2, (None, 2, 0)),
-        (dspy.JSONAdapter(), [UNREADABLE] * 2, (None, 1, 0)),
-        (dspy.XMLAdapter(), [UNREADABLE] * 2, (None, 2, 0)),
-        (ChatAdapter(), [UNREADABLE, "**Thought**: It is closed.\n**Action**: open door"], ("open door", 2, 1)),
-        (ChatAdapter(use_json_adapter_fallback=False), [UNREADABLE], (None, 1, 0)),
-        (ChatAdapter(), [MARKED], ("open door", 1, 0)),
-        (ChatAdapter(), [f"<think>\nHm.\n</think>\n\n{MARKED}"], ("open door", 1, 0)),
-    ],
-)
-def test_a_second_answer_is_asked_for_where_dspy_asks_and_repairs_are_counted(adapter, answers, result):
-    assert ask(adapter, *answers) == result
-
-
-@pytest.mark.parametrize("interface", ["sso", "complete"])
-@every_adapter
-@pytest.mark.parametrize("name", ["WriteRules", "WriteInstructions", "SkillActor", "Reflect"])
-def test_prompts_are_those_of_dspy_and_under_complete_of_the_same_fields_in_fewer_words(adapter, name, interface):
-    signature = getattr(signatures, name)
-    regions = dict.fromkeys(signature.input_fields, "x")
-    with playing(interface=interface):
-        ours, theirs = (kinds[adapter]().format(signature, [], regions) for kinds in (ADAPTERS, THEIRS))
-    if interface == "sso" or name.startswith("Write"):  # brief where all fields are plain text
-        assert ours == theirs
-        return
-    asked, wanted = ours[0]["content"], list(signature.output_fields)
-    for name, field in signature.fields.items():
-        assert f"`{name}`: {field.json_schema_extra['desc']}" in asked
-    assert "".join(signature.instructions.split()) in "".join(asked.split())
-    assert len(asked) < 0.82 * len(theirs[0]["content"])
-    assert len(ours[1]["content"]) < len(theirs[1]["content"])
-    found = parse_request(Request("m", (Message.user(ours[1]["content"]),), system=asked))
-    assert (list(found.layout.wanted), found.layout.style) == (wanted, adapter)
-    assert found.regions == regions
-    assert found.instruction.split() == signature.instructions.split()
-    said = ADAPTERS[adapter]().format_assistant_message_content(signature, dict.fromkeys(wanted, "so"))
-    assert ADAPTERS[adapter]().parse(signature, said) == dict.fromkeys(wanted, "so")
-    shown = asked.partition("Your answer has this form:\n")[2].partition("\n\nYour objective is:")[0]
-    for text in (shown, said.replace("so", "{next_action}")):
-        got = read(adapter, signature, text)
-        assert "next_action" not in wanted or not (got and got["next_action"])
-
-
-@every_adapter
-def test_a_backend_reads_tolerantly_and_streaming_knows_its_adapter(adapter):
-    configured = Backend(BackendConfig(model="openai/x", adapter=adapter)).adapter
-    assert type(configured) is ADAPTERS[adapter]
-    assert type(configured).__name__ == THEIRS[adapter].__name__
-    assert isinstance(configured, THEIRS[adapter])
-
-
-@every_adapter
-def test_the_system_message_is_dspys_also_when_the_signature_was_changed_in_place(adapter):
-    ours, theirs = ADAPTERS[adapter](), THEIRS[adapter]()
-    for signature in OURS:
-        for _ in range(2):
-            assert ours.format_system_message(signature) == theirs.format_system_message(signature)
-    changed = signatures.FlatActor.append("extra", dspy.InputField(desc="before"), str)
-    said = []
-    for change in (
-        lambda: None,
-        lambda: setattr(changed, "instructions", "Do something else."),
-        lambda: changed.input_fields["extra"].json_schema_extra.update(desc="after"),
-    ):
-        change()
-        assert ours.format_system_message(changed) == theirs.format_system_message(changed)
-        said.append(ours.format_system_message(changed))
-    assert len(set(said)) == 3
+def test_a_model_that_got_stuck_holds_nobody_up(answer):
+    assert [read(signature, answer) for signature in (FlatActor, SkillActor, WriteRules)] == [None] * 3
