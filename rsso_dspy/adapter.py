@@ -23,6 +23,8 @@ import dspy
 import json_repair
 from dspy.adapters.utils import annotation_allows_none, parse_value, serialize_for_json
 from dspy.utils.exceptions import AdapterParseError
+from pydantic import BaseModel, ValidationError
+
 from rsso_dspy.playing import get_playing
 
 __all__ = ["ChatAdapter", "JSONAdapter", "join_items", "label"]
@@ -31,8 +33,10 @@ Fields = dict[str, Any]
 Signature = type[dspy.Signature]
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONAL = {"thought": "", "subgoal": "none", "what_went_wrong": ""}
+OPTIONAL = {"thought": "", "reasoning": "", "subgoal": "none", "what_went_wrong": ""}
 """Output fields that an answer may lack, with their defaults, because they decide nothing."""
+PRESENT = ("notice", "observation", "possible_actions")
+"""Inputs that stand behind the history where all is one message."""
 SAID = "said"
 """Key of a turn and of a prediction with a history: what the model answered, word for word."""
 LONGEST_IN_A_ROW = 60
@@ -197,6 +201,9 @@ class ChatAdapter(dspy.Adapter):
                 for text in (_join_blocks(self._list_inputs(signature, each, turn)), self._get_said(signature, turn))
                 if text
             ]
+            ahead = [name for name in each if name not in PRESENT]
+            opening += self._list_inputs(signature, ahead, inputs)
+            now = self._list_inputs(signature, [name for name in each if name in PRESENT], inputs)
             yield "user", _join_blocks([*opening, _show_field(label(history), "\n\n".join(past)), *now])
         else:
             for turn in turns:

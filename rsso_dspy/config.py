@@ -258,7 +258,7 @@ class ProtocolConfig(Section):
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
     benchmarks with short lists. Default: the preset's; `adapt/3` lists them where a benchmark can."""
     layout: Literal["conversation", "paper"] | None = None
-    """How prompts of the actor are laid out: `conversation`, a message for each step; `paper`, one message with the last
+    """How prompts of the actor are laid out: `conversation`, a message for a step; `paper`, one message with the last
     ten states (default: the preset's)."""
     thoughts: bool | None = None
     """Whether the actor is asked for a thought beside the action. Default: where actions are not listed."""

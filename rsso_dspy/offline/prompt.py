@@ -12,10 +12,10 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request
 
-import rsso_dspy.signatures as signatures
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.signatures import memory_writers
+from rsso_dspy.signatures import actor, constitution, memory_writers, reflection, skills
 
+SIGNATURES = (actor, constitution, memory_writers, reflection, skills)
 PROPOSING = (
     "current_instruction",
     "examples_with_feedback",
@@ -128,9 +128,8 @@ def label_field(name: str) -> str:
 @cache
 def _compile_labels() -> re.Pattern[str]:
     """The labels of all fields of the package's signatures, and of DSPy's proposers."""
-    asked = [getattr(signatures, name) for name in signatures.__all__ if name != "ErrorRule"]
-    asked += [each for each in vars(memory_writers).values() if isinstance(each, type(dspy.Signature))]
-    names = {*REGIONS, *PROPOSING, *(name for signature in asked for name in signature.fields)}
+    asked = [each for module in SIGNATURES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
+    names = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in asked for name in each.fields)}
     labels = "|".join(sorted(map(label_field, names), key=len, reverse=True))
     return re.compile(rf"^({labels})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 

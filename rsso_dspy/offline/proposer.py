@@ -10,7 +10,7 @@ from typing import Any
 
 from rsso_dspy.environments.scienceworld.grammar import normalize_words
 from rsso_dspy.offline.advice import read_clauses
-from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
+from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
 
 HEADING = "Advice from earlier attempts:"
 """Stands between the hand-written instruction and the lines that proposals added."""
@@ -28,6 +28,7 @@ RULES_OF_THUMB = (
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
 _GUESSED = "Perhaps: "
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
+_SAMPLE_FEEDBACK = re.compile(r"\bFeedback: (.*?)(?=\n- |\Z)", re.S)
 _FACTS = re.compile(r"^\s*Facts:\s*$", re.M)
 _ADVICE = re.compile(r"^\s*Advice:\s*$((?:\n\s*- .*)*)", re.M)
 _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
@@ -46,9 +47,7 @@ def rewrite_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> str:
 
 def revise_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """The signature of DSPy's `InstructionProposer`: a list of samples, of which only the feedback is a source."""
-    samples = parse_region_list(prompt.get_region("examples_with_feedback"))
-    feedback = [str(each.get("Feedback", "")) for each in samples if isinstance(each, Mapping)]
-    told = [line for text in feedback for line in extract_feedback_lines(text)]
+    told = extract_feedback_lines("\n".join(_SAMPLE_FEEDBACK.findall(prompt.get_region("examples_with_feedback"))))
     return {"new_instruction": _add_lines(prompt.get_region("current_instruction"), told, dice, prompt.text)}
 
 

@@ -23,6 +23,7 @@ _OBSERVATION = re.compile(
 )
 _ENTRY = re.compile(r"^\[?(\d+)\]?[.):]?\s+(.*(?:\n(?!\[?\d+\]?[.):]?\s).*)*)", re.M)
 _LABELS = re.compile(r"\b(?:target|instructions)\s*:")
+_ERROR = re.compile(r"Mistake: (.+?);? Solution: (.+)", re.S)
 _EQUAL = 0.9
 """Share of common content words from which on two texts count as equal."""
 _SLOT = {"teleport": "LOCATION", "go": "LOCATION", "mix": "CONTAINER", "place": "CONTAINER"}
@@ -150,7 +151,7 @@ def write_or_merge_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[st
         rules, errors = map(
             parse_region_list, map(prompt.get_region, ("gathered_abstract_rules", "gathered_error_rules"))
         )
-        return {"abstract_rules": _merge_abstract_rules(list(map(str, rules))), "error_rules": _merge_errors(errors)}
+        return {"abstract_rules": _merge_abstract_rules(rules), "error_rules": _merge_errors(errors)}
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
     known = normalize_words(prompt.get_region("known_rules"))
     progress = _derive_progress_rules(acts, extract_content_words(prompt.get_region("task")))
@@ -295,10 +296,9 @@ def _merge_abstract_rules(rules: Sequence[str]) -> list[str]:
 def _merge_errors(entries: Sequence[Any]) -> list[dict[str, str]]:
     """The well-formed entries without what another already says."""
     kept: dict[str, dict[str, str]] = {}
-    for entry in entries:
-        if isinstance(entry, Mapping) and {"mistake", "solution"} <= entry.keys():
-            rule = {"mistake": str(entry["mistake"]), "solution": str(entry["solution"])}
-            text = " ".join(rule.values())
-            if not any(is_near_duplicate(text, other) for other in kept):
-                kept[text] = rule
+    for entry in filter(None, map(_ERROR.fullmatch, entries)):
+        rule = {"mistake": entry[1].strip(), "solution": entry[2].strip()}
+        text = " ".join(rule.values())
+        if not any(is_near_duplicate(text, other) for other in kept):
+            kept[text] = rule
     return list(kept.values())

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import dspy
+from benchmarks.manners import ANSWERS, RESTATED, chat
 from dspy.utils.callback import BaseCallback
 
-from benchmarks.manners import ANSWERS, RESTATED, chat
 from rsso_dspy.playing import get_playing
 from tests.guards import house
 

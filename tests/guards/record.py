@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.manners import ANSWERS, chat
+
 from tests.guards import answers, house
 from tests.guards.recordings import FOLDER, Recorder, list_recordings, read_lines, write_lines
 from tests.kept_simulators import close_kept, keep_simulators

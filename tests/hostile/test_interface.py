@@ -1,6 +1,7 @@
 """The interface `complete`: what is shown, how actions are understood, what actors are told."""
 
 import pytest
+from rsso_dspy.signatures.complete import speak_completely
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import actions, whole
@@ -9,7 +10,6 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import hash_prompts, make_run_identity, resolve_protocol
 from rsso_dspy.signatures import FlatActor, SkillActor
-from rsso_dspy.signatures.complete import speak_completely
 from tests.live import REWARDED, acting, model, region, scripted
 
 SEEN = (

@@ -3,8 +3,8 @@
 from importlib.util import find_spec
 
 import pytest
-
 from benchmarks.local_model import find_weights, play, serve
+
 from rsso_dspy.logged_lm import list_models
 
 pytestmark = [

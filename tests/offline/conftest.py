@@ -5,6 +5,7 @@ import pytest
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.offline import Explorer
+from rsso_dspy.signatures import ErrorRule
 
 TEMPLATES = "Templates:\nopen OBJ\npick up OBJ\nfocus on OBJ\nmove OBJ to CONTAINER\nteleport LOCATION\nwait"
 HALLWAY = """\
@@ -96,7 +97,7 @@ REGIONS = {
     "known_strategy": "",
     "plans": "Attempt 1: Do not open wall.",
     "gathered_abstract_rules": ["Doors open.", "Doors open!", "Water boils."],
-    "gathered_error_rules": [{"mistake": "open wall", "solution": "open the door"}],
+    "gathered_error_rules": [ErrorRule(mistake="open wall", solution="open the door")],
 }
 
 ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter}

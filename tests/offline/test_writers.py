@@ -5,6 +5,7 @@ import pytest
 from dspy.teleprompt.gepa import InstructionProposer
 from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.memory.improvements import IMPROVEMENTS
 from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.proposer import HEADING
@@ -105,7 +106,7 @@ def instructed(seed, lines=FEEDBACK, current=BASE):
         for said in lines
     ]
     with dspy.context(lm=lm(seed)):
-        return InstructionProposer()({"actor": current}, {"actor": examples}, ["actor"])["actor"]
+        return InstructionProposer(adapter=ChatAdapter())({"actor": current}, {"actor": examples}, ["actor"])["actor"]
 
 
 def added(instruction):

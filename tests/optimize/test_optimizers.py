@@ -9,6 +9,7 @@ from dataclasses import replace
 import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
+from rsso_dspy.signatures.complete import SPOKEN
 
 import rsso_dspy
 from rsso_dspy.environments.scienceworld.tasks import train_sample
@@ -21,7 +22,6 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.signatures import FlatActor, SkillActor
-from rsso_dspy.signatures.complete import SPOKEN
 from tests.live import Engine, acting, model, says
 from tests.optimize.conftest import REQUESTS, TRAIN, VAL, record
 from tests.optimize.scripted import (
