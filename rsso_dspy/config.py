@@ -137,8 +137,7 @@ class BackendConfig(RoleOverride):
     adapter: Literal["chat", "json"] = "chat"
     """Requested answer format."""
     ask_again: bool | None = None
-    """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json`).
-    When absent: yes for a provider, no for a server on this machine, where it doubles the time."""
+    """Whether to ask once more, in the same conversation, for an answer that cannot be read. When absent: yes."""
     replay: str | None = None
     """Folder of a run whose logs answer in place of the models. Only exact matches
     count, and nothing is sent."""

@@ -18,7 +18,7 @@ import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
-from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
+from rsso_dspy.addresses import bypass_proxy, find_proxy, strip_credentials
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
 from rsso_dspy.logged_lm import LoggedLM, RequestRetrier, import_litellm
@@ -118,14 +118,6 @@ class Backend:
                     "backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
                 ) from None
 
-    def asks_again(self, role: Role) -> bool:
-        """Return whether DSPy asks a second time, in JSON, after an unreadable answer of this role. By default it asks
-        providers but not servers on this machine; `ask_again` of the configuration overrides that."""
-        if self.config.ask_again is not None:
-            return self.config.ask_again
-        own = self.config.resolve_role(role)  # where a log answers too, as when they were made
-        return own.model == EMBEDDED or not is_local(own.base_url or resolve_provider_address(own.model or ""))
-
     def is_stochastic(self, role: Role, temperature: float | None = None) -> bool:
         """Return whether the role's model may answer an equal request differently, at its own or the given
         temperature: whether decoding can draw other than the likeliest token, as a provider's own temperature (None) is
@@ -158,7 +150,7 @@ class Backend:
         options |= {"replays": True} if self.replay else self._way_to(role, settings)
         try:
             seeds = rollout if self.config.seed else None
-            return LoggedLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.asks_again(role), **options)
+            return LoggedLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.config.ask_again is not False, **options)
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "

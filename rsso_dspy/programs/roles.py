@@ -55,8 +55,8 @@ class Roles:
     ) -> "Answer | None":
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name;
         `unasked`, the outputs that it is not asked for."""
-        possible = frozenset(regions.get(POSSIBLE, ()))
-        with playing(verbs=list_verbs(self.environment), possible=possible, unasked=unasked):
+        told = {"verbs": list_verbs(self.environment), "possible": frozenset(regions.get(POSSIBLE, ()))}
+        with playing(layout=self.runtime.rules.layout, unasked=unasked, **told):
             prediction = self.ask("actor", **regions)
         if prediction is None:
             return None

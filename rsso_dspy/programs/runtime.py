@@ -180,7 +180,7 @@ class Runtime:
     @contextmanager
     def activate(self) -> Iterator["Runtime"]:
         """Make this the runtime of every program called inside the block, in this thread."""
-        with playing(runtime=self, layout=self.rules.layout):
+        with playing(runtime=self):
             yield self
 
     @staticmethod

@@ -21,7 +21,7 @@ from rsso_dspy.programs.conversation import Conversation
 from rsso_dspy.programs.methods import changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import ABOUT, PROGRESS, TEMPLATES
+from rsso_dspy.regions import ABOUT, PROGRESS, REGIONS, TEMPLATES
 
 NO_ACTION = "Nothing happened: your answer held no action."
 
@@ -171,6 +171,9 @@ class TrialRun:
     def show_regions(self, preambles: Recalls, recalls: Recalls) -> dict[str, Any]:
         """Return what memories put into the prompt of a step, by region, and note it."""
         regions: dict[str, Any] = {name: preambles[name].value or recall.value for name, recall in recalls.items()}
+        for name, said in regions.items():
+            if name in REGIONS and REGIONS[name].kind is not str and isinstance(said, str):
+                regions[name] = [said] if said else []
         regions[PROGRESS] = "\n".join(each.progress for each in recalls.values() if each.progress)
         self._note_change(PROGRESS, regions[PROGRESS])
         for region, recall in preambles.items():
