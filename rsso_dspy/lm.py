@@ -150,7 +150,9 @@ class Backend:
         options |= {"replays": True} if self.replay else self._way_to(role, settings)
         try:
             seeds = rollout if self.config.seed else None
-            return LoggedLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.config.ask_again is not False, **options)
+            return LoggedLM(
+                f"{provider}/{name}", self.patience, seeds, asks_again=self.config.ask_again is not False, **options
+            )
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "

@@ -1,7 +1,6 @@
 """The interface `complete`: what is shown, how actions are understood, what actors are told."""
 
 import pytest
-from rsso_dspy.signatures.complete import speak_completely
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import actions, whole
@@ -9,7 +8,6 @@ from rsso_dspy.environments.scienceworld.whole import Parser, Question
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import hash_prompts, make_run_identity, resolve_protocol
-from rsso_dspy.signatures import FlatActor, SkillActor
 from tests.live import REWARDED, acting, model, region, scripted
 
 SEEN = (
@@ -31,23 +29,7 @@ SEEN = (
         ("the cupboard is closed. open cupboard.", "open cupboard"),
         ("focus on the pea plant (in the adult stage with a tall height)", "focus on the pea plant"),
         ("move apple tree in the seed stage to red box", "move apple tree to red box"),
-        ("i will open door", "open door"),
-        ("the door is closed. so i will open door.", "open door"),
-        ("open door - to see what is behind", "open door"),
-        ("i'll open door so that i can go on", "open door"),
-        ("<answer>open door</answer>", "open door"),
-        ("[open door]", "open door"),
-        ("look_around()", "look around"),
-        ("pick wood cup up", "pick up wood cup"),
-        ("look at thermometer in my inventory", "look at thermometer in inventory"),
-        ("teleport location kitchen", "teleport kitchen"),
-        ("i see what i need, so i will open door.", "open door"),
         ("动作：open door。", "open door"),
-        ("open door<|im_end|>", "open door"),
-        (r"$\boxed{\text{open door}}$", "open door"),
-        ('use("thermometer", "tin")', "use thermometer on tin"),
-        ('pick_up(object="wood cup")', "pick up wood cup"),
-        ("pour(red paint, wood_cup)", "pour red paint in wood cup"),
         ("place thermometer in inventory inside cup", "put thermometer in inventory in cup"),
     ],
 )
@@ -113,8 +95,6 @@ CARRIED = "In your inventory, you see:\n\ta cup (containing milk)\n"
         ("pour cup (in inventory, in agent, in studio) in bowl (in table, in studio)", "2"),
         ("pour cup in inventory in bowl", "2"),
         ("pour cup containing red paint in bowl", "0"),
-        ("2nd", "1"),
-        ("the last one", "2"),
         ("I don't want option 0", None),
         ("0 - no, 1", None),
         ("0 or 1", None),
@@ -141,24 +121,10 @@ def test_another_action_takes_the_question_back_and_is_carried_out():
     assert simulator.parser().take("none", Question(CUPS, LOOK, CARRIED)).sent == "cancel"
 
 
-def test_both_scaffolds_are_told_the_same_where_no_skill_is_offered():
-    flat, skills = (speak_completely(actor, ("skills",)) for actor in (FlatActor, SkillActor))
-    assert flat.instructions.split() == skills.instructions.split()
-    assert "Do not repeat an action that had no effect." in " ".join(flat.instructions.split())
-    assert list(skills.output_fields) == ["reasoning", "next_action"]
-    offered = speak_completely(SkillActor, ())
-    assert "current_subgoal" in offered.output_fields
-    assert offered.instructions.count("Subgoals ") == 2
-
-
 def test_folders_are_bound_to_the_prompts_of_their_interface():
     config = load_config(overrides=["protocol.preset=sso-adapt/2"])
     assert hash_prompts(config.active_benchmark, "complete") != hash_prompts(config.active_benchmark)
     assert make_run_identity(config, resolve_protocol(config))["prompts"] == hash_prompts(config.active_benchmark)
-    assert (hash_prompts(config.active_benchmark), hash_prompts(config.active_benchmark, "complete")) == (
-        "51e0d00f1fbb",
-        "ca40a8a01a01",
-    )
 
 
 def test_an_actor_is_shown_the_interface_of_the_rules(live):
@@ -167,6 +133,6 @@ def test_an_actor_is_shown_the_interface_of_the_rules(live):
         (trial,) = Agent("react-sso")(variant=REWARDED).trials
     first, last = engine.prompts[0], engine.prompts[-1]
     assert "use OBJ on OBJ" in region(first, "action_templates")
-    assert "current_subgoal" not in first
-    assert region(last, "history").startswith("Only the last steps are shown, from step 3 on")
+    assert "Subgoal" not in first
+    assert last.startswith(first), "nothing that was said changes"
     assert trial.shown["action_templates"] == region(first, "action_templates")

@@ -28,7 +28,7 @@ from rsso_dspy.environments.scienceworld.actions import VERBS
 from rsso_dspy.environments.scienceworld.grammar import parse_command
 
 MOST = 32
-"""Maximum number of wordings, and as many again of the action without what is said around it."""
+"""Maximum number of wordings."""
 
 MOST_PARENTHESES = 4
 """Maximum pairs of parentheses considered, to limit the number of wordings."""
@@ -61,53 +61,6 @@ _SPELLINGS = (
     (re.compile(r"^look around (?:the )?(?:room|area|location)$"), "look around"),
     (re.compile(r"^place\b"), "put"),
 )
-_WRAPPED = (
-    re.compile(r"\\(?:boxed|text|textbf|mathbf)\{([^{}]*)\}"),
-    re.compile(r"<\|\w+\|>()|</?(?:[a-z]|strong|em|code|kbd|mark|span|div|answer|action|command|br)\s*/?>()"),
-    re.compile(
-        r"^<[a-z_]+>\s*([^<>]+?)\s*</[a-z_]+>$|^<([^<>]+)>$|^\[([^\[\]]+)\]$|^«([^«»]+)»$|^‹([^‹›]+)›$|^「([^「」]+)」$|^\{([^{}]+)\}$|^\(([^()]+)\)$"
-    ),
-)
-_SIGNS = re.compile(r"^[^\w(<\[«‹「{]+|[^\w)>\]»›」}]+$")
-_SPEAKER = re.compile(
-    r"^(?:(?:so|my|the|your)\s+)*(?:(?:final|best|chosen|next|current)\s+)*"
-    r"(?:action|command|answer|move|step|agent|assistant|player|output|response|decision|choice)"
-    r"\s*(?:[:=]|\bis(?: to)?\b)\s*"
-)
-_INTENT = re.compile(
-    r"^(?:(?:so|ok|okay|alright|please|now|first|firstly|next|then|finally|therefore|thus)\b,?\s+"
-    r"|(?:i|we|you|the (?:agent|player))(?:\s+(?:will|shall|should|must|need to|have to|want to|would like to"
-    r"|am going to|are going to|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))?\s+"
-    r"|let(?:['’]s| us| me)\s+)"
-)
-_CLAUSE = re.compile(
-    r"^(?P<lead>(?:since|because|as|given|now that)\b[^,]+,\s+|[^,]+,\s+(?=(?:so|therefore|thus)\b))(?=\S)"
-)
-_CLOSING = re.compile(r",?\s+(?:(?:right )?now|first|next|please)$")
-_PURPOSES = (
-    "see|check|find|learn|verify|observe|determine|make sure|get|reach|look|start|begin|continue|explore|search"
-    "|identify|collect|obtain|examine|avoid|let|allow|gather|complete|access|prepare"
-)
-_REASON = re.compile(
-    r",?\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
-    rf"|to (?:{_PURPOSES})\b).*)$"
-)
-_REMARK = re.compile(
-    r"(?:\s+[-–—]+|:|\s*[—])\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
-    rf"|to (?:{_PURPOSES})\b|i\b|we\b"
-    r"|(?:this|that|it)(?:['’]ll|\s+(?:is|will|would|should|may|might|can|could|must|helps|gets|gives|shows|lets|brings|makes"
-    r"|moves|takes|allows|tells))\b).*)$"
-)
-_COMMENT = re.compile(r"\s+#\s+(?P<tail>[a-z].*)$")
-_TAKES_BACK = re.compile(r"\b(?:then|instead|actually|rather|but|or|ones?)\b|(?:^|\W\s+)(?:no|not|wait)\b|;")
-_JOINED = re.compile(r"^(look|pick|put|focus|go|teleport|turn|walk)[-_]?(at|in|into|up|down|on|off|to|around)\b")
-_COLON = re.compile(r"^([a-z]+(?: (?:at|in|up|down|on|to))?):\s+")
-_PLACEHOLDER = re.compile(r"\b(?:obj|location|container)\s+(?=\w)")
-_CALL = re.compile(r"^([a-z]+(?:[ _][a-z]+)?)\((.+)\)$")
-_ARGUMENT = re.compile(r"(?:^|,)\s*(?:\w+\s*[=:]\s*)?([\"']?)(.+?)\1\s*(?=,|$)")
-_PARTED = re.compile(r"^(pick|put|turn) (.+) (up|down|on|off)$")
-_BETWEEN = {"use": " on ", "pour": " in ", "dunk": " in "}
-"""Verb to the word between its two things, where that is not "to"."""
 _AIMLESS = re.compile(r"(?:wait1?|look around|look|inventory|task)$")
 
 
@@ -127,78 +80,13 @@ def wordings(action: str, seen: str) -> Iterator[str]:
     """
     told = {action}
     shown = " ".join(seen.lower().split())
-    sources = (_all(action, shown), _without_talk(action, shown), _all(_COLON.sub(r"\1 ", action), shown))
-    for most, source in zip((MOST, 2 * MOST, 2 * MOST), sources, strict=True):
-        for wording in source:
-            wording = " ".join(wording.split())
-            if wording and wording not in told:
-                told.add(wording)
-                yield wording
-            if len(told) > most:
-                break
-
-
-def _without_talk(action: str, seen: str) -> Iterator[str]:
-    """Yield wordings of the action without what is said around it: intent, label, wrapper, reason."""
-    sentences = _SENTENCES.split(action)
-    whole = action if len(sentences) == 1 or _first_sentence(action) == action else ""
-    for text in filter(None, (whole, *(sentences if not whole else ()))):
-        found = list(_strip_talk(text, seen))
-        for said in found:
-            yield from _all(said, seen)
-        if found and _acts(found[-1]):
-            return
-
-
-def _strip_talk(text: str, seen: str) -> Iterator[str]:
-    """Yield the text with one thing less around it each time."""
-    before = None
-    while before != text:
-        before = text
-        for peel in (_unwrap, _drop_lead, _drop_tail, _join_verb):
-            less = strip(peel(text, seen))
-            if less and less != text:
-                text = less
-                yield text
-
-
-def _unwrap(text: str, _seen: str) -> str:
-    before = None
-    while before != text:
-        before = text
-        for pattern in _WRAPPED:
-            text = pattern.sub(lambda match: next(filter(None, match.groups()), " "), text.strip("$ ")).strip()
-    return _SIGNS.sub("", text)
-
-
-def _drop_lead(text: str, _seen: str) -> str:
-    """Drop a label, an intent, and a reason that stands first, unless that is an action or takes it back."""
-    clause = _CLAUSE.match(text)
-    if clause and not _TAKES_BACK.search(clause["lead"]) and not _acts(_INTENT.sub("", clause["lead"])):
-        text = text[clause.end() :]
-    return _INTENT.sub("", _SPEAKER.sub("", text))
-
-
-def _drop_tail(text: str, seen: str) -> str:
-    """Drop a reason or a comment, unless it takes the action back, adds another, or may belong to a name."""
-    for pattern in (_REMARK, _REASON, _COMMENT):
-        if (match := pattern.search(text)) and not _TAKES_BACK.search(match["tail"]):
-            named = pattern is _COMMENT and set(re.findall(r"[a-z0-9]+", match["tail"])) & set(
-                re.findall(r"[a-z0-9]+", seen)
-            )
-            return text if named else text[: match.start()]
-    return _CLOSING.sub("", text)
-
-
-def _join_verb(text: str, _seen: str) -> str:
-    """Put the words of a verb and its things side by side with spaces: `look-at`, `look_around()`, `pick cup up`,
-    `use("thermometer", "metal_pot")`, `open OBJ door`."""
-    if call := _CALL.match(text):
-        verb, things = call.group(1), [match.group(2) for match in _ARGUMENT.finditer(call.group(2))]
-        text = f"{verb} {_BETWEEN.get(verb, ' to ').join(things)}"
-    text = re.sub(r"\(\s*\)$", "", _JOINED.sub(r"\1 \2", text)).replace("_", " ")
-    text = _PLACEHOLDER.sub("", text)
-    return re.sub(r"\bmy (?=inventory\b)", "", _PARTED.sub(r"\1 \3 \2", text))
+    for wording in _all(action, shown):
+        wording = " ".join(wording.split())
+        if wording and wording not in told:
+            told.add(wording)
+            yield wording
+        if len(told) > MOST:
+            break
 
 
 def _all(action: str, seen: str) -> Iterator[str]:
@@ -284,29 +172,8 @@ def _without_title(text: str, seen: str) -> str:
 
 _OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
 _PLACED = re.compile(r"([a-z0-9][a-z0-9 '%-]*?) \((in [^()]*)\)")
-_NUMBER = re.compile(
-    r"[\W_]*(?:(?:the|my|i|choose|choice|pick|take|select|option|number|answer|action|next|no|is|enter|type|go|with|nr)"
-    r"[\W_]+)*(\d+)(?:[\W_]*|\s*[:.)\-–]\s*\D.*|\s+\(.*\))"
-)
-_RETRACTS = re.compile(r"\d+\W+(?:no|or|wait|actually|rather|instead|not(?!\W+(?:\w+\W+)?\d))\b")
-_CLAUSES = re.compile(r"[,;!?]|\.(?=\s|$)|\b(?:but|because|since|while|whereas|although|though)\b")
-_DENIES = re.compile(
-    r"n['’]t\b|\b(?:not|cannot|never|neither|nor|without|except|than|instead of|avoid|reject|wrong|incorrect)\b"
-)
-_CUED = re.compile(
-    r"\b(?:choos(?:e|ing)|choice|answer|option|pick(?:ing)?|select(?:ing)?)\b"
-    r"(?:[\s:=#*_`\"'(]+(?:is|be|would|will|the|option|number|nr|no))*[\s:=#*_`\"'(.]*(?<![a-z])(\d+)(?![\w%])"
-)
-_BARE = re.compile(r"(?<![\w.-])\d+(?![\w%])(?!\.\d)")
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_ORDINAL = rf"\b(?:(?P<count>\d+)(?:st|nd|rd|th)|(?P<word>{'|'.join(_ORDINALS)}|last))\b"
-_ORDINAL_ALONE = re.compile(
-    rf"[\W_]*(?:(?:i|choose|pick|take|select|answer|with|go|my|choice|is|the)[\W_]+)*{_ORDINAL}[\W_]*"
-)
-_ORDINAL_OPTION = re.compile(rf"{_ORDINAL}\s+(?:option|one|choice|answer|reading|possibility)\b")
-_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_COUNT_ALONE = re.compile(rf"[\W_]*(?:option[\W_]+|number[\W_]+)?({'|'.join(_COUNTS)})[\W_]*")
-_TAGGED = re.compile(r"(.+?)\s*[(\[](\d+)[)\]]\W*")
+_NUMBER = re.compile(r"[\W_]*(?:(?:i|choose|answer|option|number|the)[\W_]+)*(\d+)(?:[\W_]*|\s*[:.)]\s*\D.*)")
+"""A number alone, or with the text of its option behind it."""
 _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset({"to", "the", "for", "on", "in", "a", "an", "into", "of", "is", "that", "which", "and"})
 
@@ -352,19 +219,9 @@ class Question:
     def choose(self, action: str) -> str | None:
         """Return the option number that an answer means; None if it is another action or matches no option."""
         said = " ".join(action.lower().split())
-        if match := _COUNT_ALONE.fullmatch(said):
-            said = str(_COUNTS.index(match.group(1)))
-        if (match := _TAGGED.fullmatch(said)) and match.group(2) in self._list_described(match.group(1)):
-            return match.group(2)
-        if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options and not _RETRACTS.search(said):
+        if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options:
             return match.group(1)
-        described = self._list_described(said)
-        if described:
-            return described[0] if len(described) == 1 or self._same(described) else None
-        if parse_command(strip(said)) is not None:
-            return None
-        number = self._read_number(said)
-        return number if number in self.options else None
+        return self.find_described(said)
 
     def find_described(self, action: str) -> str | None:
         """Return the number of the only option whose words an action has; its numbers are parts of names."""
@@ -383,28 +240,6 @@ class Question:
             if chosen:
                 return chosen
         return []
-
-    def _read_number(self, said: str) -> str | None:
-        """Read the only number that a sentence chooses: after "choose", "option" and the like, or as an ordinal, which
-        is a position; otherwise the only number in it. None where it denies that one or leaves it open."""
-        ordinals = [match] if (match := _ORDINAL_ALONE.fullmatch(said)) else []
-        meant: set[str] = set()
-        for clause in _CLAUSES.split(said):
-            if _DENIES.search(clause):
-                continue
-            ordinals += _ORDINAL_OPTION.finditer(clause)
-            if cued := _CUED.search(clause):
-                meant.update(_BARE.findall(clause[cued.start(1) :]))  # of "option 0 or 1" both
-        meant.update(map(self._number_at, ordinals))
-        if not meant and not _DENIES.search(said):
-            meant = set(_BARE.findall(said))
-        return meant.pop() if len(meant) == 1 else None
-
-    def _number_at(self, ordinal: re.Match[str]) -> str:
-        """Return the number of the option at a position such as "2nd" or "last"; empty if there is none."""
-        count, word = ordinal["count"], ordinal["word"]
-        place = int(count) if count else len(self.options) if word == "last" else _ORDINALS.index(word) + 1
-        return dict(enumerate(self.options, start=1)).get(place, "")
 
     def _same(self, numbers: Sequence[str]) -> bool:
         return len({(self.options[number], self.marks.get(number, "")) for number in numbers}) == 1
