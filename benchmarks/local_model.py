@@ -34,7 +34,7 @@ from rsso_dspy.sessions import session
 VARIANT = "find-plant::228"
 NAME = "smollm2-135m"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
-FORMATS = ("chat", "json", "xml")
+FORMATS = ("chat", "json")
 LONGEST_ANSWER = 160
 CONTEXT = 8192
 

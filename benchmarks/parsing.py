@@ -29,17 +29,15 @@ from dspy.utils.exceptions import AdapterParseError
 
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy import signatures
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.programs.roles import first_line
 
 CORPUS = Path(__file__).parent.parent / "tests" / "lm" / "data" / "malformed_answers.json"
 ADAPTERS: dict[str, dspy.Adapter] = {
     "dspy chat": dspy.ChatAdapter(),
     "dspy json": dspy.JSONAdapter(),
-    "dspy xml": dspy.XMLAdapter(),
     "ours chat": ChatAdapter(),
     "ours json": JSONAdapter(),
-    "ours xml": XMLAdapter(),
 }
 RIGHT, WRONG, UNREAD = "right", "wrong", "unread"
 Entry = Mapping[str, Any]
@@ -64,7 +62,7 @@ def main() -> None:
     taken = {name: time_parsing(adapter, options.rounds) for name, adapter in ADAPTERS.items()}
     print()
     print_head("well-formed answer, µs", "dspy", "ours")
-    for form in ("chat", "json", "xml"):
+    for form in ("chat", "json"):
         print_row(form, *(f"{taken[f'{whose} {form}']:.0f}" for whose in ("dspy", "ours")))
     result = {
         "ratio": round(shares["ours chat"]["right"] / shares["dspy chat"]["right"], 2),

@@ -36,9 +36,8 @@ SHOWN = 40
 """Maximum number of printed characters of an answer."""
 
 ANSWERS = {
-    "chat": "[[ ## answer ## ]] and the answer below it",
+    "chat": "the answer alone",
     "json": '{"answer": ...}',
-    "xml": "<answer>...</answer>",
 }
 """The answer that each format expects to the test question."""
 
