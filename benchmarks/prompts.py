@@ -29,7 +29,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session, session
 
 NAME = "model"
-LEVELS = "GoToRedBall GoToObjS6 GoToLocalS8N7 Open Pickup PickupLoc GoToDoor OpenDoorLoc".split()
+LEVELS = ["GoToRedBall", "GoToObjS6", "GoToLocalS8N7", "Open", "Pickup", "PickupLoc", "GoToDoor", "OpenDoorLoc"]
 UNITS = {
     "babyai": [f"{level}::{seed}" for level in LEVELS for seed in (200, 201)],
     "pddl": ["blockworld::0", "gripper::0", "barman::0", "tyreworld::0"],

@@ -372,15 +372,14 @@ TOKENS = re.compile(
 PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype|html|head|body)\b", re.I)
 REFUSAL = re.compile(
     r"\W*(?:(?:sorry|apologies|(?:i'?m|i am) (?:sorry|unable|not able)|i apologi[sz]e|as an (?:ai|assistant|language)"
-    r"|unfortunately|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:no|yes|ok|okay|none|null|n/?a|error)\W*\Z)",
+    r"|unfortunately|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:null|error)\W*\Z)",
     re.I,
 )
 TALK = re.compile(r"\W*(?:i'?m|i|we|my|sorry|as an|unfortunately|apologies|no|none|null|n/a|error|please)\b", re.I)
 LEAD_IN = re.compile(r"(?:sure|okay|ok|certainly|of course|here|below|based on|great|alright|understood)\b.*|.*:", re.I)
 TURN = re.compile(rf"^\s*\W{{0,3}}(?:{TURNS.replace(' ', '|')})(?:\s+\d+)?\W{{0,3}}[:：]", re.I | re.M)
 FENCE = re.compile(r"^[ \t]*(?:```|~~~)\w*[ \t]*\n?|(?:```|~~~)\Z", re.M)
-ROW = re.compile(r"^[ \t]*\|[ \t]*([^|\n]+?)[ \t]*\|[ \t]*([^|\n]*?)[ \t]*\|[ \t]*$", re.M)
-BULLET = re.compile(r"^\s*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I)
+BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I | re.M)
 NOTHING = re.compile(r"(?:none|null|nil|n/?a|nothing|empty|no (?:rules|errors|mistakes)|\[\s*\]|-)[.!]?", re.I)
 NAME = r"[^\W\d_][\w \-]{0,40}?"
 HEADER = re.compile(
@@ -405,13 +404,6 @@ class Kind(NamedTuple):
     told: str
     optional: bool
     default: Any
-
-
-class Answer(NamedTuple):
-    """One way to read an answer: output field to its raw value, and the text before the first field."""
-
-    said: Mapping[str, Any]
-    before: str = ""
 
 
 class Header(NamedTuple):
@@ -464,12 +456,12 @@ def read_answer(signature: Signature, completion: str) -> Fields | None:
     if "action" in kinds and (action := _find_possible(text)):
         return _complete(kinds, {"action": action}, thinking)
     known = _map_names(tuple(kinds))
-    forms = dict.fromkeys((text, text.translate(FULL_WIDTH), ROW.sub(r"\1: \2", text)))
+    forms = dict.fromkeys((text, text.translate(FULL_WIDTH)))
     answers = [answer for form in forms for answer in _iter_answers(form, known)]
     for most in (False, True):
-        for answer in answers:
-            if (fields := _convert_fields(kinds, answer.said, most)) is not None:
-                return _complete(kinds, fields, answer.before, thinking)
+        for said, before in answers:
+            if (fields := _convert_fields(kinds, said, most)) is not None:
+                return _complete(kinds, fields, before, thinking)
     return None if cut else _read_bare(kinds, FENCE.sub("", text).strip(), thinking)
 
 
@@ -513,14 +505,9 @@ def _is_placeholder(said: Any, told: str = "") -> bool:
 
 # An answer without any form.
 
-LONGEST_ACTION = 120
+LONGEST_ACTION, FEWEST_WORDS = 120, 3
+"""Most characters of an action, and fewest words of a text that lacks the other fields."""
 MARKS = " \t*_`\"'“”‘’"
-TOLD = (
-    re.compile(r"<(?:answer|final_answer)>\s*(.*?)\s*</(?:answer|final_answer)>", re.I | re.S),
-    re.compile(r"\bnext action (?:is|will be|should be)(?: to)?\s*:?\s+(.+)\Z", re.I),
-    re.compile(r"\A[^`]*(?:\b(?:i|action|so|therefore)\b|['’]ll\b)[^`\n]*`([^`\n]+)`[.!]*\Z", re.I),
-)
-"""An action in a tag, in the last sentence ("My next action is to ..."), or as the only code ("I'll `...`")."""
 
 
 def _read_bare(kinds: Mapping[str, Kind], text: str, thinking: str) -> Fields | None:
@@ -534,7 +521,8 @@ def _read_bare(kinds: Mapping[str, Kind], text: str, thinking: str) -> Fields | 
     if name == "action" and kind.annotation is str:
         before, value = _find_action(text)
     elif kind.annotation is str:
-        value = "" if _find_sections(text, _map_names(tuple(kinds)), False).said else _find_prose(text, kind)
+        few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
+        value = "" if few or _find_sections(text, _map_names(tuple(kinds)), False)[0] else _find_prose(text, kind)
     elif get_origin(kind.annotation) is list:
         listed = len(text.splitlines()) > 1 and (len(kinds) == 1 or BULLET.match(text) or ":\n" in text)
         plain = re.fullmatch(r"(?:\d+|[\s,;&]|and)*", text) or NOTHING.fullmatch(text) or re.match(r"\[|- ", text)
@@ -569,8 +557,7 @@ def _find_possible(text: str) -> str:
 
 def _find_action(text: str) -> tuple[str, str]:
     """Return the text before the action and the action: the only line that is a possible one, the first line if it is
-    nothing but an action, the last, or the one that the text tells otherwise. Without known verbs only a text of one
-    such line is an action."""
+    nothing but an action, or the last. Without known verbs only a text of one such line is an action."""
     verbs = get_playing().verbs
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or TURN.search(text):
@@ -584,8 +571,7 @@ def _find_action(text: str) -> tuple[str, str]:
         return "", first
     if (last := _fit_action(lines[-1], verbs)) and not re.match(r"\W*wait,", lines[-1], re.I):
         return "\n".join(lines[:-1]), last
-    told = [said for pattern in TOLD for said in pattern.findall(text)]
-    return "", _fit_action(told[0], verbs).strip(".!") if len(told) == 1 else ""
+    return "", ""
 
 
 def _fit_action(said: str, verbs: Collection[str] | None = None) -> str:
@@ -616,13 +602,14 @@ def _map_names(fields: tuple[str, ...]) -> dict[str, str]:
     return names
 
 
-def _iter_answers(text: str, known: Mapping[str, str]) -> Iterator[Answer]:
-    """Yield the ways to read the text, strictest first: objects, whole or broken, and sections."""
+def _iter_answers(text: str, known: Mapping[str, str]) -> Iterator[tuple[Fields, str]]:
+    """Yield the ways to read the text, strictest first: objects, whole or broken, and sections. Each is the raw values
+    of fields and the text before the first."""
     bare = "{" + text + "}" if re.match(r"\s*[\"']\w+[\"']\s*:", text) else text
     for match in list(re.finditer(r"\{(?=\s*[\"'“\w/#\\])", bare))[:10]:
         answers = _collect_answers(parse_literal(bare[match.start() :]), known)
         if answers:
-            yield Answer(answers[0] if len(answers) == 1 else {}, bare[: match.start()])
+            yield answers[0] if len(answers) == 1 else {}, bare[: match.start()]
             break
     yield _find_sections(text, known, False)
     yield _find_sections(text, known, True)
@@ -645,7 +632,7 @@ def _collect_answers(value: Any, known: Mapping[str, str], depth: int = 0) -> li
     return [answer for answer in below if len(answer) > len(own)] or ([own] if own else below)
 
 
-def _find_sections(text: str, known: Mapping[str, str], loose: bool) -> Answer:
+def _find_sections(text: str, known: Mapping[str, str], loose: bool) -> tuple[Fields, str]:
     """Find the first answer in sections below headers."""
     headers = _find_headers(text, known, loose)
     fields = list(dict.fromkeys(known.values()))
@@ -661,8 +648,8 @@ def _find_sections(text: str, known: Mapping[str, str], loose: bool) -> Answer:
         elif said.keys() >= set(fields):
             break
         elif header.name == fields[-1] and said[header.name] != section:
-            return Answer({})
-    return Answer(said, next((text[: header.start] for header in headers if header.name), ""))
+            return {}, ""
+    return said, next((text[: header.start] for header in headers if header.name), "")
 
 
 def _find_headers(text: str, known: Mapping[str, str], loose: bool) -> list[Header]:
@@ -768,8 +755,7 @@ def _convert_list(said: Any, kind: Any) -> list[Any] | None:
     if objects and said and all(isinstance(item, str) for item in said):
         said = _read_objects("\n".join(said), kind) or said
     if said and all(isinstance(item, list) for item in said):
-        pairs = objects and all(len(item) == len(kind.model_fields) for item in said)
-        said = [dict(zip(kind.model_fields, item, strict=True)) for item in said] if pairs else [*chain(*said)]
+        said = [*chain(*said)]
     items = [item for item in said if not _is_placeholder(item)]
     if said and not items:
         return None
@@ -796,10 +782,7 @@ def _unwrap_mapping(said: Mapping[str, Any], kind: Any) -> list[Any]:
     known = _map_names(tuple(kind.model_fields))
     named = {key: known[_normalize(key)] for key in said if _normalize(key) in known}
     if named and not any(isinstance(said[key], Mapping) for key in named):
-        groups: dict[str, Fields] = {}
-        for key, name in named.items():
-            groups.setdefault(re.sub(r".*?(\d*)\s*", r"\1", str(key)), {})[name] = said[key]
-        return list(groups.values())
+        return [said]
     texts = all(isinstance(value, str) for value in said.values())
     return [{key: value} for key, value in said.items()] if texts else list(said.values())
 
@@ -814,9 +797,7 @@ def _split_items(text: str, kind: Any) -> Any:
     if re.match(r"[\[{(]\s*(?:[\"'{\[(]|$)", text):
         return None
     if text[0] == "|":
-        header, *rows = [[cell.strip(MARKS) for cell in line.strip(" |").split("|")] for line in text.splitlines()]
-        rows = [row for row in rows if len(row) == len(header) and re.search(r"\w", "".join(row))]
-        return [dict(zip(header, row, strict=True)) if _is_class(kind) else row[-1] for row in rows]
+        return None  # a table
     if kind is int:
         return [int(number) for number in re.findall(r"\d+", text)] if NUMBERS.fullmatch(text) else [text]
     if text.startswith("<"):
@@ -829,7 +810,8 @@ def _split_items(text: str, kind: Any) -> Any:
         return read
     lines = [line for line in text.splitlines() if line.strip()]
     if any(BULLET.match(line) for line in lines):
-        return _split_bullets(text)
+        items = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
+        return ["\n".join(map(str.strip, item.splitlines())) for item in items]
     if len(lines) > 1 or _is_class(kind):
         return lines
     parts = [part.strip() for part in re.split("[;；]", text) if part.strip()]
@@ -837,22 +819,6 @@ def _split_items(text: str, kind: Any) -> Any:
         row = [part.strip() for part in text.split(",")]
         parts = row if all(2 <= len(part.split()) <= 6 for part in row) else parts
     return parts
-
-
-def _split_bullets(text: str) -> list[str]:
-    """Split a text into one item per bullet. A line without a bullet continues the item above; after a blank line it
-    ends the list. Text before the first bullet is dropped."""
-    items: list[str] = []
-    above = ""
-    for line in text.splitlines():
-        if BULLET.match(line):
-            items.append(BULLET.sub("", line).strip())
-        elif items and line.strip():
-            if not above.strip():
-                break
-            items[-1] += "\n" + line.strip()
-        above = line
-    return items
 
 
 def _convert_object(said: Any, kind: type[BaseModel]) -> BaseModel | None:
@@ -871,7 +837,9 @@ def _convert_object(said: Any, kind: type[BaseModel]) -> BaseModel | None:
     names = _map_names(tuple(kind.model_fields))
     fields: Fields = {}
     for key, value in said.items():
-        if (name := names.get(_normalize(key))) and name not in fields:
+        if name := names.get(_normalize(key)):
+            if name in fields:
+                return None  # several objects in one
             core = kind.model_fields[name].annotation
             fields[name] = "" if value in (None, "") and core is str else _convert(value, core, "one, or none")
     try:

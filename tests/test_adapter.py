@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter, join_items, label, parse_literal
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter, join_items, label
 from rsso_dspy.playing import NOTHING
 from rsso_dspy.signatures import (
     JudgeEquivalence,
@@ -345,7 +345,6 @@ def test_an_answer_is_read_as_it_was_meant_or_not_at_all(entry):
         ("I could wait. Or not.\n- open door\nThat is it.", "open door"),
         ("Thought: It is shut.\nopen door", "open door"),
         ("open window", "open window"),
-        ("My next action is to open window.", "open window"),
         ("2", "2"),
         ("Open it? Or wait?", None),
         ("Open\nObservation: It is open.", None),
@@ -412,6 +411,7 @@ FLOW = Workflow(description="Fetch a thing.", steps=["go to PLACE", "take OBJECT
         (WriteInstructions, {"steps": ["go to kitchen, then open fridge"]}),
         (Reflect, {"what_went_wrong": "Two things:\n- a\n- b", "plan": "1. Go.\n2. Look."}),
         (NameTarget, {"target": "The door is open."}),
+        (dspy.Signature("question -> answer"), {"answer": "yes"}),
         (ReviseInsights, {"insight_edits": EDITS}),
         (InduceWorkflows, {"workflows": [FLOW, FLOW]}),
         (ReviewPlaybook, {"bullet_tags": [BulletTag(id="b-1", tag="harmful")], "new_bullets": ["Look."]}),
@@ -420,25 +420,6 @@ FLOW = Workflow(description="Fetch a thing.", steps=["go to PLACE", "take OBJECT
 def test_what_is_well_formed_is_read_as_it_was(adapter, signature, outputs):
     said = adapter().format_assistant_message_content(signature, outputs)
     assert adapter().parse(signature, said) == outputs
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("['it's here', 'there']", ["it's here", "there"]),
-        ('["say "go" twice", "stop"]', ['say "go" twice', "stop"]),
-        ("{'b', 'a'}", ["b", "a"]),
-        ("('a', 'b')", ["a", "b"]),
-        ('["a"\n"b"]', ["a", "b"]),
-        ('["a", // first\n "b" /* last */]', ["a", "b"]),
-        ("[Pair(left='a', right=None)]", [{"left": "a", "right": None}]),
-        ('["a", "b', ["a"]),
-        ('[{"a": 1, "b": 2}, {"a": 3, "b": ', [{"a": 1, "b": 2}]),
-        ("[1, 2, true, None]", [1, 2, True, None]),
-    ],
-)
-def test_broken_literals(text, value):
-    assert parse_literal(text) == value
 
 
 PIECES = (
@@ -459,7 +440,7 @@ def test_no_text_raises_anything_but_the_parse_error(text, signature):
 STUCK = (
     '{"thought": ' + '{"' * 3000, '{"thought": "' + 'a "b" ' * 3000, "[" * 3000, "<a>" * 3000, "((((" * 2000,
     "Thought: " + "a" * 20000, "'" * 5000, "[" + "'a " * 4000, " \n" * 8000 + "?", "- a: " * 4000, "**a" * 4000,
-    "{'a' " * 50 + "'b\" " * 3000,
+    "{'a' " * 50 + "'b\" " * 3000, "- \n" * 6000,
 )  # fmt: skip
 
 

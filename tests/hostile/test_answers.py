@@ -21,16 +21,16 @@ from tests.live import REWARDED, Engine, acting, model, says
 def test_a_subgoal_is_known_by_its_words_or_its_number(said, target):
     targets = ["The box is open.", "The door is open."]
     assert choose_target(said, targets) == target
-    answer = read_answer(dspy.Prediction(reasoning="", current_subgoal=said, next_action="wait"), "sso", targets)
+    answer = read_answer(dspy.Prediction(thought="", subgoal=said, action="wait"), targets)
     assert answer.rejected == ("" if target else said)
 
 
 def test_what_could_not_be_read_is_kept_with_the_step(live):
     def answer(prompt):
-        if "what_went_wrong" in prompt:
+        if "What went wrong" in prompt:
             return "No."
         if "Step #2" in prompt:
-            return says(reasoning="", current_subgoal="The moon is full.", next_action="wait1")
+            return says(thought="", subgoal="The moon is full.", action="wait1")
         return "I would rather not say."
 
     with acting(live, lambda *_: model(Engine(answer)), rules=TrialRules(2), budget=lambda _: 2):

@@ -118,7 +118,7 @@ def test_dspys_own_json_adapter_sends_its_schema(monkeypatch):
     assert [body["response_format"]["type"] for body in served.requests] == ["json_schema"]
 
 
-@pytest.mark.parametrize("adapter", ["chat", "xml"])
+@pytest.mark.parametrize("adapter", ["chat", "json"])
 @pytest.mark.parametrize(("again", "asked"), [(None, 1), (False, 1), (True, 2)])
 def test_a_server_on_this_machine_is_asked_once(adapter, again, asked):
     with provider(lambda _: completion(PROSE)) as served:

@@ -76,7 +76,7 @@ def test_what_is_configured_arrives_under_the_names_of_the_format(wire):
 
 
 @each_wire
-@pytest.mark.parametrize(("adapter", "text"), [("json", '{"answer": "yes"}'), ("xml", "<answer>yes</answer>")])
+@pytest.mark.parametrize(("adapter", "text"), [("json", '{"answer": "yes"}'), ("chat", "yes")])
 def test_every_answer_format_can_be_asked_for(wire, adapter, text):
     with provider(lambda _: Said(text), wire=wire) as served:
         assert ask(backend(wire, served, adapter=adapter)) == "yes"
