@@ -29,11 +29,11 @@ def test_what_could_not_be_read_is_kept_with_the_step(live):
     def answer(prompt):
         if "What went wrong" in prompt:
             return "No."
-        if "Step #2" in prompt:
+        if "Nothing happened" in prompt:
             return says(thought="", subgoal="The moon is full.", action="wait1")
         return "I would rather not say."
 
-    with acting(live, lambda *_: model(Engine(answer)), rules=TrialRules(2), budget=lambda _: 2):
+    with acting(live, lambda *_: model(Engine(answer)), rules=TrialRules(2, layout="paper"), budget=lambda _: 2):
         first, _ = Agent("reflexion-sso")(variant=REWARDED).trials
     one, two = first.trajectory.steps
     assert (one.malformed, one.unread) == (True, "I would rather not say.")
