@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
+from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
 
@@ -109,16 +110,35 @@ class TextEnvironment:
 
     alive = True
     points_at_reset = 0
-    rules_of_thumb: Sequence[Lesson] = ()
+    teaches: Any = None
+    """A `rsso_dspy.environments.lessons.LessonTable`, if there is one."""
+
+    @property
+    def rules_of_thumb(self) -> Sequence[Lesson]:
+        rules: Sequence[Lesson] = self.teaches.rules_of_thumb if self.teaches else ()
+        return rules
 
     def render(self, states: Sequence[State]) -> list[str]:
         return [state.description for state in states]
 
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG002
-        return ()
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
+        drawn: Sequence[Lesson] = self.teaches(getattr(self, "task", ""), states, steps) if self.teaches else ()
+        return drawn
 
     def close(self) -> None:
         self.alive = False
+
+
+NOTHING_PLAYED = "no variant is being played: reset the environment first."
+
+Played = TypeVar("Played")
+
+
+def require_played(played: Played | None) -> Played:
+    """Return what is played. Raises ``SimulatorDied`` before the first reset."""
+    if played is None:
+        raise SimulatorDied(NOTHING_PLAYED)
+    return played
 
 
 ActionChoice = Literal["free", "listed"]

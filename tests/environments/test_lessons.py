@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.environments.scienceworld import ScienceWorld, actions, tasks
-from rsso_dspy.environments.scienceworld.episode import is_wrong_focus
-from rsso_dspy.environments.scienceworld.lessons import FACTS, MISTAKES, RULES_OF_THUMB, draw_lessons
+from rsso_dspy.environments.scienceworld.lessons import LESSONS, is_wrong_focus
 from rsso_dspy.records import State, Step
 
 BOIL = "Your task is to boil water. First, focus on the substance. Then, take actions that will cause it to change."
@@ -40,7 +39,7 @@ UNKNOWN = f"{actions.NO_EFFECT}  Type 'help' for a list of actions."
 
 def lines(task, states, steps, *categories):
     """Drawn lessons as the lines that stand for them in a prompt."""
-    return [lesson.line for lesson in draw_lessons(task, states, steps) if lesson.category in categories]
+    return [lesson.line for lesson in LESSONS(task, states, steps) if lesson.category in categories]
 
 
 def episode(*moves, look=KITCHEN, inventory=NOTHING):
@@ -103,13 +102,13 @@ TABLE = [  # in the order of MISTAKES and FACTS
 
 @pytest.mark.parametrize(
     ("row", "task", "moves"),
-    [(row, task, moves) for row, (task, *moves) in zip((*MISTAKES, *FACTS), TABLE, strict=True)],
-    ids=[row.text[:40] for row in (*MISTAKES, *FACTS)],
+    [(row, task, moves) for row, (task, *moves) in zip((*LESSONS.mistakes, *LESSONS.progress), TABLE, strict=True)],
+    ids=[row.text[:40] for row in (*LESSONS.mistakes, *LESSONS.progress)],
 )
 def test_a_row_holds_where_it_should_and_no_step_is_two_mistakes(row, task, moves):
     states, steps = episode(*moves, inventory=IN_HAND if "in the inventory" in row.text else NOTHING)
     steps[-1] = replace(steps[-1], malformed=not moves[-1][0])
-    drawn = draw_lessons(task, states, steps)
+    drawn = LESSONS(task, states, steps)
     texts = [each.text for each in drawn if each.category == row.category]
     assert any(text.startswith(row.text.partition("{")[0]) for text in texts)
     assert len(lines(task, states, steps, "error")) <= 1
@@ -222,7 +221,7 @@ def test_lessons_are_the_same_whatever_the_rewards(env: ScienceWorld):
     for until in range(1, len(steps) + 1):
         others = [replace(step, reward=7 * n - 20, score=90 - n) for n, step in enumerate(steps[:until])]
         told = env.lessons(states[: until + 1], steps[:until])
-        assert draw_lessons(env.task, states[: until + 1], others) == [*told]
+        assert LESSONS(env.task, states[: until + 1], others) == [*told]
 
 
 def test_no_lasting_lesson_names_things_of_one_variant(env: ScienceWorld):
@@ -271,7 +270,7 @@ RULES = [
 
 @pytest.mark.parametrize(("rule", "moves"), [(rule, moves) for rule, *moves in RULES])
 def test_a_rule_written_by_hand_is_true_of_the_simulator(env: ScienceWorld, rule, moves):
-    assert sum(rule in lesson.text for lesson in RULES_OF_THUMB) == 1
+    assert sum(rule in lesson.text for lesson in LESSONS.rules_of_thumb) == 1
     mixed, oven = rule == "is mixed at once", rule.startswith("A device")
     env.reset(tasks.parse("chemistry-mix::0" if mixed else "boil::0" if oven else "boil::3"))
     for action, says in moves:

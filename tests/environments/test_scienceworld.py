@@ -163,7 +163,7 @@ def test_a_hanging_step_ends_the_trial_and_not_the_environment():
         start = env.reset(variant)
         scored = env.step("focus on banana tree")
         assert scored.reward > 0
-        hung = env._require_jvm().pid
+        hung = env._jvm.pid
         env._step_limit = 0.5
         freeze(hung)
         stalled = env.step("wait")

@@ -10,12 +10,12 @@ recent games say. Either understands both. The score is the share of steps towar
 
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition
-from rsso_dspy.environments.alfworld import lessons, wording
+from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition, require_played
+from rsso_dspy.environments.alfworld import wording
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
+from rsso_dspy.environments.alfworld.lessons import LESSONS
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
-from rsso_dspy.errors import SimulatorDied
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 MOST_STEPS = 50
 """TextWorld's own limit in ALFWorld's configuration."""
@@ -27,7 +27,7 @@ class AlfWorld(TextEnvironment):
     """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
     ``most_bytes``: of memory, see `Engine`."""
 
-    rules_of_thumb = lessons.RULES_OF_THUMB
+    teaches = LESSONS
     name_place = staticmethod(wording.name_place)
     verbs = ("put", "move")
 
@@ -78,7 +78,7 @@ class AlfWorld(TextEnvironment):
 
     def step(self, action: str) -> Transition:
         """One action as the actor wrote it: in either wording, letter case and final full stop are overlooked."""
-        self._require_answer()
+        require_played(self._answer)
         before, self._steps = self._score, self._steps + 1
         sent = " ".join(action.split()).rstrip(".").lower()
         if sent == wording.CHECK:
@@ -96,14 +96,11 @@ class AlfWorld(TextEnvironment):
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as the game lists it, in the wording of the interface."""
-        return [wording.word_action(each, self._interface) for each in self._require_answer().commands]
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return lessons.draw_lessons(self.task, states, steps)
+        return [wording.word_action(each, self._interface) for each in require_played(self._answer).commands]
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The steps towards the goal by kind, and the goal. Raises ``SplitError`` for a test variant."""
-        self._require_answer()
+        require_played(self._answer)
         TABLE.refuse_test(self._variant)
         met = zip(self._progress.kinds, self._progress.is_met, strict=True)
         return (*(Goal(kind, done, False) for kind, done in met), Goal("task", self._score == SOLVED_SCORE, True))
@@ -123,8 +120,3 @@ class AlfWorld(TextEnvironment):
 
     def _tell(self, text: str) -> str:
         return wording.to_published(text) if self._interface == "sso" else wording.to_recent(text)
-
-    def _require_answer(self) -> Answer:
-        if self._answer is None:
-            raise SimulatorDied("no variant is being played: reset the environment first.")
-        return self._answer

@@ -49,14 +49,12 @@ VARIABLE = "ALFWORLD_DATA"
 """Names the folder where `alfworld-download` has put the games."""
 
 
-def _make_rows() -> dict[str, dict[str, tuple[int, int]]]:
-    return {
+TABLE = TaskTable(
+    {
         name: {"train": (0, a - 1), "dev": (a, a + b - 1), "test": (a + b, a + b + c - 1)}
         for name, (a, b, c) in COUNTS.items()
     }
-
-
-TABLE = TaskTable(_make_rows)
+)
 
 
 @dataclass(frozen=True, eq=False)

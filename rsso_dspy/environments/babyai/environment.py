@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from rsso_dspy.environments import Goal, TextEnvironment, Transition
-from rsso_dspy.environments.babyai import lessons
+from rsso_dspy.environments import Goal, TextEnvironment, Transition, require_played
+from rsso_dspy.environments.babyai.lessons import LESSONS
 from rsso_dspy.environments.babyai.tasks import (
     TABLE,
     THROUGH_LOCKED_DOORS,
@@ -32,10 +32,8 @@ from rsso_dspy.environments.babyai.view import (
     NOT_KNOWN,
     Offer,
     View,
-    list_actions,
 )
-from rsso_dspy.errors import SimulatorDied
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
 class PatternProgress:
@@ -129,7 +127,7 @@ class Game:
     @cached_property
     def offer(self) -> Offer:
         """What can be done now."""
-        return list_actions(self.view)
+        return Offer(self.view)
 
     def step(self, text: str) -> tuple[str, int]:
         """Take one text as it was written; what is answered, and how many moves were made."""
@@ -179,7 +177,7 @@ class Game:
 class BabyAi(TextEnvironment):
     """Plays one world after the other. ``labels``: where AgentBoard's labels are, if the user has them."""
 
-    rules_of_thumb = lessons.RULES_OF_THUMB
+    teaches = LESSONS
     action_templates = ACTION_TEMPLATES
 
     def __init__(self, labels: str | None = None):
@@ -193,12 +191,12 @@ class BabyAi(TextEnvironment):
     @property
     def task(self) -> str:
         """The goal as AgentBoard words it, in which the order of two parts is lost."""
-        return self._require_game().goal
+        return require_played(self._game).goal
 
     @property
     def achieved(self) -> bool:
         """Whether minigrid has said that the mission is achieved, however points are counted."""
-        return bool(self._require_game().achieved)
+        return bool(require_played(self._game).achieved)
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `get_patterns` raises."""
@@ -218,7 +216,7 @@ class BabyAi(TextEnvironment):
 
     def step(self, action: str) -> Transition:
         """One action as the actor wrote it."""
-        game, before = self._require_game(), self._score
+        game, before = require_played(self._game), self._score
         asked = " ".join(action.split())
         observation, moves = game.step(asked.rstrip("."))
         if moves:
@@ -237,14 +235,11 @@ class BabyAi(TextEnvironment):
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it, less what would change nothing."""
-        return [text for text, moves in self._require_game().offer.moves.items() if moves and text != CHECK]
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return lessons.draw_lessons(self.task, states, steps)
+        return [text for text, moves in require_played(self._game).offer.moves.items() if moves and text != CHECK]
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The patterns by kind and which are met, and the mission. Raises ``SplitError`` for a test variant."""
-        self._require_game()
+        require_played(self._game)
         TABLE.refuse_test(self._variant)
         assert self._own is not None, "only test variants have labels"
         met = zip(self._patterns, self._own.is_met, strict=True)
@@ -261,11 +256,6 @@ class BabyAi(TextEnvironment):
         if self.achieved:
             return SOLVED_SCORE
         return int(SOLVED_SCORE * self._own.share * self._own.total / (self._own.total + 1))
-
-    def _require_game(self) -> Game:
-        if self._game is None:
-            raise SimulatorDied("no variant is being played: reset the environment first.")
-        return self._game
 
 
 def check_labels(variants: Iterable[Variant], folder: str | None) -> None:

@@ -48,7 +48,7 @@ def _make_rows() -> dict[str, TaskRow]:
     }
 
 
-TABLE = TaskTable(_make_rows, samples=("generated", "agentboard"))
+TABLE = TaskTable(_make_rows(), samples=("generated", "agentboard"))
 
 
 @cache

@@ -54,7 +54,7 @@ SIMPLIFICATIONS = (
 )
 """`easy` stands for all but openContainers."""
 
-TABLE = TaskTable(lambda: _read_data("splits")["tasks"], ("sso",), "find-plant::228", SIMPLIFICATIONS)
+TABLE = TaskTable(_read_data("splits")["tasks"], ("sso",), "find-plant::228", SIMPLIFICATIONS)
 
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
