@@ -13,19 +13,6 @@ from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
 
-__all__ = [
-    "ActionChoice",
-    "Environment",
-    "Environments",
-    "Goal",
-    "Interface",
-    "TextEnvironment",
-    "Transition",
-    "choose_interface",
-    "get_place_reader",
-    "list_verbs",
-]
-
 Interface = Literal["sso", "complete"]
 """How an environment displays states and reads actions. ``sso``: as in the published SSO code, for fidelity.
 ``complete``: with all possible actions and all visible things. An environment with a single interface uses it under
@@ -110,20 +97,13 @@ class TextEnvironment:
 
     alive = True
     points_at_reset = 0
-    teaches: Any = None
-    """A `rsso_dspy.environments.lessons.LessonTable`, if there is one."""
-
-    @property
-    def rules_of_thumb(self) -> Sequence[Lesson]:
-        rules: Sequence[Lesson] = self.teaches.rules_of_thumb if self.teaches else ()
-        return rules
+    rules_of_thumb: Sequence[Lesson] = ()
 
     def render(self, states: Sequence[State]) -> list[str]:
         return [state.description for state in states]
 
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        drawn: Sequence[Lesson] = self.teaches(getattr(self, "task", ""), states, steps) if self.teaches else ()
-        return drawn
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG002
+        return ()
 
     def close(self) -> None:
         self.alive = False

@@ -23,9 +23,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from rsso_dspy.environments import TextEnvironment
 from rsso_dspy.records import Category, Lesson, State, Step
-
-__all__ = ["Episode", "LessonTable", "Words", "name_all", "read_examples", "read_texts"]
 
 Words = Mapping[str, str]
 """What fills the texts of a lesson."""
@@ -129,3 +128,16 @@ class LessonTable:
             (lesson for row in rows if (lesson := row.teach(episode))) for rows in (self.mistakes, self.progress)
         )
         return [*([first] if (first := next(mistakes, None)) else []), *progress]
+
+
+class TaughtEnvironment(TextEnvironment):
+    """An environment that `teaches` the lessons of its benchmark's texts."""
+
+    teaches: LessonTable
+
+    @property
+    def rules_of_thumb(self) -> Sequence[Lesson]:  # type: ignore[override]
+        return self.teaches.rules_of_thumb
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
+        return self.teaches(self.task, states, steps)  # type: ignore[attr-defined]

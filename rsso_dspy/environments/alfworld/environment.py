@@ -10,11 +10,12 @@ recent games say. Either understands both. The score is the share of steps towar
 
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition, require_played
+from rsso_dspy.environments import Goal, Interface, Transition, require_played
 from rsso_dspy.environments.alfworld import wording
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
 from rsso_dspy.environments.alfworld.lessons import LESSONS
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
+from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 MOST_STEPS = 50
@@ -23,7 +24,7 @@ MOST_STEPS = 50
 STALLED = "The action took too long, and the attempt ends here."
 
 
-class AlfWorld(TextEnvironment):
+class AlfWorld(TaughtEnvironment):
     """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
     ``most_bytes``: of memory, see `Engine`."""
 

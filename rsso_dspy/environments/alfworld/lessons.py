@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from rsso_dspy.environments import lessons
-from rsso_dspy.environments.alfworld.wording import NOTHING, TaskGoal, parse_goal
+from rsso_dspy.environments.alfworld.wording import TaskGoal, parse_goal
 from rsso_dspy.environments.lessons import LessonTable, Words, name_all
 
 _SEEN = re.compile(r"\ba (\w+ \d+)")
@@ -46,14 +46,6 @@ class Episode(lessons.Episode):
     def find_seen(self, kind: str) -> dict[str, str]:
         """Things of a kind to where each was seen last."""
         return {name: at for name, at in self.seen.items() if name.startswith(f"{kind} ")}
-
-    @property
-    def failed(self) -> bool:
-        return self.answer == NOTHING
-
-    @property
-    def lacks_number(self) -> bool:
-        return not re.search(r"\d", self.action)
 
     @property
     def has_empty_hand(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from rsso_dspy.environments import Goal, TextEnvironment, Transition, require_played
+from rsso_dspy.environments import Goal, Transition, require_played
 from rsso_dspy.environments.babyai.lessons import LESSONS
 from rsso_dspy.environments.babyai.tasks import (
     TABLE,
@@ -33,6 +33,7 @@ from rsso_dspy.environments.babyai.view import (
     Offer,
     View,
 )
+from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
@@ -174,7 +175,7 @@ class Game:
         self.__dict__.pop("offer", None)
 
 
-class BabyAi(TextEnvironment):
+class BabyAi(TaughtEnvironment):
     """Plays one world after the other. ``labels``: where AgentBoard's labels are, if the user has them."""
 
     teaches = LESSONS

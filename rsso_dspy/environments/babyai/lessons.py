@@ -1,10 +1,11 @@
 """What can be learned from an episode of BabyAI without a model: the conditions of its lessons, see `LessonTable`."""
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 
 from rsso_dspy.environments import lessons
-from rsso_dspy.environments.babyai.view import BARRIER, COMPLETED, NO_CHANGE, NOT_KNOWN
+from rsso_dspy.environments.babyai.view import COMPLETED
 from rsso_dspy.environments.lessons import LessonTable, Words, name_all
 
 _THING = re.compile(r"There is an? ((?:[a-z]+ )+)\d+ ")
@@ -35,18 +36,6 @@ class Episode(lessons.Episode):
         return found[1] if found else ""
 
     @property
-    def met_barrier(self) -> bool:
-        return self.answer == BARRIER
-
-    @property
-    def is_unknown(self) -> bool:
-        return self.answer == NOT_KNOWN
-
-    @property
-    def changed_nothing(self) -> bool:
-        return self.answer == NO_CHANGE
-
-    @property
     def is_circling(self) -> bool:
         """Nothing but turns for more than a full one."""
         return len(self.steps) >= 5 and all(step.action.lower().startswith("turn") for step in self.steps[-5:])
@@ -60,21 +49,24 @@ class Episode(lessons.Episode):
     def ended(self) -> bool:
         return COMPLETED.strip() in self.answer
 
+    def name_unless_ended(self, names: Iterable[str]) -> Words | None:
+        return None if self.ended else name_all(names)
+
     @property
     def found(self) -> Words | None:
-        return None if self.ended else name_all(name for name, seen in self.wanted.items() if seen)
+        return self.name_unless_ended(name for name, seen in self.wanted.items() if seen)
 
     @property
     def missing(self) -> Words | None:
-        return None if self.ended else name_all(name for name, seen in self.wanted.items() if not seen)
+        return self.name_unless_ended(name for name, seen in self.wanted.items() if not seen)
 
     @property
     def in_hand(self) -> Words | None:
-        return None if self.ended else name_all(filter(None, [self.carried]))
+        return self.name_unless_ended(filter(None, [self.carried]))
 
     @property
     def locked(self) -> Words | None:
-        return None if self.ended else name_all(name for name in self.seen if " locked " in name)
+        return self.name_unless_ended(name for name in self.seen if " locked " in name)
 
     @property
     def closed_doors(self) -> Words | None:

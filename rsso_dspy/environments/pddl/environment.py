@@ -10,7 +10,8 @@ the order of a set are sorted here: the same game says the same in every process
 
 from collections.abc import Sequence
 
-from rsso_dspy.environments import Goal, TextEnvironment, Transition, require_played
+from rsso_dspy.environments import Goal, Transition, require_played
+from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.environments.pddl import wording
 from rsso_dspy.environments.pddl.lessons import LESSONS
 from rsso_dspy.environments.pddl.strips import Domain, Problem, World
@@ -71,7 +72,7 @@ class Game:
         return " ".join(self.phrases.list_sentences([*self.world.list_bits(self.state), *self.world.fixed]))
 
 
-class PddlEnvironment(TextEnvironment):
+class PddlEnvironment(TaughtEnvironment):
     """Plays one problem after the other. ``folder``: where AgentBoard's own are, if the user has them."""
 
     teaches = LESSONS

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from rsso_dspy.environments import lessons
 from rsso_dspy.environments.lessons import LessonTable, Words, read_texts
-from rsso_dspy.environments.pddl.wording import GOAL, LOOK, NOT_AN_ACTION, NOT_POSSIBLE, split_words
+from rsso_dspy.environments.pddl.wording import GOAL, LOOK, split_words
 from rsso_dspy.records import Step
 
 _NEEDS: Mapping[str, str] = read_texts(__package__)["needs"]
@@ -66,14 +66,6 @@ class Episode(lessons.Episode):
                 said |= {text for text in holding if not _is_undone(text, verb, words)}
             holding = said
         return [text for text in self.conditions if text in holding]
-
-    @property
-    def is_no_action(self) -> bool:
-        return self.answer == NOT_AN_ACTION
-
-    @property
-    def is_impossible(self) -> bool:
-        return self.answer == NOT_POSSIBLE
 
     @property
     def need(self) -> Words | None:

@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition, require_played
+from rsso_dspy.environments import Goal, Interface, Transition, require_played
+from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.environments.scienceworld import actions, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.lessons import LESSONS
@@ -36,7 +37,7 @@ _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": F
 _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
-class ScienceWorld(TextEnvironment):
+class ScienceWorld(TaughtEnvironment):
     """One simulator, played by one thread at a time. The process starts with `start` or at the first reset.
 
     ``step_limit``: time limit of an action in seconds. A longer one ends the trial as ``stalled`` with the score so

@@ -306,13 +306,22 @@ class Episode(lessons.Episode):
             return None
         return {"room": seen.room, "devices": ", ".join(sorted(seen.devices))}
 
+    def name_by_room(self, list_names: Callable[[RoomView], Sequence[str]]) -> Words | None:
+        """Such things, as they were last seen in each room."""
+        views = self.latest_views.items()
+        return name_newest(f"{name} ({room})" for room, view in views for name in list_names(view))
+
+    focused = property(lambda self: self.name_events("focus"))
+    mixtures = property(lambda self: self.name_events("product"))
+    texts_read = property(lambda self: name_newest(" ".join(one[0].split()) for _, one in self.list_events("text")))
+    things_carried = property(lambda self: name_newest(find_task_things(self.task, self.states[-1].inventory)))
+    running = property(lambda self: self.name_by_room(lambda view: view.running))
+    closed = property(lambda self: self.name_by_room(lambda view: view.closed))
+    rooms_seen = property(lambda self: name_newest(self.latest_views, 2 * MOST))
+
     @cached_property
     def focused_on(self) -> set[str]:
         return {words[0].lower() for _, words in self.list_events("focus")}
-
-    @property
-    def focused(self) -> Words | None:
-        return self.name_events("focus")
 
     @property
     def unfocused_targets(self) -> Words | None:
@@ -341,10 +350,6 @@ class Episode(lessons.Episode):
         return name_newest(f"{name} ({room})" for name, room in places.items() if room and name not in carried)
 
     @property
-    def things_carried(self) -> Words | None:
-        return name_newest(find_task_things(self.task, self.states[-1].inventory))
-
-    @property
     def things_moved(self) -> Words | None:
         """The last moves of things that the task names, or into them."""
         places: dict[str, str] = {}
@@ -365,30 +370,9 @@ class Episode(lessons.Episode):
         return name_newest(f"{name} {degrees} degrees celsius" for name, degrees in values.items())
 
     @property
-    def texts_read(self) -> Words | None:
-        return name_newest(" ".join(words[0].split()) for _, words in self.list_events("text"))
-
-    @property
-    def mixtures(self) -> Words | None:
-        return self.name_events("product")
-
-    @property
     def broken(self) -> Words | None:
         broken = self.list_events("broken")
         return name_newest(f"{words[0]} ({self.get_view(number + 1).room})" for number, words in broken)
-
-    @property
-    def running(self) -> Words | None:
-        return self.name_by_room(lambda view: view.running)
-
-    @property
-    def closed(self) -> Words | None:
-        return self.name_by_room(lambda view: view.closed)
-
-    def name_by_room(self, list_names: Callable[[RoomView], Sequence[str]]) -> Words | None:
-        """Such things, as they were last seen in each room."""
-        views = self.latest_views.items()
-        return name_newest(f"{name} ({room})" for room, view in views for name in list_names(view))
 
     @property
     def unsearched(self) -> Words | None:
@@ -401,10 +385,6 @@ class Episode(lessons.Episode):
             searched = name == "door" or shown or looked_into.get(name, -1) > number
             places[name] = "" if searched else self.get_view(number + 1).room
         return name_newest(f"{name} ({room})" for name, room in places.items() if room)
-
-    @property
-    def rooms_seen(self) -> Words | None:
-        return name_newest(self.latest_views, 2 * MOST)
 
     @property
     def rooms_unseen(self) -> Words | None:
