@@ -28,12 +28,7 @@ from rsso_dspy.records import Lesson, Split, State, Step, Variant
 DEFAULT = "scienceworld"
 """The benchmark played by default. Records and hashes that name no benchmark belong to it."""
 
-BUILT_IN = {
-    DEFAULT: f"rsso_dspy.environments.{DEFAULT}",
-    "alfworld": "rsso_dspy.environments.alfworld",
-    "babyai": "rsso_dspy.environments.babyai",
-    "pddl": "rsso_dspy.environments.pddl",
-}
+BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 GROUP = "rsso_dspy.benchmarks"
@@ -41,22 +36,16 @@ GROUP = "rsso_dspy.benchmarks"
 
 
 class Settings(Protocol):
-    """Settings of an environment: section `environment` of the configuration."""
+    """Settings of an environment: section `environment` of the configuration. ``heap``: memory limit of a simulator
+    process, e.g. ``512m``; ``step_seconds``: time limit of a step, a longer one ends its trial as stalled; ``data``:
+    the user's folder of data, of a benchmark that takes one."""
 
     @property
-    def heap(self) -> str:
-        """Memory limit of a simulator process, e.g. ``512m``."""
-        ...
-
+    def heap(self) -> str: ...
     @property
-    def step_seconds(self) -> float:
-        """Time limit of a step; a longer one ends its trial as stalled."""
-        ...
-
+    def step_seconds(self) -> float: ...
     @property
-    def data(self) -> str | None:
-        """The user's folder of data, of a benchmark that takes one."""
-        ...
+    def data(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)

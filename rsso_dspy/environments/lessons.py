@@ -17,14 +17,14 @@ Lessons go by the task, the actions and the observations: no scores, and nothing
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from rsso_dspy.environments import TextEnvironment
-from rsso_dspy.records import Category, Lesson, State, Step
+from rsso_dspy.environments import Interface, TextEnvironment
+from rsso_dspy.records import Category, Lesson, State, Step, Variant
 
 Words = Mapping[str, str]
 """What fills the texts of a lesson."""
@@ -130,14 +130,37 @@ class LessonTable:
         return [*([first] if (first := next(mistakes, None)) else []), *progress]
 
 
+class Progress:
+    """Steps towards a goal, by what is observed: each is met once, in any order, and of a kind one at most by an
+    observation. ``steps``: kinds, and whether an observation meets the step."""
+
+    def __init__(self, steps: Iterable[tuple[str, Callable[[str], object]]] = ()):
+        self._steps = tuple(steps)
+        self.kinds = tuple(kind for kind, _ in self._steps)
+        self.is_met = [False] * len(self._steps)
+
+    def read(self, observation: str) -> None:
+        """Take an observation into account."""
+        kinds = set()
+        for number, (kind, is_seen) in enumerate(self._steps):
+            if not self.is_met[number] and kind not in kinds and is_seen(observation):
+                self.is_met[number] = True
+                kinds.add(kind)
+
+
 class TaughtEnvironment(TextEnvironment):
-    """An environment that `teaches` the lessons of its benchmark's texts."""
+    """An environment that `teaches` the lessons of its benchmark's texts, and may have several interfaces."""
 
     teaches: LessonTable
+    _interface: Interface = "sso"
+    _variant: Variant | None = None
 
     @property
     def rules_of_thumb(self) -> Sequence[Lesson]:  # type: ignore[override]
         return self.teaches.rules_of_thumb
+
+    def choose_interface(self, name: Interface) -> None:
+        self._interface = name
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         return self.teaches(self.task, states, steps)  # type: ignore[attr-defined]

@@ -17,10 +17,8 @@ from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from rsso_dspy.environments import Environment
+from rsso_dspy.environments.process import TICK
 from rsso_dspy.errors import Stopped
-
-TICK = 0.2
-"""Interval in seconds at which a waiting thread checks whether it should stop."""
 
 CLOSED = "the pool of environments is closed"
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, cast
 
-from rsso_dspy.environments import Environment, Environments, Interface, choose_interface
+from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
@@ -117,24 +117,20 @@ class DemonstratingEnvironment(_Wrapper):
     def _play(self, example: Variant, path: Sequence[str]) -> str:
         """The text of one solution; empty if the variant cannot be loaded or its actions do not solve it."""
         try:
-            states = [self._environment.reset(example)]
+            start = self._environment.reset(example)
         except SimulatorDied:
             raise
         except EnvironmentFailure:
             return ""
-        task, done = self._environment.task, list[str]()
+        task, moves = self._environment.task, list[Transition]()
         for action in path:
-            move = self._environment.step(action)
-            states.append(move.state)
-            done.append(move.action)
-            if move.done:
+            moves.append(self._environment.step(action))
+            if moves[-1].done:
                 break
-        else:
+        if not moves[-1].done or moves[-1].score < 100:
             return ""
-        if move.score < 100:
-            return ""
-        first, *seen = self._environment.render(states)
-        answered = (f"> {action}\n{text}" for action, text in zip(done, seen, strict=True))
+        first, *seen = self._environment.render([start, *(move.state for move in moves)])
+        answered = (f"> {move.action}\n{text}" for move, text in zip(moves, seen, strict=True))
         return "\n".join([f"Task: {task}", first, *answered])
 
 

@@ -10,18 +10,16 @@ recent games say. Either understands both. The score is the share of steps towar
 
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.environments import Goal, Interface, Transition, require_played
+from rsso_dspy.environments import STALLED, Goal, Transition, require_played
 from rsso_dspy.environments.alfworld import wording
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
 from rsso_dspy.environments.alfworld.lessons import LESSONS
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
-from rsso_dspy.environments.lessons import TaughtEnvironment
+from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 MOST_STEPS = 50
 """TextWorld's own limit in ALFWorld's configuration."""
-
-STALLED = "The action took too long, and the attempt ends here."
 
 
 class AlfWorld(TaughtEnvironment):
@@ -41,14 +39,11 @@ class AlfWorld(TaughtEnvironment):
     ):
         self.engine = Engine(step_seconds, most_bytes, stopped)
         self._folder = folder
-        self._variant: Variant | None = None
-        self._interface: Interface = "sso"
         self._moves = True
         """Whether the game says `move`."""
         self.task = ""
-        """What the game asks for, in its words."""
         self._answer: Answer | None = None
-        self._progress = wording.Progress(None)
+        self._progress = Progress()
         self._score = self._steps = 0
 
     @property
@@ -59,10 +54,6 @@ class AlfWorld(TaughtEnvironment):
     def alive(self) -> bool:  # type: ignore[override]
         return self.engine.alive
 
-    def choose_interface(self, name: Interface) -> None:
-        """Select the wording from the next reset on."""
-        self._interface = name
-
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `find_game`, `read_game` and `Engine.load` raise."""
         self._variant = self._answer = None
@@ -71,7 +62,7 @@ class AlfWorld(TaughtEnvironment):
         self._moves = "move {o} to {r}" in game["grammar"]
         answer = self.engine.load(path, None if path else game)
         first, self.task = wording.split_first(answer.feedback)
-        self._progress = wording.Progress(wording.parse_goal(self.task))
+        self._progress = Progress(wording.list_steps(wording.parse_goal(self.task)))
         self._progress.read(first)
         self._score = self._steps = 0
         self._variant, self._answer = variant, answer
@@ -92,7 +83,8 @@ class AlfWorld(TaughtEnvironment):
         feedback = answer.feedback.strip()
         self._progress.read(feedback)
         if self._score != SOLVED_SCORE:
-            self._score = SOLVED_SCORE if answer.won else int(SOLVED_SCORE * self._progress.share)
+            met = self._progress.is_met  # with winning as one more
+            self._score = SOLVED_SCORE if answer.won else int(SOLVED_SCORE * (sum(met) / (len(met) + 1)))
         return self._describe(sent, feedback, before)
 
     def admissible_actions(self) -> Sequence[str]:

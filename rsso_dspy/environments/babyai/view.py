@@ -81,6 +81,11 @@ class View:
         """What is seen in the cell ahead."""
         return next((thing for thing in self.things if not thing.right and thing.ahead == 1), None)
 
+    @cached_property
+    def offer(self) -> "Offer":
+        """What can be done."""
+        return Offer(self)
+
     def locate(self, thing: Thing) -> tuple[int, int]:
         """The cell of the grid that a thing stands in."""
         return self._locate(thing.ahead, thing.right)

@@ -80,7 +80,6 @@ class PddlEnvironment(TaughtEnvironment):
 
     def __init__(self, folder: str | None = None):
         self._folder = folder
-        self._variant: Variant | None = None
         self._game: Game | None = None
 
     @property

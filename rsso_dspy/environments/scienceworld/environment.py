@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from rsso_dspy.environments import Goal, Interface, Transition, require_played
+from rsso_dspy.environments import STALLED, Goal, Transition, require_played
 from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.environments.scienceworld import actions, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
@@ -25,8 +25,6 @@ from rsso_dspy.environments.scienceworld.lessons import LESSONS
 from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, did_nothing, is_question
 from rsso_dspy.errors import SimulatorDied, UsageError
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
-
-STALLED = "The action took too long, and the attempt ends here."
 
 LISTING = re.compile(r"(In it, you|Here you) see:")
 """Headers before the objects of a room or of the outside."""
@@ -54,7 +52,6 @@ class ScienceWorld(TaughtEnvironment):
         self._stopped = stopped
         self._jvm: Jvm | None = None
         self._closed = False
-        self._variant: Variant | None = None
         self.task = ""
         """Task description of the current variant."""
         self.points_at_reset = 0
@@ -67,7 +64,6 @@ class ScienceWorld(TaughtEnvironment):
         """The numbered question that is open, word for word; empty when none is."""
         self._asked: Question | None = None
         self._focus = ""
-        self._interface: Interface = "sso"
         self.action_templates = actions.ACTION_TEMPLATES
         """The templates of the interface and, under `complete`, of the current variant."""
 
@@ -75,10 +71,6 @@ class ScienceWorld(TaughtEnvironment):
     def verbs(self) -> frozenset[str]:
         """First words of actions; the numbers of the options too while a question is open."""
         return frozenset({*actions.VERBS, *actions.OPTION.findall(self._question)})
-
-    def choose_interface(self, name: Interface) -> None:
-        """Select the interface from the next reset on."""
-        self._interface = name
 
     @property
     def alive(self) -> bool:  # type: ignore[override]

@@ -84,10 +84,10 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Pro
 class Jvm:
     """One simulator process, for one thread at a time.
 
-    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program. Raises ``JavaMissing`` if none starts,
-    ``SimulatorDied`` if one was killed during its start, ``Stopped`` once ``stopped`` returns true, and ``OSError`` if
-    a resource of this machine is exhausted (see `rsso_dspy.errors`). Any failure of a call ends the process,
-    because a late answer would be taken for that of the next call; every later call then raises ``SimulatorDied``.
+    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program; ``stopped`` is polled while it starts. Raises
+    ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed during its start, ``Stopped``, and ``OSError``
+    if a resource of this machine is exhausted. Any failure of a call ends the process, because a late answer would be
+    taken for that of the next call; every later call then raises ``SimulatorDied``.
     """
 
     def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
@@ -188,7 +188,7 @@ class Jvm:
                 try:
                     return _decode_answer(self._exchange_lines(command, CALL_LIMIT if limit is None else limit))
                 except _JavaException as thrown:
-                    told = self._exchange_lines(_encode_command(thrown.exception, "toString"), CALL_LIMIT)
+                    told = self._exchange_lines(_encode_command(thrown.args[0], "toString"), CALL_LIMIT)
                     self._mark_dead(f"it failed with {_decode_answer(told)}")
             except TimeoutError:
                 self._mark_dead(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
@@ -217,11 +217,7 @@ class _JavaReference(str):
 
 
 class _JavaException(Exception):
-    """The method threw an exception in Java."""
-
-    def __init__(self, exception: _JavaReference):
-        super().__init__(exception)
-        self.exception = exception
+    """The method threw an exception in Java, of which this is the reference."""
 
 
 # py4j's protocol: a command is a list of lines closed by "e"; an argument is a type letter and a value; an answer is
@@ -243,7 +239,7 @@ def _decode_answer(answer: str) -> Any:
     if not answer.endswith("\n"):
         raise OSError("it was killed, or ended by itself")
     if answer.startswith("!xr"):
-        raise _JavaException(_JavaReference(answer[3:].strip()))
+        raise _JavaException(answer[3:].strip())
     if not answer.startswith("!y"):
         raise OSError(f"it answered {answer.strip()!r}")
     from py4j.protocol import OUTPUT_CONVERTER

@@ -77,23 +77,16 @@ UNTOLD = frozenset(
 """Names that fit things in every room, or none, and rooms."""
 
 
-class FocusTargets(NamedTuple):
-    """The focus targets of a task."""
-
-    given: tuple[str, ...]
-    """Required targets, in the task's order."""
-    verdicts: tuple[str, ...]
-    """Alternatives, of which the agent must find the right one."""
-
-
 @lru_cache(maxsize=64)
-def parse_focus_targets(task: str) -> FocusTargets:
+def parse_focus_targets(task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The required focus targets of a task, in its order, and alternatives, of which the agent must find the right
+    one."""
     given: dict[str, None] = {}
     verdicts: dict[str, None] = {}
     for sentence in re.split(r"(?<=[.!?])\s+", task):
         for match in TARGET.finditer(sentence):
             (verdicts if re.match(r"if\b", sentence, re.I) else given)[match.group(1).strip().lower()] = None
-    return FocusTargets(tuple(given), tuple(verdicts))
+    return tuple(given), tuple(verdicts)
 
 
 @lru_cache(maxsize=64)
@@ -110,8 +103,7 @@ def is_open_ended(target: str) -> bool:
 
 def is_name_match(name: str, target: str) -> bool:
     """Return whether an object may be a target: the words of one name are among those of the other."""
-    ours, theirs = set(name.split()), set(target.split())
-    return ours <= theirs or theirs <= ours
+    return set(name.split()) <= set(target.split()) or set(target.split()) <= set(name.split())
 
 
 def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
@@ -125,9 +117,7 @@ def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
     if not (given or verdicts) or any(map(is_open_ended, asked)):
         return False
     if "substance" in given:
-        asked += parse_goal_things(task)
-        if name in substances:
-            return False
+        asked += [*parse_goal_things(task), *substances & {name}]
     return not any(is_name_match(name, target) for target in asked)
 
 
@@ -136,7 +126,7 @@ def is_mentioned(task: str, name: str) -> bool:
     """Return whether the task mentions a thing: it contains the thing's name, or the name contains its subject."""
     if name in UNTOLD or not name:
         return False
-    named = (*parse_focus_targets(task).given, *parse_goal_things(task))
+    named = (*parse_focus_targets(task)[0], *parse_goal_things(task))
     return _has_words(name, task.lower()) or any(_has_words(one, name) for one in named if not is_open_ended(one))
 
 
@@ -326,7 +316,7 @@ class Episode(lessons.Episode):
     @property
     def unfocused_targets(self) -> Words | None:
         """The task's targets without a focus; a collective target is dropped after any focus."""
-        left = [target for target in parse_focus_targets(self.task).given if not self._is_focus_done(target)]
+        left = [target for target in parse_focus_targets(self.task)[0] if not self._is_focus_done(target)]
         return name_newest(f"the {target}" if target in CLASSES else target for target in left)
 
     def _is_focus_done(self, target: str) -> bool:
@@ -339,7 +329,7 @@ class Episode(lessons.Episode):
     @property
     def verdict_targets(self) -> Words | None:
         """The alternative targets, until one of them has been focused on."""
-        verdicts = parse_focus_targets(self.task).verdicts
+        verdicts = parse_focus_targets(self.task)[1]
         return None if self.focused_on & set(verdicts) else name_newest(verdicts)
 
     @property
