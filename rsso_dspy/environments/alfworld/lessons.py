@@ -47,22 +47,15 @@ class Episode(lessons.Episode):
         """Things of a kind to where each was seen last."""
         return {name: at for name, at in self.seen.items() if name.startswith(f"{kind} ")}
 
-    @property
-    def has_empty_hand(self) -> bool:
-        return not self.held
+    has_empty_hand = property(lambda self: not self.held)
 
     @property
     def station(self) -> Words | None:
         verb = self.action.partition(" ")[0]
         return {"verb": verb, "station": _STATIONS[verb]} if verb in _STATIONS else None
 
-    @property
-    def is_repeated(self) -> bool:
-        return len(self.steps) > 1 and self.steps[-2].action.lower().strip() == self.action
-
-    @property
-    def in_hand(self) -> Words | None:
-        return name_all(filter(None, [self.holds])) if self.goal else None
+    is_repeated = property(lambda self: len(self.steps) > 1 and self.steps[-2].action.lower().strip() == self.action)
+    in_hand = property(lambda self: name_all(filter(None, [self.holds])) if self.goal else None)
 
     @property
     def things_seen(self) -> Words | None:

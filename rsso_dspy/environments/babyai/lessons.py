@@ -40,33 +40,17 @@ class Episode(lessons.Episode):
         """Nothing but turns for more than a full one."""
         return len(self.steps) >= 5 and all(step.action.lower().startswith("turn") for step in self.steps[-5:])
 
-    @property
-    def sees_nothing_new(self) -> bool:
-        """The same views again, although the thing that is wanted is not in sight."""
-        return len(self.views) >= 8 and len(set(self.views[-6:])) <= 2
-
-    @property
-    def ended(self) -> bool:
-        return COMPLETED.strip() in self.answer
+    sees_nothing_new = property(lambda self: len(self.views) >= 8 and len(set(self.views[-6:])) <= 2)
+    """The same views again, although the thing that is wanted is not in sight."""
+    ended = property(lambda self: COMPLETED.strip() in self.answer)
 
     def name_unless_ended(self, names: Iterable[str]) -> Words | None:
         return None if self.ended else name_all(names)
 
-    @property
-    def found(self) -> Words | None:
-        return self.name_unless_ended(name for name, seen in self.wanted.items() if seen)
-
-    @property
-    def missing(self) -> Words | None:
-        return self.name_unless_ended(name for name, seen in self.wanted.items() if not seen)
-
-    @property
-    def in_hand(self) -> Words | None:
-        return self.name_unless_ended(filter(None, [self.carried]))
-
-    @property
-    def locked(self) -> Words | None:
-        return self.name_unless_ended(name for name in self.seen if " locked " in name)
+    found = property(lambda self: self.name_unless_ended(name for name, seen in self.wanted.items() if seen))
+    missing = property(lambda self: self.name_unless_ended(name for name, seen in self.wanted.items() if not seen))
+    in_hand = property(lambda self: self.name_unless_ended(filter(None, [self.carried])))
+    locked = property(lambda self: self.name_unless_ended(name for name in self.seen if " locked " in name))
 
     @property
     def closed_doors(self) -> Words | None:

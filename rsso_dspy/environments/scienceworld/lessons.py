@@ -222,15 +222,10 @@ class Episode(lessons.Episode):
 
     # What mistakes go by.
 
-    @property
-    def is_unknown(self) -> bool:
-        """Whether the parser did not know the newest action."""
-        return self.answer == actions.NOT_KNOWN
-
-    @property
-    def was_asked(self) -> bool:
-        """Whether the newest action followed a question about an ambiguity."""
-        return self.states[-2].observation.startswith(actions.AMBIGUOUS)
+    is_unknown = property(lambda self: self.answer == actions.NOT_KNOWN)
+    """Whether the parser did not know the newest action."""
+    was_asked = property(lambda self: self.states[-2].observation.startswith(actions.AMBIGUOUS))
+    """Whether the newest action followed a question about an ambiguity."""
 
     @property
     def is_repeated(self) -> bool:
@@ -270,9 +265,7 @@ class Episode(lessons.Episode):
         action = self.newest.action
         return {"form": _mask_object_names(action)} if self.is_unknown and action else None
 
-    @property
-    def known_form(self) -> Words | None:
-        return self.unknown_form if SHAPES.fullmatch(self.newest.action) else None
+    known_form = property(lambda self: self.unknown_form if SHAPES.fullmatch(self.newest.action) else None)
 
     @property
     def wrong_form(self) -> Words | None:
