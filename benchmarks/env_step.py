@@ -94,7 +94,7 @@ def _make_raw_replay(env: ScienceWorld) -> Replay:
 
     def replay_path(variant: Variant, path: tuple[str, ...]) -> float:
         env.reset(variant)
-        simulator = env._require_jvm()
+        simulator = env._jvm
         start = time.perf_counter()
         for action in path:
             simulator.call("step", action)

@@ -20,7 +20,7 @@ import dspy
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
-from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment, StartQueue
+from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment
 from rsso_dspy.environments.wrappers import DemonstratingEnvironment, DemonstrationKey
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm import Backend
@@ -136,7 +136,7 @@ def make_session(config: Config, jobs: int) -> Session:
         wanted = protocol.rules.demonstrations
         return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, wanted, demonstrations, data))
 
-    pool = EnvironmentPool(make_environment, size=jobs, starts=StartQueue(stopped=Runtime.is_stopping))
+    pool = EnvironmentPool(make_environment, jobs, Runtime.is_stopping)
 
     runtime = Runtime(
         environments=pool,

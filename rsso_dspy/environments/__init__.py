@@ -7,23 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
+from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
-
-__all__ = [
-    "ActionChoice",
-    "Environment",
-    "Environments",
-    "Goal",
-    "Interface",
-    "TextEnvironment",
-    "Transition",
-    "choose_interface",
-    "get_place_reader",
-    "list_verbs",
-]
 
 Interface = Literal["sso", "complete"]
 """How an environment displays states and reads actions. ``sso``: as in the published SSO code, for fidelity.
@@ -121,6 +109,20 @@ class TextEnvironment:
         self.alive = False
 
 
+STALLED = "The action took too long, and the attempt ends here."
+"""What a step is answered that took longer than its limit."""
+NOTHING_PLAYED = "no variant is being played: reset the environment first."
+
+Played = TypeVar("Played")
+
+
+def require_played(played: Played | None) -> Played:
+    """Return what is played. Raises ``SimulatorDied`` before the first reset."""
+    if played is None:
+        raise SimulatorDied(NOTHING_PLAYED)
+    return played
+
+
 ActionChoice = Literal["free", "listed"]
 """What the actor learns about possible actions; see `programs/conversation.py`."""
 
@@ -152,15 +154,12 @@ class Environments(Protocol):
 
 def choose_interface(environment: Environment, name: Interface) -> None:
     """Select an interface from the next reset on, if the environment has several."""
-    choose: Any = getattr(environment, "choose_interface", None)
-    if choose is not None:
-        choose(name)
+    getattr(environment, "choose_interface", lambda _: None)(name)
 
 
 def get_place_reader(environment: Environment) -> Callable[[State], str]:
     """Return what tells the place of a state: the environment's ``name_place``, or that of plain English."""
-    own: Callable[[State], str] = getattr(environment, "name_place", name_place)
-    return own
+    return getattr(environment, "name_place", name_place)
 
 
 def list_verbs(environment: Environment) -> frozenset[str]:

@@ -13,43 +13,22 @@ Nothing outside of a benchmark's folder names it: code that needs the selected b
 name in the configuration.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
-from importlib.resources import files
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
-from rsso_dspy.records import Category, Lesson, Split, State, Step, Variant
-
-__all__ = [
-    "DEFAULT",
-    "GROUP",
-    "Benchmark",
-    "Budget",
-    "Hints",
-    "Settings",
-    "UserData",
-    "get_benchmark",
-    "list_benchmarks",
-    "read_examples",
-    "read_package_version",
-]
+from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 DEFAULT = "scienceworld"
 """The benchmark played by default. Records and hashes that name no benchmark belong to it."""
 
-BUILT_IN = {
-    DEFAULT: f"rsso_dspy.environments.{DEFAULT}",
-    "alfworld": "rsso_dspy.environments.alfworld",
-    "babyai": "rsso_dspy.environments.babyai",
-    "pddl": "rsso_dspy.environments.pddl",
-}
+BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 GROUP = "rsso_dspy.benchmarks"
@@ -58,8 +37,8 @@ GROUP = "rsso_dspy.benchmarks"
 
 class Settings(Protocol):
     """Settings of an environment: section `environment` of the configuration. ``heap``: memory limit of a simulator
-    process, e.g. ``512m``; ``step_seconds``: time limit of a step in seconds, a longer one ends its trial as stalled;
-    ``data``: the user's folder of data, of a benchmark that takes one."""
+    process, e.g. ``512m``; ``step_seconds``: time limit of a step, a longer one ends its trial as stalled; ``data``:
+    the user's folder of data, of a benchmark that takes one."""
 
     @property
     def heap(self) -> str: ...
@@ -67,82 +46,6 @@ class Settings(Protocol):
     def step_seconds(self) -> float: ...
     @property
     def data(self) -> str | None: ...
-
-
-def read_examples(package: str) -> tuple[str, ...]:
-    """Examples of play with rules that come with a benchmark, in ``data/examples.json`` of its package."""
-    return tuple(json.loads((files(package) / "data/examples.json").read_text(encoding="utf-8"))["examples"])
-
-
-@dataclass(eq=False)
-class Episode:
-    """An episode so far; ``states[i + 1]`` follows ``steps[i]``."""
-
-    task: str
-    states: Sequence[State]
-    steps: Sequence[Step]
-
-    @property
-    def newest(self) -> Step:
-        return self.steps[-1]
-
-    @property
-    def action(self) -> str:
-        """The newest action, in lower case."""
-        return self.newest.action.lower().strip()
-
-    @property
-    def answer(self) -> str:
-        """What the newest action was answered."""
-        return self.states[-1].observation
-
-
-Kind = TypeVar("Kind", bound=Episode, contravariant=True)
-Read = TypeVar("Read", bound=Episode)
-Words = Mapping[str, str]
-"""What fills the texts of a lesson."""
-
-
-@dataclass(frozen=True, slots=True)
-class LessonPattern(Generic[Kind]):
-    """A lesson, and when an episode teaches it: where the condition is true, or finds words for the texts."""
-
-    condition: Callable[[Kind], Words | bool | None]
-    text: str
-    solution: str = ""
-    category: Category = "error"
-
-    def make_lesson(self, episode: Kind) -> Lesson | None:
-        found = self.condition(episode)
-        if found is None or found is False:
-            return None
-        words = {} if found is True else found
-        return Lesson(self.category, self.text.format(**words), self.solution.format(**words))
-
-
-NO_ACTION: LessonPattern[Episode] = LessonPattern(
-    lambda episode: episode.newest.malformed,
-    "Gave an answer that held no action.",
-    "End every answer with one action in the form of a template.",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LessonTable(Generic[Read]):
-    """What an episode teaches. Called with a task, states and steps (``states[i + 1]`` follows ``steps[i]``), it gives
-    what the newest step teaches, one mistake at most (of several that fit, the first, as further ones would have the
-    same cause), and how far the episode has come; nothing before the first step."""
-
-    read_episode: Callable[[str, Sequence[State], Sequence[Step]], Read]
-    mistakes: Sequence[LessonPattern[Read]]
-    tell_progress: Callable[[Read], Iterable[Lesson]]
-
-    def __call__(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
-        if not steps:
-            return []
-        episode = self.read_episode(task, states, steps)
-        mistake = next((lesson for each in self.mistakes if (lesson := each.make_lesson(episode))), None)
-        return [*([mistake] if mistake else []), *self.tell_progress(episode)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +111,9 @@ class Benchmark:
     poll the second argument, and raise ``Stopped`` once it returns true."""
     budget: Budget
     """How many steps a trial may take."""
+    about: str = ""
+    """What the environment is, what one sees, how an action is worded and when it is solved, in a few plain sentences;
+    no strategy."""
     action_templates: Mapping[str, str] = field(default_factory=dict)
     """Interface to the text of the prompt's action_templates region, or the part that all variants share. Part of a
     folder's identity."""
@@ -229,16 +135,12 @@ class Benchmark:
         return replace(variant, simplification=setting if self.tasks.simplifications else "")
 
     def check_simplification(self, setting: str) -> str:
-        """Return the simplification of variants for this setting of `environment.simplification`.
-
-        Raises `UsageError` for unknown names, which a simulator might silently ignore.
-        """
+        """Return the simplification of variants for this setting of `environment.simplification`. Raises `UsageError`
+        for unknown names, which a simulator might silently ignore."""
         allowed = self.tasks.simplifications
-        if not allowed:
-            return ""
-        if unknown := [name for name in setting.split(",") if name and name not in allowed]:
+        if allowed and (unknown := [name for name in setting.split(",") if name and name not in allowed]):
             raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(allowed)}")
-        return setting
+        return setting if allowed else ""
 
     def locate_data(self, named: str | None) -> str | None:
         """The user's data folder: the one that the configuration names, else the benchmark's own find."""
@@ -279,8 +181,8 @@ class Benchmark:
         if self.gold_path is None:
             why = f"{self.name} has no gold paths to teach from"
             raise UsageError(f"{why}: name a backend as the teacher, e.g. --teacher embedded")
-        splits = {variant.key: self.tasks.parse(variant.key).split for variant in variants}
-        if wrong := [f"{key} ({split})" for key, split in splits.items() if split != "train"]:
+        known = [self.tasks.parse(variant.key) for variant in variants]
+        if wrong := [f"{each.key} ({each.split})" for each in known if each.split != "train"]:
             raise SplitError(
                 f"gold paths are shown of training variants alone, and these are not: {', '.join(wrong)}. Take train "
                 "variants into the train part, or another teacher"

@@ -5,63 +5,22 @@
             env.reset(variant)
 
 A simulator is expensive to start and cheap to reset: each starts when first needed, is lent to one thread at a time,
-and is reused for any variant. A start is pure computation, so as many start at once as there are cores, first come
-first served: if 64 started at once on two cores, the first would be ready only shortly before the last.
+and is reused for any variant. A start is pure computation, so as many start at once as there are cores: if 64 started
+at once on two cores, the first would be ready only shortly before the last.
 """
 
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from rsso_dspy.environments import Environment
+from rsso_dspy.environments.process import TICK
 from rsso_dspy.errors import Stopped
 
-TICK = 0.2
-"""Interval in seconds at which a waiting thread checks whether it should stop."""
-
-
-class StartQueue:
-    """The turns of one pool.
-
-    `at_once`: number of simultaneous starts, by default one per core. `stopped` is polled while waiting; once it
-    returns true, `Stopped` is raised.
-    """
-
-    def __init__(self, at_once: int | None = None, stopped: Callable[[], bool] = lambda: False):
-        self.at_once = at_once or os.cpu_count() or 1
-        self._stopped = stopped
-        self._turn = threading.Condition(threading.RLock())
-        self._waiting: deque[object] = deque()
-        self._under_way = 0
-
-    @contextmanager
-    def take_turn(self) -> Iterator[None]:
-        """Wait for a turn and hold it during the block, which starts a simulator."""
-        self._wait_for_turn()
-        try:
-            yield
-        finally:
-            with self._turn:
-                self._under_way -= 1
-                self._turn.notify_all()
-
-    def _wait_for_turn(self) -> None:
-        ticket = object()
-        with self._turn:
-            self._waiting.append(ticket)
-            try:
-                while self._waiting[0] is not ticket or self._under_way >= self.at_once:
-                    self._turn.wait(TICK)
-                    if self._stopped():
-                        raise Stopped
-                self._under_way += 1
-            finally:
-                self._waiting.remove(ticket)
-                self._turn.notify_all()  # the next may take a turn too
+CLOSED = "the pool of environments is closed"
 
 
 class PooledEnvironment(Environment, Protocol):
@@ -77,22 +36,28 @@ class PooledEnvironment(Environment, Protocol):
         ...
 
 
-CLOSED = "the pool of environments is closed"
-
 E = TypeVar("E", bound=PooledEnvironment)
 
 
 class EnvironmentPool(Generic[E]):
-    """Up to ``size`` environments created by ``factory``, which waits for its turn in ``starts``.
+    """Up to ``size`` environments created by ``factory``, ``at_once`` of them at a time, by default one per core.
 
-    ``lease`` raises what either of them raises.
+    ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``. It also raises
+    what ``factory`` raises.
     """
 
-    def __init__(self, factory: Callable[[], E], size: int = 1, starts: StartQueue | None = None):
+    def __init__(
+        self,
+        factory: Callable[[], E],
+        size: int = 1,
+        stopped: Callable[[], bool] = lambda: False,
+        at_once: int | None = None,
+    ):
         if size < 1:
             raise ValueError(f"the size of a pool must be at least 1, not {size}")
         self._factory = factory
-        self._starts = starts or StartQueue()
+        self._stopped = stopped
+        self._starts = threading.BoundedSemaphore(at_once or os.cpu_count() or 1)
         self._slots = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[E] = []
@@ -129,23 +94,30 @@ class EnvironmentPool(Generic[E]):
 
     def _take_environment(self) -> E:
         with self._lock:
-            if self._closed:
-                raise RuntimeError(CLOSED)
+            self._require_open()
             while self._idle:
                 environment = self._idle.pop()
                 if environment.alive:
                     return environment
                 self._drop_environment(environment)
-        with self._starts.take_turn():
-            if self._closed:  # while waiting for a turn
-                raise RuntimeError(CLOSED)
+        while not self._starts.acquire(timeout=TICK):
+            if self._stopped():
+                raise Stopped
+        try:
+            self._require_open()  # it may have been closed meanwhile
             environment = self._factory()
-            with self._lock:
-                if self._closed:  # while creating the environment
-                    environment.close()
-                    raise RuntimeError(CLOSED)
-                self._all.add(environment)
-            return environment
+        finally:
+            self._starts.release()
+        with self._lock:
+            self._all.add(environment)
+            if self._closed:
+                self._drop_environment(environment)
+            self._require_open()
+        return environment
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(CLOSED)
 
     def _return_environment(self, environment: E) -> None:
         with self._lock:

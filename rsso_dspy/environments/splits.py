@@ -6,15 +6,13 @@ table.held_out("count", "first", 2)     # the lowest two indices of the test spl
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import get_args
 
 from rsso_dspy.bounds import MOST_DIGITS, shorten_text
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.records import Split, Variant
-
-__all__ = ["FIRST", "SAMPLE_SIZE", "TaskRow", "TaskTable"]
 
 FIRST = "first"
 """Name of the selection that every benchmark has: the lowest indices of the test split."""
@@ -30,43 +28,31 @@ order."""
 class TaskTable:
     """Task types by name with the indices of their variants. Splits are contiguous ranges.
 
-    ``rows`` is the table, or a function that reads it on first use. ``samples`` names fixed selections of held-out
-    variants that every row has besides its splits; runs take the first one by default. ``example`` is the key of a
-    variant, for messages. ``simplifications``: names allowed in `environment.simplification`, that of created variants
-    first; empty if variants have none. ``held``: see `limit`.
+    ``samples`` names fixed selections of held-out variants that every row has besides its splits; runs take the first
+    one by default. ``example`` is the key of a variant, for messages. ``simplifications``: names allowed in
+    `environment.simplification`, that of created variants first; empty if variants have none.
     """
 
     def __init__(
         self,
-        rows: Mapping[str, TaskRow] | Callable[[], Mapping[str, TaskRow]],
+        rows: Mapping[str, TaskRow],
         samples: Sequence[str] = (),
         example: str = "",
         simplifications: Sequence[str] = (),
-        held: Mapping[tuple[str, Split], int] | None = None,
     ):
-        self._given = rows
-        self._held = held
+        self._rows = rows
+        self._held: Mapping[tuple[str, Split], int] | None = None
         self.selections = (*samples, FIRST)
         """Names of the selections of held-out variants, the default first."""
-        self._example = example
+        self.example = example or next(f"{task}::{row['test'][0]}" for task, row in rows.items())
         self.simplifications = tuple(simplifications)
-
-    @cached_property
-    def _rows(self) -> Mapping[str, TaskRow]:
-        return self._given() if callable(self._given) else self._given
-
-    @property
-    def example(self) -> str:
-        """Key of a variant, for messages."""
-        task = next(iter(self._rows))
-        return self._example or f"{task}::{self._rows[task]['test'][0]}"
 
     def limit(self, held: Mapping[tuple[str, Split], int]) -> "TaskTable":
         """Return this table for a data folder that holds only the first ``held[task, split]`` variants of a split.
-
-        Variants are then selected and drawn from those alone. Keys and splits stay what they are.
-        """
-        return TaskTable(self._given, self.selections[:-1], self._example, self.simplifications, held)
+        Variants are then selected and drawn from those alone; keys and splits stay what they are."""
+        table = copy(self)
+        table._held = held
+        return table
 
     @property
     def played_split(self) -> Split:
@@ -97,10 +83,8 @@ class TaskTable:
         for split in get_args(Split):
             if index in self.indices(task, split):
                 return split
-        last = self.indices(task, "test")[-1]
-        raise SplitError(
-            f"{task} has no variant {index}: its indices run from 0 to {last} ({self._describe_ranges(task)})."
-        )
+        ranges = f"its indices run from 0 to {self.indices(task, 'test')[-1]} ({self._describe_ranges(task)})"
+        raise SplitError(f"{task} has no variant {index}: {ranges}.")
 
     def refuse_test(self, variant: Variant | None) -> None:
         """Raise ``SplitError`` if goal progress of a test variant is asked for, whatever split it was reset with."""
@@ -114,9 +98,8 @@ class TaskTable:
             raise SplitError(
                 f"{task}::{index} is a {found} variant, not {split}; of {task}, {self._describe_ranges(task)}."
             )
-        return Variant(
-            task, index, found, "".join(self.simplifications[:1]) if simplification is None else simplification
-        )
+        usual = "".join(self.simplifications[:1])
+        return Variant(task, index, found, usual if simplification is None else simplification)
 
     def parse(self, key: str, split: Split | None = None) -> Variant:
         """Parse ``task::index``. Raises ``UsageError`` for any other form."""
@@ -156,9 +139,8 @@ class TaskTable:
         return tuple(self.variant(task, index, "train") for index in drawn[:n])
 
     def _describe_ranges(self, task: str) -> str:
-        return ", ".join(
-            f"{split} is {r.start} to {r.stop - 1}" for split in get_args(Split) for r in [self.indices(task, split)]
-        )
+        ranges = {split: self.indices(task, split) for split in get_args(Split)}
+        return ", ".join(f"{split} is {each.start} to {each.stop - 1}" for split, each in ranges.items())
 
     def _get_row(self, task: str) -> TaskRow:
         if task not in self._rows:

@@ -10,9 +10,10 @@ their texts are the environment's own, in the chosen interface.
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, cast
 
-from rsso_dspy.environments import Environment, Environments, Interface, choose_interface
+from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
@@ -32,7 +33,19 @@ DemonstrationKey = tuple[str, str, str, int | None]
 _playing = threading.Lock()
 
 
-class DemonstratingEnvironment:
+class _Wrapper:
+    """An environment before another, which does all that this one does not."""
+
+    def __init__(self, environment: Any):
+        self._environment = environment
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_environment":  # asked before __init__, as when an object is copied
+            raise AttributeError(name)
+        return getattr(self._environment, name)
+
+
+class DemonstratingEnvironment(_Wrapper):
     """An environment whose action templates begin with `wanted` demonstrations. All else is the environment's.
 
     Demonstrations are played once for each task type and interface, before the first reset of a variant of that type,
@@ -48,18 +61,10 @@ class DemonstratingEnvironment:
         texts: dict[DemonstrationKey, str],
         data: str | None = None,
     ):
-        self._environment = environment
-        self._benchmark = benchmark
-        self._wanted = wanted
-        self._texts = texts
-        self._data = data
+        super().__init__(environment)
+        self._benchmark, self._wanted, self._texts, self._data = benchmark, wanted, texts, data
         self._interface: Interface = "sso"
         self._text = ""
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_environment":  # asked before __init__, as when an object is copied
-            raise AttributeError(name)
-        return getattr(self._environment, name)
 
     @property
     def action_templates(self) -> str:
@@ -86,19 +91,17 @@ class DemonstratingEnvironment:
     def _play_all(self, variant: Variant) -> str:
         if self._benchmark.gold_path is None:
             return ""
-        shown: list[str] = []
-        for example, path in self._find_solutions(variant):
-            if len(shown) == self._wanted:
-                break
-            if text := self._play(example, path):
-                shown.append(f"Example {len(shown) + 1}\n{text}")
+        played = (self._play(example, path) for example, path in self._find_solutions(variant))
+        shown = [
+            f"Example {number}\n{text}" for number, text in enumerate(islice(filter(None, played), self._wanted), 1)
+        ]
         heading = "Below are tasks of this kind that were solved, action by action."
         return "\n\n".join([heading, *shown]) if shown else ""
 
     def _find_solutions(self, variant: Variant) -> Iterator[tuple[Variant, tuple[str, ...]]]:
         table, budget = self._benchmark.tasks, self._benchmark.budget
-        held = table.count_held(variant.task, "train")
-        for index in table.indices(variant.task, "train")[: min(held, CANDIDATES)]:
+        held = table.indices(variant.task, "train")[: table.count_held(variant.task, "train")]
+        for index in held[:CANDIDATES]:
             if index == variant.index:  # a calibration variant would see its own solution
                 continue
             example = table.variant(variant.task, index, "train", variant.simplification)
@@ -114,24 +117,20 @@ class DemonstratingEnvironment:
     def _play(self, example: Variant, path: Sequence[str]) -> str:
         """The text of one solution; empty if the variant cannot be loaded or its actions do not solve it."""
         try:
-            states = [self._environment.reset(example)]
+            start = self._environment.reset(example)
         except SimulatorDied:
             raise
         except EnvironmentFailure:
             return ""
-        task, done = self._environment.task, list[str]()
+        task, moves = self._environment.task, list[Transition]()
         for action in path:
-            move = self._environment.step(action)
-            states.append(move.state)
-            done.append(move.action)
-            if move.done:
+            moves.append(self._environment.step(action))
+            if moves[-1].done:
                 break
-        else:
+        if not moves[-1].done or moves[-1].score < 100:
             return ""
-        if move.score < 100:
-            return ""
-        first, *seen = self._environment.render(states)
-        answered = (f"> {action}\n{text}" for action, text in zip(done, seen, strict=True))
+        first, *seen = self._environment.render([start, *(move.state for move in moves)])
+        answered = (f"> {move.action}\n{text}" for move, text in zip(moves, seen, strict=True))
         return "\n".join([f"Task: {task}", first, *answered])
 
 
@@ -157,16 +156,10 @@ class ExplorationPool:
         self.environments.close()
 
 
-class _TasklessEnvironment:
+class _TasklessEnvironment(_Wrapper):
     """An environment whose task is to explore."""
 
     task = TASK
-
-    def __init__(self, environment: Environment):
-        self._environment = environment
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._environment, name)
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """Return the lessons except those on the progress of the real task, which the agent does not know."""

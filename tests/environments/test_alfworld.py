@@ -50,24 +50,26 @@ def env():
     played.close()
 
 
+def write_game(data: Path, number: int | str, content: object, split: str = "train") -> Path:
+    """Put a game into a folder as a download has it; its path. Forgets what was read there."""
+    kind = number if isinstance(number, str) else f"{PUT}-Pen-None-Desk-{number:02}"
+    path = data / "json_2.1.1" / split / kind / "trial_T1" / "game.tw-pddl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    tasks._read_games.cache_clear()
+    return path
+
+
 @pytest.fixture
 def data(tmp_path):
     """Two made games as a download has them, and what cannot be played beside them."""
-    root = tmp_path / "json_2.1.1"
-    for split, index in (("train", 0), ("valid_unseen", 1)):
-        folder = root / split / f"{PUT}-Pen-None-Desk-{index}" / "trial_T1"
-        folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game(PUT, index)))
-    broken = {
-        f"{PUT}-Pen-None-Desk-7": '{"pddl_problem": "", "gram',
-        f"{PUT}-PenSliced-None-Desk-7": json.dumps(load_made_game(PUT, 2)),
-        "fly-Pen-None-Desk-7": json.dumps(load_made_game(PUT, 2)),
-        f"{PUT}-Pen-None-Desk-8": json.dumps(load_made_game(PUT, 2) | {"solvable": False}),
-        f"{PUT}-Pen-None-Desk-10": json.dumps(load_made_game(PUT, 2) | {"grammar": " "}),
-    }
-    for name, text in broken.items():
-        (root / "train" / name / "trial_T1").mkdir(parents=True)
-        (root / "train" / name / "trial_T1" / "game.tw-pddl").write_text(text)
+    write_game(tmp_path, 0, load_made_game(PUT, 0))
+    write_game(tmp_path, 1, load_made_game(PUT, 1), "valid_unseen")
+    write_game(tmp_path, 7, '{"pddl_problem": "", "gram')
+    write_game(tmp_path, f"{PUT}-PenSliced-None-Desk-7", load_made_game(PUT, 2))
+    write_game(tmp_path, "fly-Pen-None-Desk-7", load_made_game(PUT, 2))
+    write_game(tmp_path, 8, load_made_game(PUT, 2) | {"solvable": False})
+    write_game(tmp_path, 10, load_made_game(PUT, 2) | {"grammar": " "})
     return tmp_path
 
 
@@ -196,10 +198,7 @@ def test_a_game_that_the_engine_cannot_load_is_named_and_the_next_is_played():
 
 def test_a_run_skips_a_game_that_the_engine_cannot_load_and_goes_on(data):
     for index, part in ((2, REFUSED[0]), (3, {})):
-        folder = data / "json_2.1.1" / "valid_unseen" / f"{PUT}-Pen-None-Desk-{index}" / "trial_T1"
-        folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game(PUT, index) | part))
-    tasks._read_games.cache_clear()
+        write_game(data, index, load_made_game(PUT, index) | part, "valid_unseen")
     bad = TABLE.held_out(PUT, n=2)[1].key
     settings = [f"environment.data={data}", "embedder.model=hash", "protocol.steps=2", "protocol.trials=1"]
     played = rsso_dspy.run(
@@ -207,7 +206,7 @@ def test_a_run_skips_a_game_that_the_engine_cannot_load_and_goes_on(data):
     )
     found = played.analysis
     assert [(row.units, row.errored) for row in found.arms] == [(2, 1)]
-    assert {each.unit for each in found.errored if each.is_skipped and "Desk-2" in each.error} == {bad}
+    assert {each.unit for each in found.errored if each.is_skipped and "Desk-02" in each.error} == {bad}
     assert list(found.describe_errored()) == [f"Skipped by every arm, as the environment refuses them: {bad}."]
     assert "1 skipped, as the environment refuses them" in repr(played)
 
@@ -238,12 +237,11 @@ def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_cou
 
 
 def test_a_game_of_the_old_wording_is_won_and_answered_in_either(data):
-    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
     game = load_made_game(PUT, 0)
     old = game["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")
     old = old.replace("You move the {o.name} to the {r.name}.", "You put the {o.name} in/on the {r.name}.")
     assert old != game["grammar"]
-    path.write_text(json.dumps(game | {"grammar": old}))
+    write_game(data, 0, game | {"grammar": old})
     played = AlfWorld(str(data))
     for interface, said in (("sso", "You put the "), ("complete", "You move the ")):
         played.choose_interface(interface)
@@ -257,9 +255,7 @@ def test_a_game_of_the_old_wording_is_won_and_answered_in_either(data):
 
 
 def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data):
-    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
-    path.write_text(json.dumps(load_made_game(PUT, 7)))
-    tasks._read_games.cache_clear()
+    write_game(data, 0, load_made_game(PUT, 7))
     variant, walk = TABLE.variant(PUT, 0), load_made_game(PUT, 7)["walkthrough"]
     for interface, verb in (("sso", "put "), ("complete", "move ")):
         found = BENCHMARK.find_gold_path(variant, str(data), interface)
@@ -281,12 +277,8 @@ def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data
 
 def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
     for index, game in ((2, {"pddl_problem": "(define (problem x))"}), (3, {})):
-        folder = data / "json_2.1.1" / "train" / f"{PUT}-Pen-None-Desk-0{index}" / "trial_T1"
-        folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game(PUT, index) | game))
-    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
-    path.write_text(path.read_text().replace('"solvable": true', '"solvable": true, "broken'))
-    tasks._read_games.cache_clear()
+        write_game(data, index, load_made_game(PUT, index) | game)
+    write_game(data, 0, '{"solvable": true, "broken')
     known = BENCHMARK.limit_to_data(str(data))
     played = DemonstratingEnvironment(AlfWorld(str(data)), known, 2, {}, str(data))
     played.reset(known.tasks.held_out(PUT)[0])

@@ -7,7 +7,7 @@ pytest.importorskip("minigrid", reason="the extra babyai is not installed")
 from rsso_dspy.environments.babyai import BENCHMARK
 from rsso_dspy.environments.babyai.environment import BabyAi, Game, PatternProgress, make_patterns
 from rsso_dspy.environments.babyai.tasks import LEVELS, TEST_SEEDS, get_seed, make_world, read_solutions
-from rsso_dspy.environments.babyai.view import COMPLETED, NO_CHANGE, NOT_KNOWN, View, list_actions
+from rsso_dspy.environments.babyai.view import COMPLETED, NO_CHANGE, NOT_KNOWN, Offer, View
 from rsso_dspy.errors import SplitError
 from tests.environments.test_pddl import play
 
@@ -48,7 +48,8 @@ def test_views_are_put_into_words(view, says):
     assert view.describe() == says
 
 
-WALLED = [("wall", 1, side) for side in (-1, 0, 1)] + [("wall", 0, side) for side in (-1, 1)]
+BEHIND = (("grey ball", 1, 0), ("grey ball", 2, 1), ("grey ball", 2, -1), ("wall", 3, 0))
+"""What shuts in a thing two cells ahead."""
 
 
 @pytest.mark.parametrize(
@@ -73,31 +74,21 @@ WALLED = [("wall", 1, side) for side in (-1, 0, 1)] + [("wall", 0, side) for sid
         (see(("blue locked door", 1, 0), carrying="blue key"),
          {"toggle and go through blue locked door 1": [5, 2]}, {}),
         (see(("red open door", 2, 0)), {"go through red open door 1": [2, 2]}, {}),
+        (see(("red ball", 2, 0), *BEHIND), {}, {"go to red ball 1": "You cannot go to red ball 1, as there is no path "
+         "leading to it."}),
+        (see(("blue closed door", 2, 0), *BEHIND), {}, {"toggle and go through blue closed door 1": "You cannot toggle "
+         "and go through blue closed door {'blue closed door': 1}, as there is no path leading to it."}),
         (see(("red ball", 1, 0), carrying="red key"), {"go to red ball 1": []},
          {"drop": "You cannot drop the object, as there is already an object in front of you."}),
     ],
 )  # fmt: skip
 def test_what_is_offered_and_what_is_answered_to_the_rest(view, offered, messages):
-    offer = list_actions(view)
+    offer = Offer(view)
     assert offered.items() <= offer.moves.items()
     assert messages.items() <= offer.messages.items()
     assert not offer.messages.keys() & offer.moves.keys()
     assert list(offer.moves)[:2] == ["turn left", "turn right"]
     assert list(offer.moves)[-1] == "check available actions"
-
-
-def test_only_things_that_can_be_reached_are_counted_and_a_door_out_of_reach_names_its_counts():
-    shut_in = [("red ball", 2, 0), *((f"grey {kind}", ahead, right) for kind, ahead, right in
-               (("ball", 1, 0), ("ball", 2, 1), ("ball", 2, -1), ("wall", 3, 0)))]  # fmt: skip
-    offer = list_actions(see(*shut_in, ("red ball", 3, 3)))
-    assert offer.messages["go to red ball 1"] == "You cannot go to red ball 1, as there is no path leading to it."
-    assert "red ball 2 3 steps in front" in see(*shut_in, ("red ball", 3, 3)).describe()
-    assert offer.moves["go to red ball 1"], "number 2 as it is seen"
-    door = [("blue closed door", 5, 0), ("grey ball", 4, 0), ("grey ball", 5, 1), ("grey ball", 5, -1), ("wall", 6, 0)]
-    text = (
-        "You cannot toggle and go through blue closed door {'blue closed door': 1}, as there is no path leading to it."
-    )
-    assert list_actions(see(*door)).messages["toggle and go through blue closed door 1"] == text
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """What the registry and the parts of a benchmark promise."""
 
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments import Goal
-from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, list_benchmarks
+from rsso_dspy.environments import Goal, benchmark
+from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, get_benchmark, list_benchmarks
 from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.feedback import build_feedback
@@ -29,6 +33,15 @@ def test_another_one_is_part_of_the_hash(monkeypatch, tmp_path):
         "",
         "toy",
     )
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_each_is_about_is_said_in_a_few_sentences(name):
+    texts = Path(benchmark.__file__).with_name(name) / "data/texts.toml"
+    about = tomllib.loads(texts.read_text(encoding="utf-8"))["about"]
+    assert 0 < len(about) < 700
+    if name != "alfworld" or find_spec("alfworld"):
+        assert get_benchmark(name).about == about
 
 
 def test_one_that_is_not_installed_is_no_configuration():

@@ -1,13 +1,12 @@
-"""The symbolic rule writer of ScienceWorld: every row of its table on episodes made by hand, what episodes in the
-simulator teach, and the rules written by hand, which are true of what the simulator does."""
+"""The symbolic rule writer of ScienceWorld: every row of its table on episodes made by hand, and what an episode in the
+simulator teaches."""
 
 from dataclasses import replace
 
 import pytest
 
 from rsso_dspy.environments.scienceworld import ScienceWorld, actions, tasks
-from rsso_dspy.environments.scienceworld.episode import is_wrong_focus
-from rsso_dspy.environments.scienceworld.lessons import FACTS, MISTAKES, RULES_OF_THUMB, draw_lessons
+from rsso_dspy.environments.scienceworld.lessons import LESSONS, is_wrong_focus
 from rsso_dspy.records import State, Step
 
 BOIL = "Your task is to boil water. First, focus on the substance. Then, take actions that will cause it to change."
@@ -40,7 +39,7 @@ UNKNOWN = f"{actions.NO_EFFECT}  Type 'help' for a list of actions."
 
 def lines(task, states, steps, *categories):
     """Drawn lessons as the lines that stand for them in a prompt."""
-    return [lesson.line for lesson in draw_lessons(task, states, steps) if lesson.category in categories]
+    return [lesson.line for lesson in LESSONS(task, states, steps) if lesson.category in categories]
 
 
 def episode(*moves, look=KITCHEN, inventory=NOTHING):
@@ -103,13 +102,13 @@ TABLE = [  # in the order of MISTAKES and FACTS
 
 @pytest.mark.parametrize(
     ("row", "task", "moves"),
-    [(row, task, moves) for row, (task, *moves) in zip((*MISTAKES, *FACTS), TABLE, strict=True)],
-    ids=[row.text[:40] for row in (*MISTAKES, *FACTS)],
+    [(row, task, moves) for row, (task, *moves) in zip((*LESSONS.mistakes, *LESSONS.progress), TABLE, strict=True)],
+    ids=[row.text[:40] for row in (*LESSONS.mistakes, *LESSONS.progress)],
 )
 def test_a_row_holds_where_it_should_and_no_step_is_two_mistakes(row, task, moves):
     states, steps = episode(*moves, inventory=IN_HAND if "in the inventory" in row.text else NOTHING)
     steps[-1] = replace(steps[-1], malformed=not moves[-1][0])
-    drawn = draw_lessons(task, states, steps)
+    drawn = LESSONS(task, states, steps)
     texts = [each.text for each in drawn if each.category == row.category]
     assert any(text.startswith(row.text.partition("{")[0]) for text in texts)
     assert len(lines(task, states, steps, "error")) <= 1
@@ -193,87 +192,3 @@ def test_an_episode_of_boiling_teaches_what_it_should(env: ScienceWorld):
         "Rooms seen: outside, kitchen.",
         "Rooms not seen yet: foundry, greenhouse, bathroom, hallway.",
     ]
-
-
-def test_an_episode_that_goes_well_teaches_no_mistake(env: ScienceWorld):
-    script = (
-        "teleport kitchen", "pick up thermometer", "focus on thermometer", "teleport living room",
-        "pick up unknown substance b", "use thermometer on unknown substance b", "teleport bathroom",
-    )  # fmt: skip
-    states, steps, lasting = play(env, "use-thermometer::0", *script)
-    assert lasting == [
-        (0, "Devices in the kitchen: oven, sink, stove."),
-        (6, "Devices in the bathroom: bathtub, sink."),
-    ]
-    assert lines(env.task, states, steps, "progress") == [
-        "Done: focused on thermometer.",
-        "Not done yet: focus on unknown substance b.",
-        "Where things that the task names were seen last: green box (bathroom), red box (bathroom).",
-        "Of what the task names, in the inventory: thermometer, unknown substance B.",
-        "Measured: unknown substance b 50 degrees celsius.",
-        "Still closed: cupboard (kitchen), freezer (kitchen), fridge (kitchen), oven (kitchen).",
-        "Rooms seen: hallway, kitchen, living room, bathroom.",
-        "Rooms not seen yet: art studio, bedroom, greenhouse, workshop, outside.",
-    ]
-
-
-def test_lessons_are_the_same_whatever_the_rewards(env: ScienceWorld):
-    states, steps, _ = play(env, "boil::3", "go kitchen", "open cupboard", "fly", "open drawer", "1", "eat sink")
-    for until in range(1, len(steps) + 1):
-        others = [replace(step, reward=7 * n - 20, score=90 - n) for n, step in enumerate(steps[:until])]
-        told = env.lessons(states[: until + 1], steps[:until])
-        assert draw_lessons(env.task, states[: until + 1], others) == [*told]
-
-
-def test_no_lasting_lesson_names_things_of_one_variant(env: ScienceWorld):
-    script = (
-        "open purple box 7",
-        "pick zebra",
-        "connect zebra to lamp",
-        "go zebra",
-        "focus on orange",
-        "pick up zebra",
-    )
-    _, _, lasting = play(env, "boil::3", *script)
-    assert len(lasting) == len(script)
-    assert not any(word in line for _, line in lasting for word in ("purple", "zebra", "lamp", "orange"))
-
-
-TO_KITCHEN = ("teleport kitchen", "You teleport to the kitchen.")
-HEARD = "measures a temperature"
-RULES = [
-    ("Any other is not understood, and nothing happens", ("sing to stove", actions.NOT_KNOWN)),
-    ("answer with the number alone", TO_KITCHEN, ("open door", actions.AMBIGUOUS), ("1", "The door is already open."),
-     ("open door", actions.AMBIGUOUS), ("open cupboard", "The cupboard door is closed")),
-    ("Moving about is between rooms, never between objects", TO_KITCHEN,
-     ("go table", "Its not clear how to go to/through a table."), ("open fridge", "The fridge is now open.")),
-    ("by go only the next one, through an open door", ("teleport bedroom", "You teleport to the bedroom."),
-     ("go bathroom", actions.NOT_KNOWN), ("close door to hallway", ""), ("go hallway", "The door is not open.")),
-    ("What a closed container holds", TO_KITCHEN, ("pick up metal pot", actions.NOT_KNOWN),
-     ("open cupboard", "metal pot"), ("pick up metal pot", "You move the metal pot")),
-    ("A thing that was picked up comes along", TO_KITCHEN, ("pick up lighter", ""),
-     ("pick up stove", "The stove is not moveable."), ("teleport bathroom", ""), ("move lighter to sink", "You move"),
-     TO_KITCHEN, ("pick up lighter", actions.NOT_KNOWN)),
-    ("can be moved into or onto another one", TO_KITCHEN, ("move thermometer to cupboard", "isn't open")),
-    ("A thermometer tells the temperature", TO_KITCHEN, ("use thermometer on sink", HEARD), ("pick up thermometer", ""),
-     ("teleport bathroom", ""), ("use thermometer on sink", HEARD)),
-    ("each wait is ten moments", ("wait", "10 iterations"), ("wait1", "1 iterations")),
-    ("A device works from the moment", TO_KITCHEN, ("activate oven", "oven, which is turned on"),
-     ("wait", "oven, which is turned on"), ("deactivate oven", "oven, which is turned off")),
-    ("One that appears broken stays", TO_KITCHEN, ("activate stove", "appears broken"),
-     ("wait", ""), ("activate stove", "appears broken")),
-    ("is mixed at once", TO_KITCHEN, ("open cupboard", ""), ("open glass jar", ""),
-     ("pour glass jar in ceramic cup", ""), ("mix ceramic cup", "There is only one thing"),
-     ("move ceramic cup to sink", ""), ("activate sink", ""), ("deactivate sink", ""),
-     ("mix ceramic cup", "mix to produce"), ("mix bowl", "does not appear to produce")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("rule", "moves"), [(rule, moves) for rule, *moves in RULES])
-def test_a_rule_written_by_hand_is_true_of_the_simulator(env: ScienceWorld, rule, moves):
-    assert sum(rule in lesson.text for lesson in RULES_OF_THUMB) == 1
-    mixed, oven = rule == "is mixed at once", rule.startswith("A device")
-    env.reset(tasks.parse("chemistry-mix::0" if mixed else "boil::0" if oven else "boil::3"))
-    for action, says in moves:
-        state = env.step(action).state
-        assert says in f"{state.observation}\n{state.look}", action

@@ -1,13 +1,13 @@
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import pytest
 
 from rsso_dspy.environments.pool import EnvironmentPool
 from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
-from rsso_dspy.errors import SimulatorDied
+from rsso_dspy.errors import SimulatorDied, Stopped
 
 
 def test_a_killed_simulator_is_reported_and_replaced():
@@ -17,7 +17,7 @@ def test_a_killed_simulator_is_reported_and_replaced():
             start = env.reset(variant)
         with pool.lease() as again:
             assert again is env
-            os.kill(env._require_jvm().pid, signal.SIGKILL)
+            os.kill(env._jvm.pid, signal.SIGKILL)
             for _ in range(2):
                 with pytest.raises(SimulatorDied):
                     env.step("look around")
@@ -41,20 +41,16 @@ class Fake:
 
 
 def test_environments_are_made_when_needed_and_never_more_than_the_size():
-    made = []
+    made, lent, both = [], set(), threading.Barrier(2)
 
     def factory() -> Fake:
         made.append(Fake())
         return made[-1]
 
-    with EnvironmentPool(factory, size=2) as pool:  # type: ignore[type-var]
-        assert not made
+    with EnvironmentPool(factory, size=2) as pool:
         for _ in range(3):
             with pool.lease():
-                pass
-        assert len(made) == 1
-        lent: set[Fake] = set()
-        both = threading.Barrier(2)
+                assert len(made) == 1
 
         def play(_: int) -> None:
             with pool.lease() as env:
@@ -70,9 +66,36 @@ def test_environments_are_made_when_needed_and_never_more_than_the_size():
     assert not any(env.alive for env in made)
 
 
+def test_so_many_start_at_once_and_no_more():
+    together, under_way, most = threading.Barrier(2), [], []
+
+    def factory() -> Fake:
+        under_way.append(1)
+        most.append(len(under_way))
+        together.wait(60)
+        under_way.pop()
+        return Fake()
+
+    with EnvironmentPool(factory, size=8, at_once=2) as pool, ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: pool.lease().__enter__(), range(8)))
+    assert max(most) == 2
+
+
+def test_who_waits_for_a_start_is_stopped_without_having_started_anything():
+    stopping, go_on = threading.Event(), threading.Event()
+    pool = EnvironmentPool(lambda: go_on.wait(60) and Fake(), 2, stopping.is_set, at_once=1)
+    with ThreadPoolExecutor(2) as threads:
+        leases = [threads.submit(pool.lease().__enter__) for _ in range(2)]
+        stopping.set()
+        (first,), (other,) = wait(leases, 60, FIRST_COMPLETED)
+        assert isinstance(first.exception(), Stopped)
+        go_on.set()
+        assert isinstance(other.result(60), Fake)
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_environment_comes_back_however_the_block_ends(error: type[BaseException]):
-    pool = EnvironmentPool(Fake)  # type: ignore[type-var]
+    pool = EnvironmentPool(Fake)
     with pytest.raises(error), pool.lease() as env:
         raise error
     with pool.lease() as again:
@@ -80,7 +103,7 @@ def test_an_environment_comes_back_however_the_block_ends(error: type[BaseExcept
 
 
 def test_closing_ends_lent_ones_too_and_lends_no_more():
-    pool = EnvironmentPool(Fake)  # type: ignore[type-var]
+    pool = EnvironmentPool(Fake)
     with pool.lease() as env:
         pool.close()
         assert not env.alive

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rsso_dspy.environments import Goal
+from rsso_dspy.environments import STALLED, Goal
 from rsso_dspy.environments.scienceworld import ScienceWorld, actions, environment, tasks
-from rsso_dspy.environments.scienceworld.environment import STALLED, parse_goal_progress
+from rsso_dspy.environments.scienceworld.environment import parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import State, Variant
@@ -84,29 +84,24 @@ def test_a_failure_is_not_carried_into_the_next_trial(env: ScienceWorld):
             assert transition.understood
 
 
-def test_an_ambiguous_request_can_be_answered_with_two_digits(env: ScienceWorld):
+@pytest.mark.parametrize(
+    ("answer", "sent", "says"),
+    [
+        ("I choose number 12, please", "12", "You move the soil to the"),
+        ("focus on air", actions.CANCEL, actions.NO_EFFECT),
+        ("reset task", actions.CANCEL, actions.NO_EFFECT),
+    ],
+)
+def test_an_ambiguous_request_is_answered_by_a_number_and_cancelled_by_anything_else(env, answer, sent, says):
     env.reset(tasks.parse("find-plant::229"))
     before = env.step("look around")
     asked = env.step("move soil to flower pot")
-    assert asked.understood
-    assert asked.ticks == before.ticks
     options = asked.state.observation.splitlines()[1:]
-    assert len(options) > 12
+    assert (asked.understood, asked.ticks, asked.asked_back) == (True, before.ticks, True)
     assert options[12].startswith("12:\t")
-    answered = env.step("I choose number 12, please")
-    assert answered.action == "12"
-    # "move soil (in flower pot 1, in greenhouse) to flower pot 3 (in greenhouse)"
-    target = options[12].split(" to ")[-1].split(" (")[0]
-    assert answered.state.observation == f"You move the soil to the {target}."
-
-
-@pytest.mark.parametrize("answer", ["focus on air", "reset task"])
-def test_anything_else_cancels_an_ambiguous_request(env: ScienceWorld, answer: str):
-    env.reset(tasks.parse("find-plant::229"))
-    assert env.step("focus on soil").state.observation.startswith(actions.AMBIGUOUS)
-    cancelled = env.step(answer)
-    assert not cancelled.understood
-    assert cancelled.score == env.points_at_reset
+    answered = env.step(answer)
+    assert (answered.action, answered.understood, answered.score) == (sent, sent == "12", env.points_at_reset)
+    assert answered.state.observation.startswith(says)
     assert env.step("open bee hive").state.observation == "The bee hive is now open."
 
 
@@ -163,13 +158,15 @@ def test_a_hanging_step_ends_the_trial_and_not_the_environment():
         start = env.reset(variant)
         scored = env.step("focus on banana tree")
         assert scored.reward > 0
-        hung = env._require_jvm().pid
+        hung = env._jvm.pid
         env._step_limit = 0.5
         freeze(hung)
         stalled = env.step("wait")
         assert stalled.stalled
         assert stalled.state.observation == STALLED
         assert (stalled.score, stalled.reward, stalled.ticks) == (scored.score, 0, scored.ticks)
+        with pytest.raises(SplitError, match="find-plant::229"):
+            env.goal_progress()
         with pytest.raises(ProcessLookupError):
             os.kill(hung, 0)
         with pytest.raises(SimulatorDied, match="reset"):
@@ -198,56 +195,6 @@ def test_whatever_was_said_is_sent_as_one_short_printable_line(said):
     assert sent.isprintable()
     assert sent == sent.strip()
     sent.encode("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("action", "equal"),
-    [("Open the door, to the hallway.", "open door to hallway"), ("look on jug", "look in jug"), ("look in pot", None)],
-)
-def test_an_equal_action_is_given_in_the_simulators_spelling(action, equal):
-    assert actions.find_equal_action(action, ["look in jug", "move jug to pot", "open door to hallway"]) == equal
-
-
-@pytest.fixture(scope="module")
-def states(env: ScienceWorld) -> list[State]:
-    """A short walk on find-plant 229: greenhouse, a mistake, a focus, something picked up, hallway."""
-    return [
-        env.reset(tasks.parse("find-plant::229")),
-        *(
-            env.step(action).state
-            for action in ("dance", "focus on banana tree", "pick up jug", "teleport to hallway", "look around")
-        ),
-    ]
-
-
-def test_features_are_the_lines_that_are_seen_and_carried(states: list[State]):
-    features = environment.list_features(states[3])
-    assert "a flower pot 1 (containing a banana tree in the adult stage, soil)" in features
-    assert "a sink, which is turned off. in the sink is: nothing" in features
-    assert "a door to the hallway (that is open)" in features
-    assert "this room is called the greenhouse" in features
-    assert "a jug (containing nothing) in your inventory" in features
-    assert "a jug (containing nothing)" not in features
-    assert not [one for one in features if "you see" in one or "also see" in one]
-    # Nothing is lost: the room's name, every indented line of the surroundings, every line carried.
-    carried = len(states[3].inventory.splitlines()) - 1
-    assert len(features) == 1 + states[3].look.count("\n\t") + carried
-
-
-def test_the_first_state_is_shown_whole_and_later_ones_by_what_is_new(states: list[State]):
-    first, mistake, focus, picked, moved, looked = environment.render_states(states)
-    assert first.startswith("This room is called the greenhouse.\nYou also observe:\n\t")
-    assert first.count("\n\t") == len(environment.list_features(states[0])) - 1  # the room's name is the observation
-    assert mistake == actions.NOT_KNOWN
-    assert focus.startswith("You focus on the plant.\nYou also observe:")  # pots water themselves, time has passed
-    assert "(containing a substance called water)" in focus
-    assert "nothing" not in focus
-    assert picked.startswith("You move the jug to the inventory.\nYou also observe:\n\t")
-    assert "a jug (containing nothing) in your inventory" in picked
-    assert "a shovel" not in picked
-    assert "\n\tthis room is called the hallway" in moved
-    assert "a jug" not in moved
-    assert looked == "This room is called the hallway."
 
 
 def test_long_lines_come_first_and_parts_of_them_are_left_out():
@@ -293,11 +240,6 @@ KEYS = ("find-living-thing::28", "lifespan-longest-lived::40", "use-thermometer:
 """Training variants with a gold path of few steps."""
 
 
-@pytest.fixture(scope="module")
-def solutions() -> dict[str, tuple[str, ...]]:
-    return dict(zip(KEYS, tasks.compute_gold_paths(map(tasks.parse, KEYS)), strict=True))
-
-
 def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():
     assert parse_goal_progress(TEXT) == (
         Goal("GoalFind", done=True, required=True),
@@ -306,28 +248,15 @@ def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():
     )
 
 
-def test_a_goal_is_done_once_an_action_reached_it(env: ScienceWorld):
-    def heaters() -> list[bool]:
-        return [goal.done for goal in env.goal_progress() if goal.kind == "GoalActivateDeviceWithName"]
-
-    env.reset(tasks.parse("boil::10"))
-    assert heaters() == [False] * 4
-    env.step("teleport to kitchen")
-    assert heaters() == [False] * 4
-    env.step("activate stove")
-    assert heaters() == [True, False, False, False]
-    env.reset(tasks.parse("boil::10"))
-    assert heaters() == [False] * 4
-
-
-def test_asking_for_progress_changes_nothing(env: ScienceWorld, solutions: dict[str, tuple[str, ...]]):
+def test_asking_for_progress_changes_nothing(env: ScienceWorld):
     def play(key: str, script: tuple[str, ...], ask: Callable[[], object]) -> list[object]:
         seen: list[object] = [env.reset(tasks.parse(key)), ask() and None]
         for action in script:
             seen += [env.step(action), ask() and None]
         return [*seen, env.points_at_reset, env.task]
 
-    scripts = [(key, ("open door", "focus on soil", *path)) for key, path in solutions.items()]
+    paths = tasks.compute_gold_paths(map(tasks.parse, KEYS))
+    scripts = [(key, ("open door", "focus on soil", *path)) for key, path in zip(KEYS, paths, strict=True)]
     scripts.append(("boil::10", ("teleport to kitchen", "activate stove", "focus on air", "wait")))
     scripts.append(("grow-fruit::28", ("teleport to greenhouse", "move soil to flower pot", "1", *["wait"] * 20)))
     for key, script in scripts:
@@ -344,17 +273,3 @@ def test_progress_of_a_held_out_variant_is_refused_whatever_the_variant_says(env
         env.goal_progress()
     env.reset(tasks.parse("find-plant::150", "dev"))
     assert env.goal_progress()
-
-
-def test_a_stalled_trial_has_no_goals_and_still_hides_a_held_out_variant():
-    with ScienceWorld(step_limit=10) as env:
-        for key in ("find-plant::28", "find-plant::229"):
-            env.reset(tasks.parse(key))
-            env._step_limit = 1e-6
-            assert any(env.step("wait").stalled for _ in range(20))  # the answer may be faster than the limit
-            env._step_limit = 10
-            if key == "find-plant::28":
-                assert env.goal_progress() == ()
-            else:
-                with pytest.raises(SplitError, match="find-plant::229"):
-                    env.goal_progress()

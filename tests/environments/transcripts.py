@@ -3,24 +3,20 @@
     python -m tests.environments.transcripts recorded.json [--data DIR]
 
 A file is one JSON object: ``format`` (the benchmark's name before the first ``-``), ``text``, a table of texts, and
-``episodes``. A text is recorded as its number in the table. An episode of BabyAI brings its patterns; one of PDDL is
-read off its first observation and goal, which tell all of it, unless the user's folder holds its file; one of ALFWorld
-names its game in that folder.
+``episodes``. A text is recorded as its number in the table. An episode of BabyAI brings its patterns; one of PDDL or
+ALFWorld names its file in the user's folder.
 """
 
 import argparse
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.pddl.environment import Game
-from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Problem
 from rsso_dspy.environments.pddl.tasks import list_files, load_domain, read_file
-from rsso_dspy.environments.pddl.wording import GOAL, PHRASES, Phrases
 from rsso_dspy.errors import UsageError
 
 Replay = Iterator[tuple[int, list[str]]]
@@ -83,7 +79,11 @@ def hash_actions(actions: Sequence[str]) -> str:
 
 def replay_pddl(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:
     domain, first = str(episode["domain"]), text[episode["init_obs"]]
-    problem = _find_setup(episode, folder) or rebuild_setup(load_domain(domain), first, episode["goal"])
+    if not folder:
+        raise UsageError("name your folder of problems, --data DIR")
+    files = list_files(domain, Path(folder))
+    named = [path for path in files if path.name == episode.get("file")]
+    problem = read_file(domain, named[0] if named else files[int(episode["problem_index"])])
     game = Game(load_domain(domain), problem)
     where = f"episode {episode['id']} ({domain} {episode.get('file', '')})"
     recorded = {"goal": episode["goal"], "first observation": first, "first actions": episode["init_actions"]}
@@ -98,56 +98,6 @@ def replay_pddl(episode: Mapping[str, Any], text: Sequence[str], folder: str | N
 def _play_pddl(game: Game, asked: str) -> tuple[object, ...]:
     (observation, valid), won = game.step(asked), int(game.won)
     return observation, game.progress, won, int(valid), hash_actions(game.list_actions()), won
-
-
-def _find_setup(episode: Mapping[str, Any], folder: str | None) -> Problem | None:
-    """The problem in the user's file of the recorded name, or at the recorded place."""
-    if not folder:
-        return None
-    domain = str(episode["domain"])
-    files = list_files(domain, Path(folder))
-    named = [path for path in files if path.name == episode.get("file")]
-    return read_file(domain, named[0] if named else files[int(episode["problem_index"])])
-
-
-def rebuild_setup(domain: Domain, first: str, goal: str) -> Problem:
-    """The problem. Raises ``ValueError`` for a sentence that the domain does not have."""
-    phrases = PHRASES[domain.name]
-    start = frozenset(_read_sentences(domain, phrases, first, " "))
-    wanted = tuple(_read_sentences(domain, phrases, goal.removeprefix(GOAL), ", "))
-    objects = dict(domain.constants)
-    for fact in (*sorted(start), *wanted):
-        for name, kind in zip(fact[1:], domain.argument_types[fact[0]], strict=True):
-            known = objects.get(name, OBJECT)
-            objects[name] = kind if domain.is_of_type(kind, known) else known
-    objects = {name: _refine_type(domain, kind) for name, kind in objects.items()}
-    return Problem("recorded", objects, start, wanted)
-
-
-def _refine_type(domain: Domain, kind: str) -> str:
-    """Of a type that has others below it, the one that no predicate speaks of: whatever is of another has been told by
-    its facts. A glass is what is no shaker."""
-    told = {each for types in domain.argument_types.values() for each in types}
-    below = [name for name, above in domain.types.items() if above == kind and name not in told]
-    return below[0] if kind != OBJECT and len(below) == 1 else kind
-
-
-def _read_sentences(domain: Domain, phrases: Phrases, text: str, between: str) -> list[Fact]:
-    patterns = []
-    for predicate, types in domain.argument_types.items():
-        words = phrases.say_fact((predicate, *("\0" for _ in types)))
-        pattern = re.escape(words).replace("\0", r"([^\s.,]+)").replace(re.escape("\0"), r"([^\s.,]+)")
-        patterns.append((predicate, re.compile(pattern, re.I)))
-    found: list[Fact] = []
-    at = 0
-    while at < len(text):
-        fits = [(match.end(), name, match) for name, pattern in patterns if (match := pattern.match(text, at))]
-        if not fits:
-            raise ValueError(f"no sentence of {domain.name}: {text[at : at + 60]!r}")
-        end, name, match = max(fits, key=lambda fit: fit[0])
-        found.append((name, *(part.lower() for part in match.groups())))
-        at = end + len(between) if text.startswith(between, end) else end
-    return found
 
 
 def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:  # noqa: ARG001
@@ -214,12 +164,10 @@ def _play_alfworld(engine: Any, asked: str) -> tuple[object, ...]:
 
 
 def _find_file(name: str, folder: str | None) -> Path:
-    if folder is None:
-        raise UsageError(f"{name} is a game of ALFWorld: name your folder of games, --data DIR")
-    for path in (Path(folder) / name, Path(folder) / name.partition("/")[2]):
-        if path.is_file():
-            return path
-    raise UsageError(f"the game {name} is not there: looked for it in {folder}")
+    tried = [Path(folder or ".") / name, Path(folder or ".") / name.partition("/")[2]]
+    if found := next((path for path in tried if path.is_file()), None):
+        return found
+    raise UsageError(f"the game {name} is not in {folder}: name your folder of games, --data DIR")
 
 
 REPLAYS = {"pddl": replay_pddl, "babyai": replay_babyai, "alfworld": replay_alfworld}

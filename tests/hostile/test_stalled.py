@@ -48,7 +48,7 @@ def test_a_simulator_that_is_paused_is_told(rsso, env: ScienceWorld, monkeypatch
     step = env.step
 
     def paused(action: str):
-        freeze(env._require_jvm().pid)
+        freeze(env._jvm.pid)
         with monkeypatch.context() as short:
             short.setattr(env, "_step_limit", 0.3)
             return step(action)

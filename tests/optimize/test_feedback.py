@@ -10,7 +10,7 @@ import pytest
 import scienceworld
 
 from rsso_dspy.environments import Goal
-from rsso_dspy.environments.scienceworld.goal_advice import GOALS
+from rsso_dspy.environments.scienceworld.lessons import LESSONS
 from rsso_dspy.offline.proposer import extract_feedback_lines
 from rsso_dspy.optimize.feedback import LINES, RULES, build_feedback, digest_trials, find_answer_steps
 from rsso_dspy.programs.methods import ROLE_OF
@@ -19,6 +19,7 @@ from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.signatures import ErrorRule
 from tests.records import STATE
 
+GOALS = LESSONS.goals
 VARIANT = Variant("find-plant", 28, "train")
 
 

@@ -7,8 +7,7 @@ import dspy
 import pytest
 
 from rsso_dspy.adapter import ChatAdapter
-from rsso_dspy.environments.scienceworld.action_help import USUAL
-from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, USUAL
 from rsso_dspy.environments.scienceworld.environment import render_listings
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window

@@ -10,24 +10,23 @@ recent games say. Either understands both. The score is the share of steps towar
 
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.environments import Goal, Interface, TextEnvironment, Transition
-from rsso_dspy.environments.alfworld import lessons, wording
+from rsso_dspy.environments import STALLED, Goal, Transition, require_played
+from rsso_dspy.environments.alfworld import wording
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
+from rsso_dspy.environments.alfworld.lessons import LESSONS
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
-from rsso_dspy.errors import SimulatorDied
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
+from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 MOST_STEPS = 50
 """TextWorld's own limit in ALFWorld's configuration."""
 
-STALLED = "The action took too long, and the attempt ends here."
 
-
-class AlfWorld(TextEnvironment):
+class AlfWorld(TaughtEnvironment):
     """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
     ``most_bytes``: of memory, see `Engine`."""
 
-    rules_of_thumb = lessons.RULES_OF_THUMB
+    teaches = LESSONS
     name_place = staticmethod(wording.name_place)
     verbs = ("put", "move")
 
@@ -40,14 +39,11 @@ class AlfWorld(TextEnvironment):
     ):
         self.engine = Engine(step_seconds, most_bytes, stopped)
         self._folder = folder
-        self._variant: Variant | None = None
-        self._interface: Interface = "sso"
         self._moves = True
         """Whether the game says `move`."""
         self.task = ""
-        """What the game asks for, in its words."""
         self._answer: Answer | None = None
-        self._progress = wording.Progress(None)
+        self._progress = Progress()
         self._score = self._steps = 0
 
     @property
@@ -58,10 +54,6 @@ class AlfWorld(TextEnvironment):
     def alive(self) -> bool:  # type: ignore[override]
         return self.engine.alive
 
-    def choose_interface(self, name: Interface) -> None:
-        """Select the wording from the next reset on."""
-        self._interface = name
-
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `find_game`, `read_game` and `Engine.load` raise."""
         self._variant = self._answer = None
@@ -70,7 +62,7 @@ class AlfWorld(TextEnvironment):
         self._moves = "move {o} to {r}" in game["grammar"]
         answer = self.engine.load(path, None if path else game)
         first, self.task = wording.split_first(answer.feedback)
-        self._progress = wording.Progress(wording.parse_goal(self.task))
+        self._progress = Progress(wording.list_steps(wording.parse_goal(self.task)))
         self._progress.read(first)
         self._score = self._steps = 0
         self._variant, self._answer = variant, answer
@@ -78,7 +70,7 @@ class AlfWorld(TextEnvironment):
 
     def step(self, action: str) -> Transition:
         """One action as the actor wrote it: in either wording, letter case and final full stop are overlooked."""
-        self._require_answer()
+        require_played(self._answer)
         before, self._steps = self._score, self._steps + 1
         sent = " ".join(action.split()).rstrip(".").lower()
         if sent == wording.CHECK:
@@ -91,19 +83,17 @@ class AlfWorld(TextEnvironment):
         feedback = answer.feedback.strip()
         self._progress.read(feedback)
         if self._score != SOLVED_SCORE:
-            self._score = SOLVED_SCORE if answer.won else int(SOLVED_SCORE * self._progress.share)
+            met = self._progress.is_met  # with winning as one more
+            self._score = SOLVED_SCORE if answer.won else int(SOLVED_SCORE * (sum(met) / (len(met) + 1)))
         return self._describe(sent, feedback, before)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as the game lists it, in the wording of the interface."""
-        return [wording.word_action(each, self._interface) for each in self._require_answer().commands]
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return lessons.draw_lessons(self.task, states, steps)
+        return [wording.word_action(each, self._interface) for each in require_played(self._answer).commands]
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The steps towards the goal by kind, and the goal. Raises ``SplitError`` for a test variant."""
-        self._require_answer()
+        require_played(self._answer)
         TABLE.refuse_test(self._variant)
         met = zip(self._progress.kinds, self._progress.is_met, strict=True)
         return (*(Goal(kind, done, False) for kind, done in met), Goal("task", self._score == SOLVED_SCORE, True))
@@ -123,8 +113,3 @@ class AlfWorld(TextEnvironment):
 
     def _tell(self, text: str) -> str:
         return wording.to_published(text) if self._interface == "sso" else wording.to_recent(text)
-
-    def _require_answer(self) -> Answer:
-        if self._answer is None:
-            raise SimulatorDied("no variant is being played: reset the environment first.")
-        return self._answer

@@ -36,27 +36,19 @@ COUNTS = {
 FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}
 """Split to its folder."""
 
-VERSIONS = ("json_2.1.1", "json_2.1.2", "json_2.1.3")
-"""Folders that a download may be in."""
-
 GOLD_LENGTH = 34
 """What stands for the gold length of every variant: half as many again are 51, and a game ends at 50."""
 
-PARTS = frozenset({"grammar", "pddl_domain", "pddl_problem"})
+PARTS = ("grammar", "pddl_domain", "pddl_problem")
 """Texts of a game file that the engine loads."""
 
-VARIABLE = "ALFWORLD_DATA"
-"""Names the folder where `alfworld-download` has put the games."""
 
-
-def _make_rows() -> dict[str, dict[str, tuple[int, int]]]:
-    return {
+TABLE = TaskTable(
+    {
         name: {"train": (0, a - 1), "dev": (a, a + b - 1), "test": (a + b, a + b + c - 1)}
         for name, (a, b, c) in COUNTS.items()
     }
-
-
-TABLE = TaskTable(_make_rows)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +73,8 @@ class Games:
 
 
 def find_data() -> str | None:
-    """The folder of games that the environment variable names."""
-    return os.environ.get(VARIABLE) or None
+    """The folder where `alfworld-download` has put the games, which a variable of the environment names."""
+    return os.environ.get("ALFWORLD_DATA") or None
 
 
 def count_games(folder: str) -> dict[tuple[str, Split], int]:
@@ -102,11 +94,8 @@ def find_game(variant: Variant, folder: str) -> Path:
     files = games.files.get((variant.task, variant.split), ())
     place = variant.index - TABLE.indices(variant.task, variant.split)[0]
     if place >= len(files):
-        where = games.root / FOLDERS[variant.split]
-        raise UsageError(
-            f"{variant.key} is game {place + 1} of {variant.task} in {where}, which holds {len(files)}: "
-            f"{games.describe()}"
-        )
+        where = f"{variant.task} in {games.root / FOLDERS[variant.split]}"
+        raise UsageError(f"{variant.key} is game {place + 1} of {where}, which holds {len(files)}: {games.describe()}")
     return files[place]
 
 
@@ -121,7 +110,7 @@ def _parse_game(path: Path, raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DamagedFile(path, str(error)) from None
     if not isinstance(game, dict) or not all(isinstance(game.get(part), str) and game[part].strip() for part in PARTS):
-        raise DamagedFile(path, f"it is no game of ALFWorld, which has {', '.join(sorted(PARTS))}")
+        raise DamagedFile(path, f"it is no game of ALFWorld, which has {', '.join(PARTS)}")
     return game
 
 
@@ -157,8 +146,7 @@ def _read_rules() -> tuple[str, str]:
 def _read_made(task: str) -> list[tuple[str, str, list[str]]]:
     """Goal, problem without what places can contain, and walkthrough of each index."""
     packed = resources.files(__package__).joinpath(f"data/games/{task}.json.bz2").read_bytes()
-    made: list[tuple[str, str, list[str]]] = json.loads(bz2.decompress(packed))
-    return made
+    return list(json.loads(bz2.decompress(packed)))
 
 
 def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, ...]:
@@ -176,12 +164,12 @@ def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, 
 
 def read_games(folder: str) -> Games:
     """Find all games below a folder, once in a process. Raises ``UsageError``: what was looked for and where."""
-    return _read_games(folder, os.path.abspath(folder))
+    return _read_games(Path(folder).expanduser().absolute())
 
 
 @lru_cache(maxsize=8)
-def _read_games(folder: str, absolute: str) -> Games:  # noqa: ARG001 - what a relative folder means, for the cache
-    root = _find_root(Path(folder).expanduser())
+def _read_games(folder: Path) -> Games:
+    root = _find_root(folder)
     files: dict[tuple[str, Split], list[Path]] = {}
     skipped: dict[str, str] = {}
     whole = hashlib.sha256()
@@ -216,8 +204,8 @@ def _check_file(path: Path, kind: str, short: str) -> tuple[bytes, str]:
 
 
 def _find_root(folder: Path) -> Path:
-    for root in (*(folder / version for version in VERSIONS), folder):
+    for root in (folder / "json_2.1.1", folder / "json_2.1.2", folder / "json_2.1.3", folder):
         if any((root / name).is_dir() for name in FOLDERS.values()):
             return root
-    looked = f"{VERSIONS[0]}/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
+    looked = f"json_2.1.1/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
     raise UsageError(f"no ALFWorld games in {folder}: looked for {looked} there. Run alfworld-download")

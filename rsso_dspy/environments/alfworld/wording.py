@@ -8,7 +8,7 @@ Games made before 2.1.2 say `put O in/on R`, later ones `move O to R`.
 Everything published about ReAct, Reflexion, AgentBoard and OmniReflect says `put`. Both are understood in every game,
 whichever it is of; what is answered is chosen.
 
-    progress = Progress(parse_goal("Your task is to: clean some mug and put it in shelf."))
+    progress = Progress(list_steps(parse_goal("Your task is to: clean some mug and put it in shelf.")))
     progress.read("On the desk 1, you see a mug 2.")
     progress.is_met                                                 # (True, False, False, False)
 
@@ -17,28 +17,16 @@ once it was met.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from rsso_dspy.environments.lessons import read_texts
 from rsso_dspy.records import State
 
-_HELP = (
-    "Each action is one line in the form of a template. OBJECT and PLACE are names with their numbers as observed, "
-    "e.g. mug 1 or cabinet 3.\n"
-    "go to: walk to a place, and see what is on it, or in it when it is open. Everything else happens where one is.\n"
-    "take: pick up one thing; only one can be carried. {put}: leave the carried thing; the place has to be open.\n"
-    "clean, heat, cool: with the carried thing in hand, at a sinkbasin, a microwave or a fridge, which need not be "
-    "opened for it.\n"
-    "use: turn on a lamp. slice: needs a knife in hand.\n"
-    "An action that cannot be done is answered 'Nothing happens.' and costs a step.\n"
-    "Templates:\ngo to PLACE\nopen PLACE\nclose PLACE\ntake OBJECT from PLACE\n{form}\nclean OBJECT with PLACE\n"
-    "heat OBJECT with PLACE\ncool OBJECT with PLACE\nuse OBJECT\nslice OBJECT with OBJECT\nexamine OBJECT\n"
-    "examine PLACE\nlook\ninventory\nhelp\ncheck valid actions"
-)
-
-PUBLISHED = _HELP.format(put="put", form="put OBJECT in/on PLACE")
+_TEMPLATES: str = read_texts(__package__)["templates"]["all"]
+PUBLISHED = _TEMPLATES.format(put="put", form="put OBJECT in/on PLACE")
 """As in everything published."""
-
-RECENT = _HELP.format(put="move", form="move OBJECT to PLACE")
+RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")
 """As games since 2.1.2 say it."""
 
 NOTHING = "Nothing happens."
@@ -126,34 +114,17 @@ def parse_goal(task: str) -> TaskGoal | None:
     return TaskGoal(match[2], match[3], _VERBS.get(match[1] or "", "put")) if match else None
 
 
-class Progress:
-    """Steps towards a goal. Their kinds are ``see``, ``take``, ``clean``, ``heat``, ``cool``, ``light`` and ``put``."""
-
-    def __init__(self, goal: TaskGoal | None):
-        self._steps = _list_steps(goal) if goal else []
-        self.kinds = tuple(kind for kind, _ in self._steps)
-        self.is_met = [False] * len(self._steps)
-
-    @property
-    def share(self) -> float:
-        """Of the steps, with winning as one more."""
-        return sum(self.is_met) / (len(self.is_met) + 1)
-
-    def read(self, observation: str) -> None:
-        """Take an observation into account; one step of a kind at most."""
-        kinds = set()
-        for number, (kind, pattern) in enumerate(self._steps):
-            if not self.is_met[number] and kind not in kinds and pattern.search(observation):
-                self.is_met[number] = True
-                kinds.add(kind)
-
-
-def _list_steps(goal: TaskGoal) -> list[tuple[str, re.Pattern[str]]]:
-    thing = re.escape(goal.thing)
-    see = ("see", re.compile(rf"you see .*\ba {thing} \d"))
-    take = ("take", re.compile(rf"You pick up the {thing} \d"))
-    if goal.verb == "look":
-        return [see, take, ("light", re.compile(rf"You turn on the {re.escape(goal.place)} \d"))]
-    put = ("put", re.compile(rf"You (?:put|move) the {thing} \d+ (?:in/on|to) the {re.escape(goal.place)} \d"))
-    treated = [(goal.verb, re.compile(rf"You {goal.verb} the {thing} \d"))] if goal.verb != "put" else []
-    return [see, *([take, *treated, put] * goal.count)]
+def list_steps(goal: TaskGoal | None) -> list[tuple[str, Callable[[str], object]]]:
+    """Steps towards a goal, for `Progress`: ``see``, ``take``, ``clean``, ``heat``, ``cool``, ``light`` and ``put``."""
+    if goal is None:
+        return []
+    thing, place = re.escape(goal.thing), re.escape(goal.place)
+    patterns = {
+        "see": rf"you see .*\ba {thing} \d",
+        "take": rf"You pick up the {thing} \d",
+        "light": rf"You turn on the {place} \d",
+        "put": rf"You (?:put|move) the {thing} \d+ (?:in/on|to) the {place} \d",
+    }
+    treated = [goal.verb] if goal.verb != "put" else []
+    kinds = ["see", "take", "light"] if goal.verb == "look" else ["see", *(["take", *treated, "put"] * goal.count)]
+    return [(kind, re.compile(patterns.get(kind, rf"You {kind} the {thing} \d")).search) for kind in kinds]

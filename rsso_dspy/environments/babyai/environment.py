@@ -11,60 +11,38 @@ variant counts as AgentBoard has it: an end with more than half of the patterns 
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import partial
 from typing import Any
 
-from rsso_dspy.environments import Goal, TextEnvironment, Transition
-from rsso_dspy.environments.babyai import lessons
-from rsso_dspy.environments.babyai.tasks import (
-    TABLE,
-    THROUGH_LOCKED_DOORS,
-    get_patterns,
-    get_seed,
-    make_world,
-    rewrite_mission,
-)
-from rsso_dspy.environments.babyai.view import (
-    ACTION_TEMPLATES,
-    CHECK,
-    COMPLETED,
-    NO_CHANGE,
-    NOT_KNOWN,
-    Offer,
-    View,
-    list_actions,
-)
-from rsso_dspy.errors import SimulatorDied
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.environments import Goal, Transition, require_played
+from rsso_dspy.environments.babyai import view
+from rsso_dspy.environments.babyai.lessons import LESSONS
+from rsso_dspy.environments.babyai.tasks import TABLE, THROUGH_LOCKED_DOORS, get_patterns, get_seed, make_world, reword
+from rsso_dspy.environments.babyai.view import NO_CHANGE, Offer, View
+from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
+from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
-class PatternProgress:
-    """Lists of patterns that stand for each other: a position that is met in one is done in all."""
+class PatternProgress(Progress):
+    """Lists of patterns that stand for each other: a position that is met in one is done in all. An observation meets
+    one at most."""
 
     def __init__(self, lists: Sequence[Sequence[str]]):
-        self.total = len(lists[0])
-        self._left = [tuple(_split_pattern(each[place]) for each in lists) for place in range(self.total)]
-        self._found = list(range(self.total))
-        self.share = 0.0
+        super().__init__(("", partial(_is_met, tuple(map(_split_pattern, ways)))) for ways in zip(*lists, strict=True))
 
     @property
-    def is_met(self) -> tuple[bool, ...]:
-        """Which patterns are done, in their order."""
-        return tuple(place not in self._found for place in range(self.total))
-
-    def read(self, observation: str) -> None:
-        """Take an observation into account."""
-        sentences = observation.split(".")
-        for number, ways in enumerate(self._left):
-            if any(all(piece in sentence for piece in way) for way in ways for sentence in sentences):
-                del self._left[number], self._found[number]
-                break
-        self.share = max(self.share, (self.total - len(self._left)) / self.total)
+    def share(self) -> float:
+        return sum(self.is_met) / len(self.is_met)
 
 
 def _split_pattern(pattern: str) -> tuple[str, ...]:
     bare = pattern.strip()
     return tuple(piece.strip(".") for piece in bare.split("**" if "**" in bare else "*"))
+
+
+def _is_met(ways: Iterable[Iterable[str]], observation: str) -> bool:
+    sentences = observation.split(".")
+    return any(all(piece in sentence for piece in way) for way in ways for sentence in sentences)
 
 
 _CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purple|yellow|grey) )?(\w+)")
@@ -109,7 +87,7 @@ class Game:
         self._world = world
         seen, _ = world.reset(seed=seed)
         self.mission = str(world.mission)
-        self.goal = rewrite_mission(self.mission)
+        self.goal = reword(self.mission)
         self._patterns = PatternProgress(patterns) if patterns else None
         self._look(seen)
         self.first = self.view.describe()
@@ -126,10 +104,10 @@ class Game:
         self.valid: bool | None = None
         """Of the last text; None before any."""
 
-    @cached_property
+    @property
     def offer(self) -> Offer:
         """What can be done now."""
-        return list_actions(self.view)
+        return self.view.offer
 
     def step(self, text: str) -> tuple[str, int]:
         """Take one text as it was written; what is answered, and how many moves were made."""
@@ -139,7 +117,7 @@ class Game:
             return f"You can take the following actions: {', '.join(self.offer.moves)}", 0
         if not asked or asked not in self.offer.moves:
             self.valid = False
-            return self.offer.messages.get(asked, NOT_KNOWN) if asked else NO_CHANGE, 0
+            return self.offer.messages.get(asked, view.NOT_KNOWN) if asked else NO_CHANGE, 0
         moves = self.offer.moves[asked]
         if not moves:
             return NO_CHANGE, 0
@@ -152,7 +130,7 @@ class Game:
             self._patterns.read(observation)
             self.progress = self._patterns.share
         self.done = (self.ended and self.progress > ENOUGH) or self.progress >= 1
-        return observation + COMPLETED if self.ended or self.done else observation, made
+        return observation + view.COMPLETED if self.ended or self.done else observation, made
 
     def _carry_out(self, moves: Sequence[int]) -> int:
         """Make moves until one leaves the image as it was; how many were made."""
@@ -173,18 +151,16 @@ class Game:
         carrying = f"{carried.color} {carried.type}" if carried is not None else ""
         x, y = (int(each) for each in world.agent_pos)
         self.view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
-        self.__dict__.pop("offer", None)
 
 
-class BabyAi(TextEnvironment):
+class BabyAi(TaughtEnvironment):
     """Plays one world after the other. ``labels``: where AgentBoard's labels are, if the user has them."""
 
-    rules_of_thumb = lessons.RULES_OF_THUMB
-    action_templates = ACTION_TEMPLATES
+    teaches = LESSONS
+    action_templates = view.ACTION_TEMPLATES
 
     def __init__(self, labels: str | None = None):
         self._labels = labels
-        self._variant: Variant | None = None
         self._game: Game | None = None
         self._patterns: list[str] = []
         self._own: PatternProgress | None = None
@@ -193,12 +169,12 @@ class BabyAi(TextEnvironment):
     @property
     def task(self) -> str:
         """The goal as AgentBoard words it, in which the order of two parts is lost."""
-        return self._require_game().goal
+        return require_played(self._game).goal
 
     @property
     def achieved(self) -> bool:
         """Whether minigrid has said that the mission is achieved, however points are counted."""
-        return bool(self._require_game().achieved)
+        return bool(require_played(self._game).achieved)
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `get_patterns` raises."""
@@ -218,7 +194,7 @@ class BabyAi(TextEnvironment):
 
     def step(self, action: str) -> Transition:
         """One action as the actor wrote it."""
-        game, before = self._require_game(), self._score
+        game, before = require_played(self._game), self._score
         asked = " ".join(action.split())
         observation, moves = game.step(asked.rstrip("."))
         if moves:
@@ -237,14 +213,11 @@ class BabyAi(TextEnvironment):
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it, less what would change nothing."""
-        return [text for text, moves in self._require_game().offer.moves.items() if moves and text != CHECK]
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return lessons.draw_lessons(self.task, states, steps)
+        return [text for text, moves in require_played(self._game).offer.moves.items() if moves and text != view.CHECK]
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The patterns by kind and which are met, and the mission. Raises ``SplitError`` for a test variant."""
-        self._require_game()
+        require_played(self._game)
         TABLE.refuse_test(self._variant)
         assert self._own is not None, "only test variants have labels"
         met = zip(self._patterns, self._own.is_met, strict=True)
@@ -260,12 +233,8 @@ class BabyAi(TextEnvironment):
         self._own.read(observation)
         if self.achieved:
             return SOLVED_SCORE
-        return int(SOLVED_SCORE * self._own.share * self._own.total / (self._own.total + 1))
-
-    def _require_game(self) -> Game:
-        if self._game is None:
-            raise SimulatorDied("no variant is being played: reset the environment first.")
-        return self._game
+        total = len(self._own.is_met)
+        return int(SOLVED_SCORE * self._own.share * total / (total + 1))
 
 
 def check_labels(variants: Iterable[Variant], folder: str | None) -> None:

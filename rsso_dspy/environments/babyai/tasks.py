@@ -90,7 +90,7 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
 _PLACES = ("", "test.jsonl", "babyai/test.jsonl")
 
 
-def rewrite_mission(mission: str) -> str:
+def reword(mission: str) -> str:
     """The goal as AgentBoard's wrapper words it, in which the order of two parts is lost."""
     return mission.replace("then", "and").replace("after you", "and")
 
@@ -111,7 +111,7 @@ def get_patterns(folder: str, variant: Variant, mission: str) -> list[list[str]]
     place = LEVELS.index(variant.task) * len(TEST_SEEDS) + variant.index - TEST_SEEDS[0]
     row = _read_rows(str(path), read_text(path))[place]
     said = row.get("goal")
-    if said not in (None, mission, rewrite_mission(mission)):
+    if said not in (None, mission, reword(mission)):
         raise DamagedFile(path, f"line {place + 1}: it is of {said!r}, and {variant.key} of {mission!r}")
     about = row.get("additional_info")
     try:

@@ -10,9 +10,11 @@ length.
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from rsso_dspy.environments.lessons import read_texts
 
 CELLS = 7
 _MIDDLE, _LOWEST = CELLS // 2, CELLS - 1
@@ -78,6 +80,11 @@ class View:
     def facing_thing(self) -> Thing | None:
         """What is seen in the cell ahead."""
         return next((thing for thing in self.things if not thing.right and thing.ahead == 1), None)
+
+    @cached_property
+    def offer(self) -> "Offer":
+        """What can be done."""
+        return Offer(self)
 
     def locate(self, thing: Thing) -> tuple[int, int]:
         """The cell of the grid that a thing stands in."""
@@ -145,30 +152,27 @@ class Paths:
         return self._trace(self._at.get(cell))
 
     def _search(self) -> None:
-        low_x, high_x, low_y, high_y = self._limits
-        blocked, before, facing, at = self._blocked, self._before, self._facing, self._at
-        after_of: dict[_Place, tuple[tuple[_Place, int], ...]] = {}
-        queue, seen = deque([self._start]), set[_Place]()
+        before, after_of = self._before, dict[_Place, list[tuple[_Place, int]]]()
+        queue = deque([self._start])
         while queue:
             place = queue.popleft()
-            afters = after_of.get(place)
-            if afters is None:  # taken for the first time
-                x, y, direction = place
-                step_x, step_y = FORWARD[direction]
-                ahead_x, ahead_y = ahead = x + step_x, y + step_y
-                at.setdefault((x, y), place)
-                facing.setdefault(ahead, place)
-                turned = (((x, y, (direction + 3) % 4), LEFT), ((x, y, (direction + 1) % 4), RIGHT))
-                if low_x <= ahead_x <= high_x and low_y <= ahead_y <= high_y and ahead not in blocked:
-                    afters = (((ahead_x, ahead_y, direction), AHEAD), *turned)
-                else:
-                    afters = turned
-                after_of[place] = afters
-                seen.add(place)
-            for after, move in afters:
-                if after not in seen:
+            if place not in after_of:  # taken for the first time
+                after_of[place] = self._list_afters(*place)
+            for after, move in after_of[place]:
+                if after not in after_of:
                     before[after] = place, move
                     queue.append(after)
+
+    def _list_afters(self, x: int, y: int, direction: int) -> list[tuple[_Place, int]]:
+        """Places that one move leads to, with the move; notes the cells at this place and ahead of it."""
+        low_x, high_x, low_y, high_y = self._limits
+        step_x, step_y = FORWARD[direction]
+        ahead = x + step_x, y + step_y
+        self._at.setdefault((x, y), (x, y, direction))
+        self._facing.setdefault(ahead, (x, y, direction))
+        turned = [((x, y, (direction + 3) % 4), LEFT), ((x, y, (direction + 1) % 4), RIGHT)]
+        free = low_x <= ahead[0] <= high_x and low_y <= ahead[1] <= high_y and ahead not in self._blocked
+        return [((*ahead, direction), AHEAD), *turned] if free else turned
 
     def _trace(self, place: _Place | None) -> list[int] | None:
         if place is None:
@@ -180,19 +184,7 @@ class Paths:
         return moves[::-1]
 
 
-ACTION_TEMPLATES = (
-    "Each action is one line in the form of a template. NAME is colour and kind as observed, e.g. red ball; that of a "
-    "door has its state, e.g. red closed door. N is a number, 1 for the nearest: of doors that to go through as "
-    "observed, of other actions among those of that name that can be reached.\n"
-    "go to, pickup: walk up to a thing that is seen, and face it or take it. Only one thing is carried at a time.\n"
-    "drop: puts what is carried into the empty cell ahead.\n"
-    "toggle: opens or closes the door ahead; toggle and go through: walks up to a door, opens it and steps into the "
-    "doorway. A locked door needs the key of its colour in hand.\n"
-    "Only what is in sight and not behind a closed door is observed: turn, move on and open doors to see more.\n"
-    "Templates:\nturn left\nturn right\nmove forward\npickup NAME N\ndrop\ntoggle\ngo through NAME N\n"
-    "toggle and go through NAME N\ngo to NAME N\ncheck available actions"
-)
-"""What prompts say of actions."""
+ACTION_TEMPLATES: str = read_texts(__package__)["templates"]["sso"]
 
 PICKUP, DROP, TOGGLE = 3, 4, 5
 CHECK = "check available actions"
@@ -200,96 +192,79 @@ NO_CHANGE = "No change in state."
 NOT_KNOWN = "The action is not recognized. Please check valid actions."
 COMPLETED = "\n The task is completed."
 BARRIER = "There is a barrier in front of you, you can't move forward."
-_CANNOT = "You cannot"
 _NO_PATH = "as there is no path leading to it."
 _IN_THE_WAY = ("wall", "box", "lava", "ball", "key")
 
 
-@dataclass(frozen=True, eq=False)
 class Offer:
-    """What can be done now."""
+    """What can be done in a view."""
 
-    moves: dict[str, list[int]] = field(default_factory=dict)
-    """Action to moves, in the order in which they are listed."""
-    messages: dict[str, str] = field(default_factory=dict)
-    """Action that cannot be done to what is answered."""
-
-
-def list_actions(view: View) -> Offer:
-    """The actions of a view."""
-    offer = Offer({"turn left": [LEFT], "turn right": [RIGHT]})
-    paths = Paths(view)
-    if view.barrier is not None and view.barrier.ahead <= 1:
-        offer.messages["move forward"] = BARRIER
-    else:
-        offer.moves["move forward"] = [AHEAD]
-    if not view.carrying:
-        _offer_things(offer, view, paths, "pickup", [PICKUP])
-    _offer_drop(offer, view)
-    counts: Counter[str] = Counter()
-    for thing, number in view.listed:
-        if thing.kind == "door":
-            counts[thing.name] += 1
-            _offer_door(offer, view, paths, thing, number, dict(counts))
-    for thing, _ in view.listed:
-        if thing.kind == "goal":
-            path = paths.find_path_into(view.locate(thing))
-            if path is not None:
-                offer.moves["go to goal"] = path
-    _offer_things(offer, view, paths, "go to", [])
-    offer.moves[CHECK] = []
-    return offer
-
-
-def _offer_things(offer: Offer, view: View, paths: Paths, verb: str, last: list[int]) -> None:
-    """The action for every thing that can be reached; only those are counted."""
-    counts: Counter[str] = Counter()
-    for thing, number in view.listed:
-        if verb == "pickup" and thing.kind not in ("key", "ball", "box"):
-            continue
-        path = paths.find_path_before(view.locate(thing))
-        if path is None:
-            action = f"{verb} {thing.name} {number}"
-            offer.messages[action] = f"{_CANNOT} {action}, {_NO_PATH}"
+    def __init__(self, view: View):
+        self.moves: dict[str, list[int]] = {"turn left": [LEFT], "turn right": [RIGHT]}
+        """Action to moves, in the order in which they are listed."""
+        self.messages: dict[str, str] = {}
+        """Action that cannot be done to what is answered."""
+        self._view, self._paths = view, Paths(view)
+        if view.barrier is not None and view.barrier.ahead <= 1:
+            self.messages["move forward"] = BARRIER
         else:
-            counts[thing.name] += 1
-            offer.moves[f"{verb} {thing.name} {counts[thing.name]}"] = path + last
+            self.moves["move forward"] = [AHEAD]
+        if not view.carrying:
+            self._add_things("pickup", [PICKUP], ("key", "ball", "box"))
+        self._add_drop()
+        counts: Counter[str] = Counter()
+        for thing, number in view.listed:
+            if thing.kind == "door":
+                counts[thing.name] += 1
+                self._add_door(thing, number, dict(counts))
+        for thing, _ in view.listed:
+            if thing.kind == "goal" and (path := self._paths.find_path_into(view.locate(thing))) is not None:
+                self.moves["go to goal"] = path
+        self._add_things("go to", [])
+        self.moves[CHECK] = []
 
+    def _refuse(self, action: str, why: str) -> None:
+        self.messages[action] = f"You cannot {action}, {why}"
 
-def _offer_drop(offer: Offer, view: View) -> None:
-    ahead = view.facing_thing
-    if not view.carrying:
-        offer.messages["drop"] = f"{_CANNOT} drop the object, as you are not carrying anything."
-    elif ahead is not None and ahead.kind in _IN_THE_WAY:
-        offer.messages["drop"] = f"{_CANNOT} drop the object, as there is already an object in front of you."
-    else:
-        offer.moves["drop"] = [DROP]
+    def _add_things(self, verb: str, last: list[int], kinds: Sequence[str] = ()) -> None:
+        """The action for every thing that can be reached; only those are counted."""
+        counts: Counter[str] = Counter()
+        for thing, number in self._view.listed:
+            if kinds and thing.kind not in kinds:
+                continue
+            path = self._paths.find_path_before(self._view.locate(thing))
+            if path is None:
+                self._refuse(f"{verb} {thing.name} {number}", _NO_PATH)
+            else:
+                counts[thing.name] += 1
+                self.moves[f"{verb} {thing.name} {counts[thing.name]}"] = path + last
 
-
-def _offer_door(offer: Offer, view: View, paths: Paths, door: Thing, number: int, counts: dict[str, int]) -> None:
-    through, toggle = f"go through {door.name} {number}", f"toggle and go through {door.name} {number}"
-    cell = view.locate(door)
-    if door.state == "open":
-        path = paths.find_path_into(cell)
-        if path is None:
-            offer.messages[through] = f"{_CANNOT} {through}, {_NO_PATH}"
+    def _add_drop(self) -> None:
+        ahead = self._view.facing_thing
+        if not self._view.carrying:
+            self.messages["drop"] = "You cannot drop the object, as you are not carrying anything."
+        elif ahead is not None and ahead.kind in _IN_THE_WAY:
+            self.messages["drop"] = "You cannot drop the object, as there is already an object in front of you."
         else:
-            offer.moves[through] = path
-        return
-    if door.state == "closed":
-        offer.messages[through] = f"{_CANNOT} {through}, as it is closed. You should toggle it first."
-    elif not view.carrying.endswith(" key"):
-        offer.messages[toggle] = f"{_CANNOT} {toggle}, as you are not carrying a key."
-        return
-    elif view.carrying != f"{door.color} key":
-        offer.messages[toggle] = (
-            f"{_CANNOT} {toggle}, as the color of the key you are carrying does not match the color of door."
-        )
-        return
-    path = paths.find_path_before(cell)
-    if path is None:  # the recorded games print the counts in place of the number
-        offer.messages[toggle] = f"{_CANNOT} toggle and go through {door.name} {counts}, {_NO_PATH}"
-        return
-    offer.moves[toggle] = [*path, TOGGLE, AHEAD]
-    if not path:
-        offer.moves["toggle"] = [TOGGLE]
+            self.moves["drop"] = [DROP]
+
+    def _add_door(self, door: Thing, number: int, counts: dict[str, int]) -> None:
+        through = f"go through {door.name} {number}"
+        toggle, cell, carrying = f"toggle and {through}", self._view.locate(door), self._view.carrying
+        path = self._paths.find_path_into(cell) if door.state == "open" else self._paths.find_path_before(cell)
+        if door.state == "closed":
+            self._refuse(through, "as it is closed. You should toggle it first.")
+        if door.state == "locked" and not carrying.endswith(" key"):
+            self._refuse(toggle, "as you are not carrying a key.")
+        elif door.state == "locked" and carrying != f"{door.color} key":
+            self._refuse(toggle, "as the color of the key you are carrying does not match the color of door.")
+        elif door.state == "open" and path is not None:
+            self.moves[through] = path
+        elif door.state == "open":
+            self._refuse(through, _NO_PATH)
+        elif path is None:  # the recorded games print the counts in place of the number
+            self.messages[toggle] = f"You cannot toggle and go through {door.name} {counts}, {_NO_PATH}"
+        else:
+            self.moves[toggle] = [*path, TOGGLE, AHEAD]
+            if not path:
+                self.moves["toggle"] = [TOGGLE]

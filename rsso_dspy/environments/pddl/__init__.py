@@ -8,25 +8,13 @@ tasks        task types, splits, problems and their plans
 
 from collections.abc import Callable
 
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, Settings, UserData, read_examples
-from rsso_dspy.environments.pddl import lessons, tasks
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, Settings, UserData
+from rsso_dspy.environments.pddl import tasks
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
+from rsso_dspy.environments.pddl.lessons import LESSONS
 from rsso_dspy.environments.pddl.wording import COMMON
 
 __all__ = ["BENCHMARK"]
-
-
-_GOALS = {
-    "at": (
-        "a ball in its room",
-        ("When a ball is not in its room, pick up the ball and carry it there.",),
-    ),
-    "on": ("a thing on the one below it", ("Always build from the bottom: clear what is needed first.",)),
-    "contains": ("a drink in its glass", ("Before you pour, clean the glass and the shaker.",)),
-    "inflated": ("a wheel inflated", ("When you have the pump, inflate the wheel.",)),
-    "tight": ("a nut tightened", ("After the hub is back on the ground, tighten the nut.",)),
-    "in": ("a thing put away", ("Before the end, put away what the goal wants in the boot.",)),
-}
 
 
 def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> PddlEnvironment:  # noqa: ARG001
@@ -39,9 +27,10 @@ BENCHMARK = Benchmark(
     tasks=tasks.TABLE,
     make_environment=_make_environment,
     budget=Budget(tasks.get_gold_length),
+    about=LESSONS.about,
     action_templates={"sso": COMMON},
     gold_path=lambda variant, *_: tasks.find_solution(variant),
     lists_actions=True,
-    hints=Hints(_GOALS, lessons.draw_lessons, lambda: read_examples(__package__)),
+    hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
     data=UserData(tasks.digest_files, tasks.check_files),
 )

@@ -10,23 +10,14 @@ the order of a set are sorted here: the same game says the same in every process
 
 from collections.abc import Sequence
 
-from rsso_dspy.environments import Goal, TextEnvironment, Transition
-from rsso_dspy.environments.pddl import lessons
+from rsso_dspy.environments import Goal, Transition, require_played
+from rsso_dspy.environments.lessons import TaughtEnvironment
+from rsso_dspy.environments.pddl import wording
+from rsso_dspy.environments.pddl.lessons import LESSONS
 from rsso_dspy.environments.pddl.strips import Domain, Problem, World
 from rsso_dspy.environments.pddl.tasks import TABLE, load_domain, load_setup
-from rsso_dspy.environments.pddl.wording import (
-    ACTION_TEMPLATES,
-    CHECK,
-    COMMON,
-    LOOK,
-    NOT_AN_ACTION,
-    NOT_POSSIBLE,
-    PHRASES,
-    WON,
-    read_action,
-)  # fmt: skip
-from rsso_dspy.errors import SimulatorDied
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.environments.pddl.wording import CHECK, LOOK
+from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
 class Game:
@@ -35,13 +26,17 @@ class Game:
 
     def __init__(self, domain: Domain, problem: Problem):
         self.world = World(domain, problem)
-        self.phrases = PHRASES[domain.name]
+        self.phrases = wording.PHRASES[domain.name]
         self.goal = self.phrases.say_goal(problem.goal)
         self.state = self.world.start
         self.first = self._describe_all()
         self.progress = 0.0
         self.won = False
         self._arities = {each.name: len(each.parameters) for each in domain.actions.values()}
+
+    @property
+    def points(self) -> int:
+        return int(SOLVED_SCORE * self.progress + 1e-9)
 
     def list_actions(self) -> list[str]:
         """What is offered now, sorted: actions whose objects all differ, and the questions that may be asked."""
@@ -57,18 +52,18 @@ class Game:
         if LOOK in asked:
             return self._describe_all(), True
         arities = {each.name: self._arities[each.name] for each in self.world.list_applicable(self.state)}
-        action = read_action(text, arities, self.world.problem.objects)
+        action = wording.read_action(text, arities, self.world.problem.objects)
         if action is None:
-            return NOT_AN_ACTION, False
+            return wording.NOT_AN_ACTION, False
         after = self.world.apply(self.state, *action)
         if after == self.state:
-            return NOT_POSSIBLE, False
+            return wording.NOT_POSSIBLE, False
         new, self.state = after & ~self.state, after
         reached = self.world.count_reached(after)
         self.progress = max(self.progress, reached / len(self.world.goal_bits))
         self.won = reached == len(self.world.goal_bits)
         told = self._describe(new) if self.phrases.differences else self._describe_all()
-        return told + WON if self.won else told, True
+        return told + wording.WON if self.won else told, True
 
     def _describe(self, bits: int) -> str:
         return " ".join(self.phrases.list_sentences(self.world.list_bits(bits)))
@@ -77,26 +72,25 @@ class Game:
         return " ".join(self.phrases.list_sentences([*self.world.list_bits(self.state), *self.world.fixed]))
 
 
-class PddlEnvironment(TextEnvironment):
+class PddlEnvironment(TaughtEnvironment):
     """Plays one problem after the other. ``folder``: where AgentBoard's own are, if the user has them."""
 
-    rules_of_thumb = lessons.RULES_OF_THUMB
+    teaches = LESSONS
     verbs = ("check", "look")
 
     def __init__(self, folder: str | None = None):
         self._folder = folder
-        self._variant: Variant | None = None
         self._game: Game | None = None
 
     @property
     def task(self) -> str:
         """The goal of the variant that was reset last."""
-        return self._require_game().goal
+        return require_played(self._game).goal
 
     @property
     def action_templates(self) -> str:
         """Those of the domain that was reset last."""
-        return COMMON if self._variant is None else ACTION_TEMPLATES[self._variant.task]
+        return wording.COMMON if self._variant is None else wording.ACTION_TEMPLATES[self._variant.task]
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `load_setup` raises."""
@@ -106,34 +100,23 @@ class PddlEnvironment(TextEnvironment):
 
     def step(self, action: str) -> Transition:
         """One action as the actor wrote it."""
-        game = self._require_game()
-        before = self._count_points(game)
+        game = require_played(self._game)
+        before = game.points
         observation, valid = game.step(action)
-        score = self._count_points(game)
         sent = " ".join(action.split())
-        return Transition(State(observation, "", ""), sent, score - before, score, understood=valid, done=game.won)
+        state, score = State(observation, "", ""), game.points
+        return Transition(state, sent, score - before, score, understood=valid, done=game.won)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it: less the full stops, and the question for this very list."""
-        return [text.rstrip(". ") for text in self._require_game().list_actions() if text != CHECK]
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return lessons.draw_lessons(self.task, states, steps)
+        return [text.rstrip(". ") for text in require_played(self._game).list_actions() if text != CHECK]
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The literals of the goal by predicate, and which hold now. Raises ``SplitError`` for a test variant."""
-        game = self._require_game()
+        game = require_played(self._game)
         TABLE.refuse_test(self._variant)
         bits = zip(game.world.problem.goal, game.world.goal_bits, strict=True)
         return tuple(Goal(fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for fact, bit in bits)
 
     def close(self) -> None:
         self._game = None
-
-    def _count_points(self, game: Game) -> int:
-        return int(SOLVED_SCORE * game.progress + 1e-9)
-
-    def _require_game(self) -> Game:
-        if self._game is None:
-            raise SimulatorDied("no variant is being played: reset the environment first.")
-        return self._game

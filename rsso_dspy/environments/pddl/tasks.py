@@ -12,10 +12,11 @@ import json
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import accumulate
 from pathlib import Path
 
 from rsso_dspy.environments.pddl.strips import Domain, Problem, read_domain, read_setup
-from rsso_dspy.environments.splits import TaskRow, TaskTable
+from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.files import read_text
 from rsso_dspy.records import Variant
@@ -29,26 +30,22 @@ FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
 GOLD_OF_FILES = 20
 """What stands for the gold length of AgentBoard's problems: half as many again are the 30 steps that they are given."""
 
-_FIRST_DEV = SIZES["train"]
-_FIRST_TEST = _FIRST_DEV + SIZES["dev"]
-_FIRST_FILE = _FIRST_TEST + SIZES["test"]
+_DEV, _TEST, _FILE = accumulate(SIZES.values())
+"""The first index of each split, and of AgentBoard's problems."""
 
-
-def _make_rows() -> dict[str, TaskRow]:
-    made = range(_FIRST_TEST, _FIRST_FILE)
-    return {
+TABLE = TaskTable(
+    {
         domain: {
-            "train": (0, _FIRST_DEV - 1),
-            "dev": (_FIRST_DEV, _FIRST_TEST - 1),
-            "test": (_FIRST_TEST, _FIRST_FILE + files - 1),
-            "generated": [*made[::2], *made[1::2]],
-            "agentboard": range(_FIRST_FILE, _FIRST_FILE + files),
+            "train": (0, _DEV - 1),
+            "dev": (_DEV, _TEST - 1),
+            "test": (_TEST, _FILE + files - 1),
+            "generated": [*range(_TEST, _FILE, 2), *range(_TEST + 1, _FILE, 2)],
+            "agentboard": range(_FILE, _FILE + files),
         }
         for domain, files in FILES.items()
-    }
-
-
-TABLE = TaskTable(_make_rows, samples=("generated", "agentboard"))
+    },
+    samples=("generated", "agentboard"),
+)
 
 
 @cache
@@ -60,12 +57,12 @@ def load_domain(name: str) -> Domain:
 
 def get_gold_length(variant: Variant) -> int:
     """Actions of the shipped plan."""
-    return GOLD_OF_FILES if variant.index >= _FIRST_FILE else len(_list_rows(variant.task)[variant.index][1])
+    return GOLD_OF_FILES if variant.index >= _FILE else len(_list_rows(variant.task)[variant.index][1])
 
 
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """The actions of the shipped plan, as the game offers them. Raises ``GoldUnknown`` for AgentBoard's problems."""
-    if variant.index >= _FIRST_FILE:
+    if variant.index >= _FILE:
         raise GoldUnknown(f"no plan of {variant.key} is shipped: it is one of AgentBoard's problems")
     return _list_rows(variant.task)[variant.index][1]
 
@@ -73,14 +70,12 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
 def load_setup(variant: Variant, folder: str | None = None) -> Problem:
     """The problem of a variant. ``folder``: where AgentBoard's are. Raises ``UsageError`` when one of those is asked
     for and not there, ``DamagedFile`` with the reason when it cannot be read."""
-    if variant.index >= _FIRST_FILE:
+    if variant.index >= _FILE:
         if not folder:
-            raise UsageError(
-                f"{variant.key} is one of AgentBoard's problems, which this project does not hold: name your folder of "
-                f"them, --set environment.data=DIR with DIR/{variant.task}/*.pddl in it, or play the selection "
-                "`generated`"
-            )
-        files, place = list_files(variant.task, Path(folder)), variant.index - _FIRST_FILE
+            why = f"{variant.key} is one of AgentBoard's problems, which this project does not hold"
+            fix = f"name your folder of them, --set environment.data=DIR with DIR/{variant.task}/*.pddl in it"
+            raise UsageError(f"{why}: {fix}, or play the selection `generated`")
+        files, place = list_files(variant.task, Path(folder)), variant.index - _FILE
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
@@ -90,7 +85,7 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
     """Raise what `load_setup` raises for one of the variants."""
     for variant in variants:
-        if variant.index >= _FIRST_FILE:
+        if variant.index >= _FILE:
             load_setup(variant, folder)
 
 

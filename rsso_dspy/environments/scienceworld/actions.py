@@ -10,29 +10,23 @@ changes the flight of bees in the genetics tasks.)
 import re
 from collections.abc import Iterable
 
+from rsso_dspy.environments.lessons import read_texts
 from rsso_dspy.records import State
 
-ACTION_TEMPLATES = """\
-Each action follows one of the templates below. OBJ stands for an object that you can see or carry, CONTAINER for \
-something that can hold objects, LOCATION for a room (an adjacent one for go).
-Careful with focus on: it tells the task which object you mean, and is not a way to look at something. Use it only on \
-what the task asks you to focus on; focusing on anything else fails the task for good.
-Use wait to let time pass, for example until something has heated up or grown.
-Templates:
-read OBJ
-activate OBJ
-deactivate OBJ
-open OBJ
-close OBJ
-pick up OBJ
-look in OBJ
-focus on OBJ
-move OBJ to CONTAINER
-pour OBJ in CONTAINER
-mix CONTAINER
-teleport LOCATION
-go LOCATION
-wait"""
+_TEXTS = read_texts(__package__)["templates"]
+ACTION_TEMPLATES: str = _TEXTS["sso"]
+USUAL = "\n".join([_TEXTS["complete"], *_TEXTS["notes"].values()])
+"""The part of the text that all variants share under the interface `complete`."""
+
+
+def describe_actions(offered: Iterable[str]) -> str:
+    """Render the action_templates region of `complete` for a variant with these templates of the simulator: all but
+    the one that no actor may use, with notes about some."""
+    listed = [template for template in offered if template != "reset task"]
+    notes = (note for template, note in _TEXTS["notes"].items() if template in listed)
+    named = (_TEXTS["slots"].get(template, template) for template in listed)
+    return "\n".join([_TEXTS["complete"], *notes, "Templates:", *named])
+
 
 _FIRST_WORDS = (
     "activate close connect deactivate disconnect dunk eat examine flush focus get go inventory look mix move open "

@@ -17,17 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from rsso_dspy.environments import Goal, Interface, Transition
-from rsso_dspy.environments.scienceworld import actions, lessons, tasks
-from rsso_dspy.environments.scienceworld.action_help import describe_actions
+from rsso_dspy.environments import STALLED, Goal, Transition, require_played
+from rsso_dspy.environments.lessons import TaughtEnvironment
+from rsso_dspy.environments.scienceworld import actions, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.environments.scienceworld.lessons import LESSONS
 from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, did_nothing, is_question
 from rsso_dspy.errors import SimulatorDied, UsageError
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
-STALLED = "The action took too long, and the attempt ends here."
-
-_NOTHING_PLAYED = "no variant is being played: reset the environment first."
 LISTING = re.compile(r"(In it, you|Here you) see:")
 """Headers before the objects of a room or of the outside."""
 CARRIED = " in your inventory"
@@ -37,16 +35,15 @@ _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": F
 _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
-class ScienceWorld:
+class ScienceWorld(TaughtEnvironment):
     """One simulator, played by one thread at a time. The process starts with `start` or at the first reset.
 
     ``step_limit``: time limit of an action in seconds. A longer one ends the trial as ``stalled`` with the score so
     far, and the next reset starts a new process. (Some worlds get slower with every tick, e.g. with a running sink.)
-    ``heap``: memory limit of the process, in Java's notation. ``stopped``: polled while the process starts; raises
-    ``Stopped`` once it returns true.
+    ``heap`` and ``stopped``: see `Jvm`.
     """
 
-    rules_of_thumb = lessons.RULES_OF_THUMB
+    teaches = LESSONS
     name_place = staticmethod(actions.name_place)
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
@@ -55,21 +52,18 @@ class ScienceWorld:
         self._stopped = stopped
         self._jvm: Jvm | None = None
         self._closed = False
-        self._variant: Variant | None = None
         self.task = ""
         """Task description of the current variant."""
         self.points_at_reset = 0
         """Score before the first action, 0 to 100: some variants grant points for their initial state."""
         # What the last action left behind.
-        self._score = 0
+        self._score = self._ticks = 0
         self._completed = False
-        self._ticks = 0
         self._look = self._inventory = ""
         self._question = ""
         """The numbered question that is open, word for word; empty when none is."""
         self._asked: Question | None = None
         self._focus = ""
-        self._interface: Interface = "sso"
         self.action_templates = actions.ACTION_TEMPLATES
         """The templates of the interface and, under `complete`, of the current variant."""
 
@@ -78,12 +72,8 @@ class ScienceWorld:
         """First words of actions; the numbers of the options too while a question is open."""
         return frozenset({*actions.VERBS, *actions.OPTION.findall(self._question)})
 
-    def choose_interface(self, name: Interface) -> None:
-        """Select the interface from the next reset on."""
-        self._interface = name
-
     @property
-    def alive(self) -> bool:
+    def alive(self) -> bool:  # type: ignore[override]
         """Whether another reset can succeed."""
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
@@ -99,7 +89,7 @@ class ScienceWorld:
     def reset(self, variant: Variant) -> State:
         """Start the variant and return its first state. Raises what ``start`` raises."""
         self._variant = None
-        jvm = self.start()._require_jvm()
+        jvm = require_played(self.start()._jvm)
         # No gold path: once requested, the simulator would compute it at every later load. No `reset` of the
         # simulator's own either: it is a second load.
         error = jvm.call("load", variant.task, variant.index, variant.simplification, False)
@@ -114,7 +104,7 @@ class ScienceWorld:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
         self.task, self.points_at_reset = jvm.call("getTaskDescription"), self._score
         if self._interface == "complete":
-            self.action_templates = describe_actions(jvm.call("getPossibleActions"))
+            self.action_templates = actions.describe_actions(jvm.call("getPossibleActions"))
         else:
             self.action_templates = actions.ACTION_TEMPLATES
         self._variant = variant
@@ -146,12 +136,7 @@ class ScienceWorld:
         )
 
     def render(self, states: Sequence[State]) -> list[str]:
-        """Return one text per state of a history window that ends now."""
         return (render_listings if self._interface == "complete" else render_states)(states, self._focus)
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        """Return the lessons of the newest step and the progress of the episode; see `lessons.py`."""
-        return lessons.draw_lessons(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Return the goals of the current variant with their status after the last action; empty after a stalled step.
@@ -159,9 +144,7 @@ class ScienceWorld:
         For calibration only, and not part of the `Environment` protocol. Raises ``SplitError`` for a variant of the
         test split, whatever split it was reset with, and ``SimulatorDied`` before a reset.
         """
-        if self._variant is None:
-            raise SimulatorDied(_NOTHING_PLAYED)
-        tasks.TABLE.refuse_test(self._variant)
+        tasks.TABLE.refuse_test(require_played(self._variant))
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:
@@ -197,7 +180,7 @@ class ScienceWorld:
 
     def _send_action(self, sent: str) -> str:
         """Send one text and return the answer; also read score, flags, clock and surroundings."""
-        simulator = self._require_jvm()
+        simulator = require_played(self._jvm)
         answer = simulator.call("step", sent, limit=self._step_limit)
         self._score = round(100 * simulator.call("getScore"))
         self._completed = simulator.call("getCompleted")
@@ -211,13 +194,8 @@ class ScienceWorld:
             raise SimulatorDied(f"the simulator failed inside the action {sent!r}: {answer}")
         return answer
 
-    def _require_jvm(self) -> Jvm:
-        if self._jvm is None:
-            raise SimulatorDied(_NOTHING_PLAYED)
-        return self._jvm
-
     def _list_valid_actions(self) -> list[str]:
-        return self._require_jvm().call("getValidActionObjectCombinations", limit=self._step_limit)
+        return require_played(self._jvm).call("getValidActionObjectCombinations", limit=self._step_limit)
 
     def _build_state(self, answer: str) -> State:
         """Remove the room's listing from the answer, because the surroundings contain it."""
@@ -233,19 +211,20 @@ def list_features(state: State) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed + [line + CARRIED for line in carried if line]))
 
 
-def render_states(states: Sequence[State], focus: str = "") -> list[str]:
-    """Render each state of a window under `sso`.
+def _is_forgotten(focus: str, states: Sequence[State]) -> bool:
+    """Whether the simulator's answer to the last focus action has left the window. Its first state then repeats it,
+    because the chosen object matters until the task ends."""
+    return bool(focus) and all(focus != state.observation for state in states)
 
-    ``focus`` is the simulator's answer to the last focus action. The first state repeats it if that action is no longer
-    in the window, because the chosen object matters until the task ends.
-    """
+
+def render_states(states: Sequence[State], focus: str = "") -> list[str]:
+    """Render each state of a window under `sso`. ``focus`` is the simulator's answer to the last focus action."""
     texts = []
     shown: tuple[str, ...] = ()
-    for number, state in enumerate(states):
-        repeat = number == 0 and focus and all(focus != other.observation for other in states)
-        extra = (_normalize_feature(focus),) if repeat else ()
+    extra = (_normalize_feature(focus),) if _is_forgotten(focus, states) else ()
+    for state in states:
         texts.append(_render_state(state.observation, extra + list_features(state), shown))
-        shown = list_features(state)
+        shown, extra = list_features(state), ()
     return texts
 
 
@@ -257,9 +236,11 @@ def _render_state(observation: str, now: tuple[str, ...], shown: tuple[str, ...]
     for feature in sorted((one for one in now if one not in known), key=len, reverse=True):
         if not any(feature.removesuffix(CARRIED) in other for other in listed):
             listed.append(feature)
-    if not listed:
-        return observation
-    return "\n\t".join([f"{observation}\nYou also observe:", *listed])
+    return _add_news(observation, listed)
+
+
+def _add_news(observation: str, news: Sequence[str]) -> str:
+    return "\n\t".join([f"{observation}\nYou also observe:", *news]) if news else observation
 
 
 def _normalize_feature(line: str) -> str:
@@ -270,32 +251,29 @@ def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
     """Render each state of a window under `complete`; ``focus`` as in `render_states`. States after entering a room or
     looking around show the whole listing too."""
     texts = []
-    before: State | None = None
-    for state in states:
-        if before is None or _room(before) != _room(state) or state.look.startswith(state.observation):
+    for before, state in zip([None, *states], states, strict=False):
+        looked = state.look.startswith(state.observation)
+        if before is None or looked or _room(before) != _room(state):
             look = "\n".join(line.rstrip() for line in state.look.splitlines())
-            shown = look if state.look.startswith(state.observation) else f"{state.observation}\n{look}"
+            shown = look if looked else f"{state.observation}\n{look}"
         else:
-            shown = _list_news(state, before)
-        if before is None and focus and all(focus != other.observation for other in states):
+            shown = _add_news(state.observation, _list_news(state, before))
+        if before is None and _is_forgotten(focus, states):
             shown = f"Earlier: {focus}\n{shown}"
         things = [line.strip().rstrip(".") for line in state.inventory.splitlines()[1:] if line.strip()]
-        carried = f"You carry: {'; '.join(things)}." if things else "You carry nothing."
-        texts.append(f"{shown}\n{carried}")
-        before = state
+        texts.append(f"{shown}\nYou carry{': ' + '; '.join(things) if things else ' nothing'}.")
     return texts
 
 
-def _list_news(state: State, before: State) -> str:
-    """Render the observation and the lines of the surroundings that are new since the previous state."""
+def _list_news(state: State, before: State) -> list[str]:
+    """Return the things of the surroundings that were not there before; of equal ones, as many as there are more."""
     known = Counter(_list_things(before))
-    new = []
+    news = []
     for line in _list_things(state):
-        if known[line]:
-            known[line] -= 1
-        else:
-            new.append(line)
-    return "\n\t".join([f"{state.observation}\nYou also observe:", *new]) if new else state.observation
+        if not known[line]:
+            news.append(line)
+        known[line] -= known[line] > 0
+    return news
 
 
 def _list_things(state: State) -> list[str]:

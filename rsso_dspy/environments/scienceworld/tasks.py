@@ -5,15 +5,14 @@
     >>> [variant.index for variant in held_out("identify-life-stages-2")]
     [7, 6, 8, 9]
 
-Splits are contiguous ranges of variant indices, as in ScienceWorld itself; they are stored in a data file, so planning
-a run needs no simulator. The selection ``sso`` is the sample that the SSO reference draws (seed 42, training variants
-first, then test variants). With seed 42, training samples equal those of the SSO reference.
+Splits are ScienceWorld's own, in a data file, so planning a run needs no simulator. The selection ``sso`` is the sample
+that the SSO reference draws (seed 42, training variants first, then test variants).
 
 A gold length is the number of actions in the simulator's own solution of a variant, whether or not it succeeded; a
-trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so the package
-ships lengths of the held-out variants and of ten training and ten development variants a task; others are computed on
-demand and kept in the user's cache. `scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two,
-freeze 11 (train) and 19 (dev), at 87 and 82 points.
+trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of the
+held-out variants and of ten training and ten development variants a task are shipped; others are computed on demand and
+kept in the user's cache. `scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two, freeze 11
+(train) and 19 (dev), at 87 and 82 points.
 
 The paths themselves solve the tasks. They leave this module only through `compute_gold_paths`, for tests, benchmarks
 and the gold teacher of a compile, which is given those of training variants (`Benchmark.find_gold_path`). No agent,
@@ -44,17 +43,10 @@ def _read_data(name: str) -> Any:
     return json.loads(resources.files(__package__).joinpath(f"data/{name}.json").read_text(encoding="utf-8"))
 
 
-SIMPLIFICATIONS = (
-    "easy",
-    "teleportAction",
-    "selfWateringFlowerPots",
-    "openContainers",
-    "openDoors",
-    "noElectricalAction",
-)
-"""`easy` stands for all but openContainers."""
+_OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
+"""Simplifications; `easy` stands for all but openContainers."""
 
-TABLE = TaskTable(lambda: _read_data("splits")["tasks"], ("sso",), "find-plant::228", SIMPLIFICATIONS)
+TABLE = TaskTable(_read_data("splits")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
 
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
@@ -91,11 +83,8 @@ def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
 
     Gold paths are solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none.
     """
-    paths = []
     with Jvm() as simulator:
-        for variant in variants:
-            paths.append(_compute_gold_path(simulator, variant))
-    return paths
+        return [_compute_gold_path(simulator, variant) for variant in variants]
 
 
 def shipped_lengths() -> dict[Variant, int]:

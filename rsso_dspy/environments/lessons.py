@@ -1,0 +1,166 @@
+"""What a benchmark says in prose, ``data/texts.toml`` of its package, and what an episode teaches without a model.
+
+    about = "What the environment is, what one sees, how an action is worded and when it is solved."
+    rules_of_thumb = ["A rule by hand.", ...]
+    [templates]                              # texts of the action_templates region
+    [[goals]]                                # advice where goals of these kinds were missed
+    [[mistakes]]                             # of the newest step: the first one that fits is taught
+    when = "is_repeated"                     # names of members of the benchmark's `Episode`
+    action = 'use (?P<thing>.+)'             # pattern of the beginning of the action; `answer` likewise
+    text = "Used {thing} again."
+    solution = "Use something else."
+    [[progress]]                             # how far the episode has come: all that fit
+
+Lessons go by the task, the actions and the observations: no scores, and nothing that was not said.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from rsso_dspy.environments import Interface, TextEnvironment
+from rsso_dspy.records import Category, Lesson, State, Step, Variant
+
+Words = Mapping[str, str]
+"""What fills the texts of a lesson."""
+
+
+@cache
+def read_texts(package: str, name: str = "texts") -> Mapping[str, Any]:
+    """A file of texts that comes with a benchmark, ``data/NAME.toml`` of its package."""
+    return tomllib.loads((files(package) / f"data/{name}.toml").read_text(encoding="utf-8"))
+
+
+def read_examples(package: str) -> tuple[str, ...]:
+    """Examples of play with rules that come with a benchmark, in ``data/examples.json`` of its package."""
+    return tuple(json.loads((files(package) / "data/examples.json").read_text(encoding="utf-8"))["examples"])
+
+
+def name_all(names: Iterable[str]) -> Words | None:
+    """The words ``{names}`` of a lesson, each name once; None without any."""
+    listed = ", ".join(dict.fromkeys(names))
+    return {"names": listed} if listed else None
+
+
+@dataclass(eq=False)
+class Episode:
+    """An episode so far; ``states[i + 1]`` follows ``steps[i]``. Members of subclasses are conditions of lessons: true,
+    or the words of the texts."""
+
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+
+    @property
+    def newest(self) -> Step:
+        return self.steps[-1]
+
+    @property
+    def action(self) -> str:
+        """The newest action, in lower case."""
+        return self.newest.action.lower().strip()
+
+    @property
+    def answer(self) -> str:
+        """What the newest action was answered."""
+        return self.states[-1].observation
+
+    @property
+    def no_action(self) -> bool:
+        return self.newest.malformed
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A lesson, and when an episode teaches it: where all that is named here holds."""
+
+    text: str
+    solution: str = ""
+    category: Category = "error"
+    when: str = ""
+    answer: str = ""
+    action: str = ""
+
+    def teach(self, episode: Episode) -> Lesson | None:
+        words: dict[str, str] = {}
+        for name in self.when.split():
+            found = getattr(episode, name)
+            if not found:
+                return None
+            words |= found if isinstance(found, Mapping) else {}
+        for pattern, text in ((self.answer, episode.answer), (self.action, episode.action)):
+            match = re.match(pattern, text)
+            if match is None:
+                return None
+            words |= match.groupdict()
+        return Lesson(self.category, self.text.format(**words), self.solution.format(**words))
+
+
+class LessonTable:
+    """The rules, goals and lessons of a benchmark's texts. Called with a task, states and steps (``states[i + 1]``
+    follows ``steps[i]``), it gives what the newest step teaches, one mistake at most (further ones would have the same
+    cause), and how far the episode has come; nothing before the first step."""
+
+    def __init__(self, package: str, episode: type[Episode]):
+        texts = read_texts(package)
+        self._package, self._episode = package, episode
+        self.about = str(texts["about"])
+        self.rules_of_thumb = tuple(Lesson("abstract", text) for text in texts["rules_of_thumb"])
+        self.goals = {
+            kind: (str(row["phrase"]), tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]
+        }
+        self.mistakes = tuple(_Row(**row) for row in texts["mistakes"])
+        self.progress = tuple(_Row(**{"category": "progress", **row}) for row in texts["progress"])
+
+    def read_examples(self) -> tuple[str, ...]:
+        return read_examples(self._package)
+
+    def __call__(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+        if not steps:
+            return []
+        episode = self._episode(task, states, steps)
+        mistakes, progress = (
+            (lesson for row in rows if (lesson := row.teach(episode))) for rows in (self.mistakes, self.progress)
+        )
+        return [*([first] if (first := next(mistakes, None)) else []), *progress]
+
+
+class Progress:
+    """Steps towards a goal, by what is observed: each is met once, in any order, and of a kind one at most by an
+    observation. ``steps``: kinds, and whether an observation meets the step."""
+
+    def __init__(self, steps: Iterable[tuple[str, Callable[[str], object]]] = ()):
+        self._steps = tuple(steps)
+        self.kinds = tuple(kind for kind, _ in self._steps)
+        self.is_met = [False] * len(self._steps)
+
+    def read(self, observation: str) -> None:
+        """Take an observation into account."""
+        kinds = set()
+        for number, (kind, is_seen) in enumerate(self._steps):
+            if not self.is_met[number] and kind not in kinds and is_seen(observation):
+                self.is_met[number] = True
+                kinds.add(kind)
+
+
+class TaughtEnvironment(TextEnvironment):
+    """An environment that `teaches` the lessons of its benchmark's texts, and may have several interfaces."""
+
+    teaches: LessonTable
+    _interface: Interface = "sso"
+    _variant: Variant | None = None
+
+    @property
+    def rules_of_thumb(self) -> Sequence[Lesson]:  # type: ignore[override]
+        return self.teaches.rules_of_thumb
+
+    def choose_interface(self, name: Interface) -> None:
+        self._interface = name
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
+        return self.teaches(self.task, states, steps)  # type: ignore[attr-defined]
