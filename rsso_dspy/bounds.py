@@ -6,51 +6,24 @@ from typing import Any
 
 from rsso_dspy.errors import UsageError
 
-MOST_SEED = 2**31 - 1
-"""Largest seed: accepted by any random number generator, and well within 64 bits."""
-
-MOST_TRIALS = 1000
-"""Maximum trials of a unit, or of a variant in training: so many have distinct rollout numbers under one seed."""
-
-MOST_PER_TASK = 1000
-"""Maximum variants of a task: no task has as many."""
-
-MOST_SECONDS = 1_000_000
-"""Longest time in seconds, eleven days: accepted by any clock and socket of the system."""
+MOST_SEED = 2**31 - 1  # accepted by any random number generator
+MOST_TRIALS = 1000  # of a unit, or of a variant in training: so many have distinct rollout numbers under one seed
+MOST_PER_TASK = 1000  # no task has as many variants
+MOST_SECONDS = 1_000_000  # eleven days: accepted by any clock and socket of the system
+LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS = 100, 100_000  # fewer hold no demonstration, more no prompt
+MOST_COUNT = 1_000_000  # of other counts: steps, entries of a memory, tokens of an answer
+MOST_DOLLARS = 1_000_000_000  # as a price or spend limit
+MOST_JOBS = 256
+MOST_SHARDS = 10_000  # far more than there are variants
+MOST_EPISODES = 1000  # of exploration before building a constitution
+MOST_STEPS = 1_000_000  # of a trial
+MOST_DIGITS = 9  # of a count in a text: Python refuses to read thousands of them
+MOST_SCORE = 1_000_000  # in size: metrics give 0 to 1 or 0 to 100; statistics of such scores cannot overflow
+MOST_DIFFERENCE = 10 * MOST_SCORE  # of two scores, or of two such differences
 
 USUAL_DEMO_TOKENS = 1500
 """Tokens of all demonstrations of a predictor, unless asked for otherwise: what the prompt of a small model has room
 for."""
-
-LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS = 100, 100_000
-"""Fewer hold no demonstration, more no prompt."""
-
-MOST_COUNT = 1_000_000
-"""Maximum of other counts: steps, entries of a memory, tokens of an answer."""
-
-MOST_DOLLARS = 1_000_000_000
-"""Maximum price or spend limit in US dollars."""
-
-MOST_JOBS = 256
-"""Maximum number of parallel units."""
-
-MOST_SHARDS = 10_000
-"""Maximum shards of a run: far more than there are variants."""
-
-MOST_EPISODES = 1000
-"""Maximum exploration episodes before building a constitution."""
-
-MOST_STEPS = 1_000_000
-"""Maximum steps of a trial."""
-
-MOST_DIGITS = 9
-"""Maximum digits of a count in a text: Python refuses to read thousands of them."""
-
-MOST_SCORE = 1_000_000
-"""Largest score in size: metrics give 0 to 1 or 0 to 100. Statistics of such scores cannot overflow."""
-
-MOST_DIFFERENCE = 10 * MOST_SCORE
-"""Largest difference in size of two scores, or of two such differences."""
 
 SHOWN = 80
 """Maximum characters of a wrong text repeated in a message."""
@@ -72,5 +45,4 @@ def check_score(score: Any, *name: object, most: int = MOST_SCORE) -> float:
         number, shown = nan, shorten_text(repr(score))
     if -most <= number <= most:
         return number
-    named = " ".join(map(str, name))
-    raise UsageError(f"{named} is {shown}: only numbers from -{most:,} to {most:,} can be compared")
+    raise UsageError(f"{' '.join(map(str, name))} is {shown}: only numbers from -{most:,} to {most:,} can be compared")

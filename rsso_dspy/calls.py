@@ -24,12 +24,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
+from rsso_dspy.errors import NotRecorded, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.records import Usage
+from rsso_dspy.records import Usage, add_usage, read_usage
 from rsso_dspy.redact import redact, redact_json
 
 EMBEDDER = "embedder"
@@ -124,13 +125,9 @@ class TextTable:
 
 def _write_ranges(numbers: Sequence[int]) -> str:
     parts = []
-    first = last = numbers[0]
-    for number in (*numbers[1:], -1):
-        if number == last + 1:
-            last = number
-        else:
-            parts.append(f"{first}-{last}" if last > first else str(first))
-            first = last = number
+    for _, each in groupby(enumerate(numbers), lambda placed: placed[1] - placed[0]):
+        first, *others = (number for _, number in each)
+        parts.append(f"{first}-{others[-1]}" if others else str(first))
     return " ".join(parts)
 
 
@@ -181,18 +178,13 @@ class CallLines:
         head, last = lines[0], lines[-1]
         messages = [self._decode_message(*each) for each in head["messages"]]
         return Call(
-            head["trial"],
-            head["attempt"],
-            head["step"],
-            head["role"],
-            {"model": head["model"], "messages": messages, "parameters": head["parameters"]},
-            last.get("answer"),
-            last.get("error"),
-            [(each["failed"], each["usage"]) for each in lines if "failed" in each],
-            last.get("usage", []) if "answer" in last else [],
-            last.get("served", ""),
-            last.get("cut", False),
-            last.get("seconds", 0.0),
+            **{name: head[name] for name in Place._fields},
+            request={"model": head["model"], "messages": messages, "parameters": head["parameters"]},
+            answer=last.get("answer"),
+            error=last.get("error"),
+            failed=[(each["failed"], each["usage"]) for each in lines if "failed" in each],
+            usage=last.get("usage", []) if "answer" in last else [],
+            **{name: last[name] for name in ("served", "cut", "seconds") if name in last},
         )
 
     def _decode_message(self, role: str, content: Any, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -211,10 +203,8 @@ class CallLines:
 
     def count_unused(self, trial: int) -> dict[str, Usage]:
         """Return the usage by role of calls that a cut trial had made and its repetition did not make again."""
-        total: dict[str, Usage] = {}
-        for lines in self._own.unused.get(trial, ()) if self._own else ():
-            add_usage(total, lines[0]["role"], lines)
-        return total
+        unused = self._own.unused.get(trial, ()) if self._own else ()
+        return add_usage(*({lines[0]["role"]: read_cost(lines)} for lines in unused))
 
     def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
         """Return the known vectors by text: those of this log, and of the log that answers, if that holds any. Raises
@@ -263,9 +253,8 @@ class CallLines:
         if call.error is not None:
             self.end(number, error=call.error)
         else:
-            self.end(
-                number, answer=call.answer, usage=call.usage, served=call.served, cut=call.cut, seconds=call.seconds
-            )
+            told = ("answer", "usage", "served", "cut", "seconds")
+            self.end(number, **{name: getattr(call, name) for name in told})
 
     def note_read(self, **what: bool) -> None:
         """Write that the last answer was `malformed`, or `repaired`."""
@@ -373,23 +362,16 @@ class RecordedCalls:
         calls = [self._calls.decode(lines) for lines in there if lines[0]["role"] == place.role][:COMPARED]
         if not calls:
             return "no request of this role was recorded"
-        asked, matcher = _list_lines(request), difflib.SequenceMatcher(autojunk=False)
-        matcher.set_seq2(asked)
-
-        def rate_likeness(call: Call) -> float:
-            matcher.set_seq1(_list_lines(call.request))
-            return matcher.ratio()
-
-        nearest = max(calls, key=rate_likeness)
-        pairs = difflib.unified_diff(_list_lines(nearest.request), asked, lineterm="", n=0)
-        changed = [f"  {line[0]} {line[1:]}" for line in pairs if not line.startswith(("---", "+++", "@@"))]
+        asked = _list_lines(request)
+        nearest = max(calls, key=lambda call: len(set(asked).intersection(_list_lines(call.request))))
+        pairs = list(difflib.unified_diff(_list_lines(nearest.request), asked, lineterm="", n=0))
+        changed = [f"  {line[0]} {line[1:]}" for line in pairs[2:] if not line.startswith("@@")]
         if not changed:
             same = sum(_list_lines(call.request) == asked for call in calls)
             return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
-        if len(changed) > LINES:
-            changed[LINES:] = [f"  and {len(changed) - LINES} more lines"]
-        lines = "\n".join(line if len(line) <= LETTERS else f"{line[:LETTERS]}..." for line in changed)
-        return f"this request was not recorded; the nearest one was sent at step {nearest.step}:\n{lines}"
+        more = [f"  and {len(changed) - LINES} more lines"] if len(changed) > LINES else []
+        lines = [line if len(line) <= LETTERS else f"{line[:LETTERS]}..." for line in changed[:LINES]] + more
+        return "\n".join((f"this request was not recorded; the nearest one was sent at step {nearest.step}:", *lines))
 
 
 def _key(role: str, model: str, parameters: Mapping[str, Any], messages: Sequence[Any]) -> tuple[str, str, str, str]:
@@ -409,35 +391,15 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def add_usage(total: dict[str, Usage], role: str, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Add what lines of calls cost to the usage of a role."""
+def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
+    """Return what lines of a call cost."""
+    total = Usage()
     for line in lines:
-        found = total.get(role, Usage())
         entries = [read_usage(each) for each in line.get("usage", ())]
         if line.get("cut") and entries:
             entries[-1] += Usage(truncated=1)
-        if line.get("failed"):
-            entries.append(Usage(failed=1))
-        total[role] = sum(entries, found)
-
-
-def read_usage(reported: Mapping[str, Any]) -> Usage:
-    """Return the usage of one answer as a provider reported it.
-
-    Some count cached tokens beside the input instead of in it; they are added to it then.
-    """
-    said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
-    read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
-    cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
-    return Usage(
-        calls=1,
-        input=sent if cached + kept <= sent else sent + cached + kept,
-        output=said,
-        cached=cached,
-        cache_write=kept,
-        reasoning=written.get("reasoning_tokens") or 0,
-        unmetered=int(not sent and not said),
-    )
+        total = sum(entries, total) + Usage(failed=int(bool(line.get("failed"))))
+    return total
 
 
 def make_plain(value: Any) -> Any:
@@ -473,6 +435,5 @@ def read_replayed_backend(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         config = read_json(file)["identity"]["config"]
         return str(config["backend"]), dict(config["backends"][config["backend"]])
-    except (DamagedFile, KeyError, TypeError, ValueError) as error:
-        why = error.why if isinstance(error, DamagedFile) else "it names no backend with its settings"
-        raise UsageError(f"{file} is damaged ({why}); restore it from a copy") from None
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{file} is damaged (it names no backend with its settings); restore it from a copy") from None

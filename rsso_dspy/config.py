@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -37,7 +38,7 @@ from rsso_dspy.bounds import (
 from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
-from rsso_dspy.files import parse_entry, parse_toml, read_lines, read_toml
+from rsso_dspy.files import parse_entry, read_bytes, read_toml
 from rsso_dspy.redact import register_address, register_secret, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
@@ -336,13 +337,13 @@ def _digest_units(name: str) -> str:
     is none."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
     try:
-        logs = {unit: read_lines(unit) for unit in sorted(run.glob("units/*/*/*.jsonl"))}
+        logs = {unit: read_bytes(unit).split(b"\n") for unit in sorted(run.glob("units/*/*/*.jsonl"))}
     except (OSError, DamagedFile) as error:
         raise ConfigError(f"config key memory.reflections.index: {error}") from None
     if not logs:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
     for unit, lines in logs.items():
-        entries = [parse_entry(line) for line in lines if line.startswith('{"trial"')]
+        entries = [parse_entry(line) for line in lines if line.startswith(b'{"trial"')]
         memories = [entry.get("memories") for entry in entries if isinstance(entry, dict)]
         digest.update(f"{unit.relative_to(run).as_posix()}\n{json.dumps(memories, sort_keys=True)}".encode())
     return digest.hexdigest()[:12]
@@ -615,7 +616,7 @@ def _parse_override(override: str) -> dict[str, Any]:
     for written in (value, json.dumps(value)):
         with suppress(ValueError):  # also for a number with thousands of digits
             if equals and key:
-                return parse_toml(f"{key} = {written}")
+                return tomllib.loads(f"{key} = {written}")
     raise ConfigError(
         f"--set {override!r} must have the form key=value, e.g. --set protocol.trials=3; a name with other characters "
         'than letters, digits, - and _ is quoted: prices."openai/m".input=1'

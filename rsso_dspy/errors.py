@@ -1,24 +1,5 @@
-"""The exceptions of the project. Each message says what was wrong, what was expected and how to fix it.
-
-RssoError                       exit code 1
-├── UsageError                  exit code 2: the call or its input is wrong
-│   ├── UnknownName             no such task, method, backend, config key, ...: the nearest names are offered
-│   ├── ConfigError             a value in the configuration is invalid
-│   ├── NotInstalled            an extra of the package is needed
-│   ├── DamagedFile             an input is not a regular file, or has invalid content
-│   ├── SplitError              a variant is not in the requested split
-│   └── RunMismatch             an output folder holds a run of another configuration
-├── LimitReached                the run reached its spend limit
-├── NotRecorded                 the log that answers during a replay lacks a request
-├── FolderGone                  the output folder was moved, deleted or unmounted
-├── EnvironmentFailure          the simulator's side
-│   ├── JavaMissing             no Java runtime can be started
-│   ├── SimulatorDied           the simulator process ended or was killed
-│   └── GoldUnknown             no gold length for a variant, so no step budget
-└── BackendFailure              the model's side
-    ├── MissingKey              the environment variable for a key is not set
-    └── BackendUnreachable      the endpoint does not answer, or refuses every request
-"""
+"""The exceptions of the project: each message says what was wrong, what was expected and how to fix it. A command exits
+with code 2 where its call or input is wrong (`UsageError`), else with 1."""
 
 import errno
 import os
@@ -28,15 +9,9 @@ from importlib import import_module
 FEW = 8
 """Maximum number of names that a message lists in full."""
 
-
-OPEN_FILES = (errno.EMFILE, errno.ENFILE)
-"""Codes for too many open files, pipes or sockets."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Codes for a full disk."""
-
-PROCESSES = (errno.EAGAIN, errno.ENOMEM)
-"""Codes for too many processes or threads, or no memory."""
+OPEN_FILES = (errno.EMFILE, errno.ENFILE)  # too many open files, pipes or sockets
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk
+PROCESSES = (errno.EAGAIN, errno.ENOMEM)  # too many processes or threads, or no memory
 
 NO_THREAD = "can't start new thread"
 """Message of Python's `RuntimeError` when the system refuses a thread."""

@@ -2,18 +2,18 @@
 
 atomic_write_text(path, text)           a file is complete or absent, whatever happens during the write
 with atomic_path(path) as temporary:    for code that writes a file itself
-data = read_json(path); table = read_toml(path); lines = read_lines(path); entry = parse_entry(lines[0])
+data = read_json(path); table = read_toml(path); entry = parse_entry(line)
 
-`DamagedFile` is raised for anything but a regular file, for files that are too large, not UTF-8, not JSON or TOML, or
-nested too deeply. Failures of the system (missing file, no permission, disk error) stay `OSError`. The content of the
-cache folder can be deleted and is recreated on demand: gold_lengths/ (of gold paths that are not shipped) and
-embeddings/ (vectors of texts).
+`DamagedFile` is raised for a folder, and for files that are not UTF-8, not JSON or not TOML. Failures of the system
+(missing file, no permission, disk error) stay `OSError`. The content of the cache folder can be deleted and is
+recreated on demand: gold_lengths/ (of gold paths that are not shipped) and embeddings/ (vectors of texts).
 """
 
 import errno
 import json
 import os
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -24,15 +24,6 @@ from rsso_dspy.errors import DamagedFile, UsageError
 
 CACHE_VARIABLE = "RSSO_DSPY_CACHE"
 """Environment variable that moves the user's cache folder."""
-
-MOST_BYTES = 1 << 28
-"""Maximum size in bytes of a file read as a whole: larger than any that is written."""
-
-MOST_LEVELS = 100
-"""Maximum nesting of lists and objects: more than any written file has, and safe to traverse."""
-
-HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
-"""Paths under which a shell passes pipes to a command; naming one is intentional."""
 
 HEAD = 4096
 """Number of bytes at the beginning of a file to search for a mark."""
@@ -89,21 +80,18 @@ def atomic_write_text(path: Path, text: str, folders: bool = True) -> None:
 
 
 class FileKind(NamedTuple):
-    """A kind of file that a command writes and may overwrite."""
+    """A kind of file that a command writes and may overwrite: its name, and whether a file is of it."""
 
     name: str
-    """Name of the kind, e.g. ``skill library``."""
     holds: Callable[[Path], bool]
-    """Returns whether a file is of this kind."""
 
 
-def make_marked_kind(name: str, *marks: bytes) -> FileKind:
-    """Return the kind of files with one of these marks near the beginning."""
+def make_marked_kind(name: str, mark: bytes) -> FileKind:
+    """Return the kind of files with this mark near the beginning."""
 
     def has_mark(path: Path) -> bool:
         with path.open("rb") as file:
-            head = file.read(HEAD)
-        return any(mark in head for mark in marks)
+            return mark in file.read(HEAD)
 
     return FileKind(name, has_mark)
 
@@ -151,15 +139,6 @@ def find_obstacle(path: Path) -> str:
     return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"
 
 
-def explain_unreadable(path: Path) -> str:
-    """Return why a path is not a readable file, or an empty string if it is one or missing. Opens nothing."""
-    if path.is_dir():
-        return "it is a folder"
-    if str(path) == os.devnull or str(path).startswith(HANDED_OVER):
-        return ""
-    return "" if path.is_file() or not os.path.lexists(path) else "it is no regular file"
-
-
 def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
     """Return a free name beside `path`, to move a useless file away."""
     return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
@@ -167,13 +146,9 @@ def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
 
 def read_bytes(path: Path) -> bytes:
     """Read the content as bytes. Raises `DamagedFile` and `OSError`, see the module's docstring."""
-    if why := explain_unreadable(path):
-        raise DamagedFile(path, why)
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1) if os.fstat(file.fileno()).st_size <= MOST_BYTES else None
-    if content is None or len(content) > MOST_BYTES:
-        raise DamagedFile(path, f"it is larger than {MOST_BYTES >> 20} MiB")
-    return content
+    if path.is_dir():
+        raise DamagedFile(path, "it is a folder")
+    return path.read_bytes()
 
 
 def read_text(path: Path) -> str:
@@ -184,84 +159,38 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Read the content as JSON data.
-
-    Refuses NaN and duplicate keys, which readers treat differently. Infinity is allowed: it stands for no limit.
-    """
+    """Read the content as JSON data. Refuses NaN; infinity stands for no limit."""
     return parse_json(read_text(path), path)
 
 
 def parse_json(text: str, path: Path) -> Any:
     try:
-        return _check_depth(_parse_strict_json(text))
+        return _parse_strict_json(text)
     except (ValueError, RecursionError) as error:
-        raise DamagedFile(path, _describe_error(error)) from None
+        raise DamagedFile(path, str(error)) from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read the content as a TOML table."""
-    text = read_text(path)
     try:
-        return parse_toml(text)
-    except ValueError as error:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise DamagedFile(path, f"it is not valid TOML: {error}") from None
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML table. Raises `ValueError`."""
-    import tomllib
-
-    try:
-        table = tomllib.loads(text)
-        return dict(_check_depth(table))
-    except RecursionError as error:
-        raise ValueError(_describe_error(error)) from None
-
-
-def read_lines(path: Path) -> list[str]:
-    """Read the lines of a journal; empty if it is missing. Invalid characters are replaced."""
-    try:
-        return read_bytes(path).decode("utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return []
 
 
 def parse_entry(line: str | bytes) -> Any:
     """Parse the JSON data of a line; None for a broken one, e.g. cut off by a kill."""
     try:
-        return _check_depth(_parse_strict_json(line.decode() if isinstance(line, bytes) else line))
+        return _parse_strict_json(line.decode() if isinstance(line, bytes) else line)
     except (ValueError, RecursionError):
         return None
 
 
 def _parse_strict_json(text: str) -> Any:
-    return json.loads(text, parse_constant=_parse_constant, object_pairs_hook=_build_object)
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key!r} occurs twice in one object")
-        found[key] = value
-    return found
+    return json.loads(text, parse_constant=_parse_constant)
 
 
 def _parse_constant(name: str) -> float:
     if name == "NaN":
         raise ValueError("NaN is not a number")
     return float(name)
-
-
-def _check_depth(data: Any) -> Any:
-    """Return the data. Raises `RecursionError` if it is nested too deeply."""
-    level: list[Any] = [[data]]
-    for _ in range(MOST_LEVELS + 1):
-        parts = (part.values() if isinstance(part, dict) else part for part in level)
-        if not (level := [each for part in parts for each in part if isinstance(each, dict | list)]):
-            return data
-    raise RecursionError
-
-
-def _describe_error(error: Exception) -> str:
-    return f"it is nested more than {MOST_LEVELS} levels deep" if isinstance(error, RecursionError) else str(error)

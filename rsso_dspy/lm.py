@@ -96,9 +96,7 @@ class Backend:
 
     def check_connections(self) -> None:
         """Raise `BackendUnreachable` if an endpoint of the configuration accepts no connection."""
-        if self.replay:
-            return
-        for role in ("actor", *self.config.roles):
+        for role in () if self.replay else ("actor", *self.config.roles):
             settings = self.config.resolve_role(role)
             url = settings.base_url
             if not url or settings.model == EMBEDDED:
@@ -163,6 +161,11 @@ class Backend:
         """Build the options for reaching a model: address, client, key, timeout."""
         options: dict[str, Any] = {}
         provider = (settings.model or "").partition("/")[0]
+        if provider in NATIVE and "@" in urlsplit(settings.base_url or "").netloc:
+            raise ConfigError(
+                f"the address of role {role} contains a user name or a password, which requests for {settings.model} "
+                "cannot carry: remove it, and name a variable with the server's key in key_variable"
+            )
         if settings.base_url:
             # The path /v1 for providers whose address is usually given without it.
             bare = provider in ADDRESSED_BY_HOST and not urlsplit(settings.base_url).path.strip("/")
@@ -170,34 +173,16 @@ class Backend:
             options["engine"] = "lm15" if provider in NATIVE else "auto"
         if is_litellm_needed(settings):
             options["engine"] = "litellm"
-        address = resolve_provider_address(settings.model or "")
-        by_variable = not settings.base_url and address != ADDRESSES.get(provider)
+        by_variable = not settings.base_url and resolve_provider_address(settings.model or "") != ADDRESSES.get(
+            provider
+        )
         if provider not in NATIVE or by_variable or is_litellm_needed(settings):
             import_litellm()  # now, because its seconds should not count against the first request's timeout
         if settings.key_variable:
             options["api_key"] = read_api_key(settings.key_variable, settings.model or "", "--backend embedded")
         elif key := read_provider_key(settings.model or ""):
             options["api_key"] = key
-        self._check_endpoint(role, settings)
         return options | {"timeout": self.config.timeout}
-
-    def _check_endpoint(self, role: Role, settings: RoleOverride) -> None:
-        """Raise `ConfigError` for an address that DSPy's own client cannot use: it supports only proxies at http://
-        addresses, and would treat a user name in an address as part of the host name."""
-        if (settings.model or "").partition("/")[0] not in NATIVE:
-            return
-        if "@" in urlsplit(settings.base_url or "").netloc:
-            raise ConfigError(
-                f"the address of role {role} contains a user name or a password, which requests for {settings.model} "
-                "cannot carry: remove it, and name a variable with the server's key in key_variable"
-            )
-        url = settings.base_url or resolve_provider_address(settings.model or "")
-        proxy = find_proxy(url)
-        if proxy and urlsplit(proxy).scheme != "http":
-            raise ConfigError(
-                f"requests for {settings.model} would go through {proxy}, the environment's proxy, but only proxies at "
-                f"http:// addresses are supported: set another proxy, or name {urlsplit(url).hostname} in no_proxy"
-            )
 
 
 def make_adapter(name: str) -> dspy.Adapter:
@@ -215,11 +200,9 @@ def resolve_provider_address(model: str) -> str:
 
 def list_backend_proxies(config: Config) -> dict[str, str]:
     """Return the environment's proxies by the address they are used for, both without credentials."""
-    sent = list(Backend(config.active_backend).addresses.values())
-    if config.embedder.model.startswith("litellm/"):
-        sent.append(
-            config.embedder.base_url or resolve_provider_address(config.embedder.model.removeprefix("litellm/"))
-        )
+    sent, embedder = list(Backend(config.active_backend).addresses.values()), config.embedder
+    if embedder.model.startswith("litellm/"):
+        sent.append(embedder.base_url or resolve_provider_address(embedder.model.removeprefix("litellm/")))
     return {strip_credentials(url): proxy for url in sent if (proxy := find_proxy(url))}
 
 
@@ -260,13 +243,10 @@ def read_provider_key(model: str) -> str | None:
 
 NOT_TAKEN = {
     "anthropic": ("repetition_penalty", "seed"),
-    "ollama": ("top_k", "repetition_penalty"),
-    "ollama_chat": ("top_k", "repetition_penalty"),
-    "openai": ("top_k", "repetition_penalty"),
+    **dict.fromkeys(("openai", "ollama", "ollama_chat"), ("top_k", "repetition_penalty")),
 }
 """Provider to the settings that it does not support, which are refused before anything is sent: some providers drop
-them silently, and results would name settings that nobody used. For Ollama these are the limits of its OpenAI format.
-"""
+them silently, and results would name settings that nobody used."""
 
 HOTTEST = {"anthropic": 1.0}
 """Provider to the highest temperature that it supports; DSPy would silently reduce a higher one to it."""

@@ -6,7 +6,6 @@ with dspy.context(adapter=Listening(dspy.ChatAdapter())):
 """
 
 import contextvars
-import ctypes
 import functools
 import json
 import logging
@@ -21,24 +20,9 @@ from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 import dspy
-import httpx
 from dspy.utils import exceptions
 from dspy.utils.callback import with_callbacks
-from dspy.utils.exceptions import (
-    LMAuthError,
-    LMBillingError,
-    LMConfigurationError,
-    LMError,
-    LMInvalidRequestError,
-    LMLockTimeoutError,
-    LMProviderError,
-    LMRateLimitError,
-    LMServerError,
-    LMTimeoutError,
-    LMTransportError,
-    LMUnsupportedFeatureError,
-    LMUnsupportedModelError,
-)
+from dspy.utils.exceptions import LMError, LMInvalidRequestError, LMRateLimitError, LMTimeoutError, LMTransportError
 
 from rsso_dspy.calls import Call, Place, make_plain
 from rsso_dspy.errors import (
@@ -49,6 +33,7 @@ from rsso_dspy.errors import (
     Stopped,
     UsageError,
     find_shortage,
+    list_causes,
 )
 from rsso_dspy.playing import get_playing
 from rsso_dspy.records import Failure
@@ -61,18 +46,18 @@ T = TypeVar("T")
 ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
 """Attributes of an error that are kept besides its message."""
 
-WAYS = (
+WAYS = {
     "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
     "rollout_id",
-)  # fmt: skip
-"""Options that only say how the model is reached. No answer depends on them, and some are secret, so they are not
+}  # fmt: skip
+"""Options that only say how the model is reached. No answer depends on them, and some are secret: they are not
 written."""
 
 
 def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request as data: model, messages and all parameters that answers depend on."""
-    settings = {name: value for name, value in {**lm.kwargs, **kwargs}.items() if name not in WAYS}
-    known = {name: value for name, value in sorted(settings.items()) if value is not None}
+    settings = sorted({**lm.kwargs, **kwargs}.items())
+    known = {name: value for name, value in settings if name not in WAYS and value is not None}
     return {
         "model": lm.model,
         "messages": messages if messages is not None else [{"role": "user", "content": prompt}],
@@ -102,16 +87,12 @@ class RequestTimeout(Exception):
     """The HTTP status that a server would use."""
 
 
-class _RequestAbandoned(BaseException):
-    """Ends the thread of an abandoned request."""
-
-
 def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
     """Return the result of `request` or raise its error; raises `RequestTimeout` after `seconds`.
 
     Clients limit only the wait for the next byte, so a server that sends a byte now and then could hold them for ever.
-    The request therefore runs in its own thread, which is abandoned after the timeout. The thread ends with the next
-    byte or with the client's own limit, and never keeps the process alive."""
+    The request therefore runs in a thread of its own, which is abandoned after the timeout and never keeps the process
+    alive."""
     answer: Future[T] = Future()
     context = contextvars.copy_context()
 
@@ -121,20 +102,10 @@ def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
         except BaseException as error:  # of any kind: the waiting thread raises it
             answer.set_exception(error)
 
-    thread = threading.Thread(target=run_request, name="request", daemon=True)
-    thread.start()
-    try:
-        if not wait([answer], seconds).done:
-            raise RequestTimeout(f"no complete answer within {seconds:g} s (setting timeout)")
-    finally:
-        if not answer.done():
-            _interrupt_thread(thread)
+    threading.Thread(target=run_request, name="request", daemon=True).start()
+    if not wait([answer], seconds).done:
+        raise RequestTimeout(f"no complete answer within {seconds:g} s (setting timeout)")
     return answer.result()
-
-
-def _interrupt_thread(thread: threading.Thread) -> None:
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_RequestAbandoned))
 
 
 @functools.cache
@@ -167,15 +138,15 @@ Policy = Literal["retry", "suspect", "fail", "stop"]
 
 POLICIES: dict[type[Exception], Policy] = {
     LMRateLimitError: "retry",  # 429
-    LMServerError: "retry",  # 5xx, overloaded
+    exceptions.LMServerError: "retry",  # 5xx, overloaded
     LMTimeoutError: "retry",
     LMTransportError: "retry",  # refused, reset or dropped connection
-    LMLockTimeoutError: "retry",
-    LMAuthError: "stop",  # 401, 403
-    LMBillingError: "stop",  # 402, no credit
-    LMConfigurationError: "stop",
-    LMUnsupportedModelError: "stop",  # 404, model not found
-    LMUnsupportedFeatureError: "stop",
+    exceptions.LMLockTimeoutError: "retry",
+    exceptions.LMAuthError: "stop",  # 401, 403
+    exceptions.LMBillingError: "stop",  # 402, no credit
+    exceptions.LMConfigurationError: "stop",
+    exceptions.LMUnsupportedModelError: "stop",  # 404, model not found
+    exceptions.LMUnsupportedFeatureError: "stop",
     MissingKey: "stop",
     LMInvalidRequestError: "fail",  # 400: context overflow, refused content
     LMError: "suspect",  # anything else, also a response of unknown form
@@ -187,10 +158,7 @@ POLICIES: dict[type[Exception], Policy] = {
     suspect    the trial is an error, and the backend may be down
     fail       the trial is an error because of this request; other requests may succeed
     stop       the error would affect every unit: the run stops at once
-
-An unreadable answer is not a failed request: it is a step that does nothing, counted as malformed.
 """
-
 
 NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")
 """Words by which providers report an empty account under the status of a rate limit or a bad request."""
@@ -204,12 +172,13 @@ def classify(error: LMError) -> type[LMError]:
     account and an unsupported setting affect every request, however the provider reports them."""
     said = f"{error.provider_code} {error.message}".lower()
     if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(words in said for words in NO_CREDIT):
-        return LMBillingError
-    if isinstance(error, LMInvalidRequestError) and error.status == 404:
-        return LMUnsupportedModelError
-    setting = error.message.lstrip("`").startswith(("temperature", "max_tokens:"))
-    if isinstance(error, LMInvalidRequestError) and (setting or error.provider_code in REFUSED_SETTING):
-        return LMUnsupportedFeatureError
+        return exceptions.LMBillingError
+    if isinstance(error, LMInvalidRequestError):
+        setting = error.message.lstrip("`").startswith(("temperature", "max_tokens:"))
+        if error.status == 404:
+            return exceptions.LMUnsupportedModelError
+        if setting or error.provider_code in REFUSED_SETTING:
+            return exceptions.LMUnsupportedFeatureError
     if isinstance(error, LMTransportError) and "timed out" in said:
         return LMTimeoutError
     return type(error)
@@ -286,39 +255,10 @@ class RequestRetrier:
 
 def read_retry_after(error: BaseException) -> float | None:
     """Return the wait that a server asked for, from the headers that LiteLLM keeps in a cause of the error."""
-    below: BaseException | None = error
-    while below is not None:
-        headers = getattr(below, "litellm_response_headers", None) or {}
+    for below in list_causes(error):
         with suppress(ValueError):
-            return max(0.0, float(headers.get("retry-after", "")))
-        below = below.__cause__
+            return max(0.0, float((getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")))
     return None
-
-
-# The models of a server.
-
-LIST_SECONDS = 5.0
-"""Total time of a request for the models that a server has."""
-MOST_NAMED, LONGEST_NAME = 12, 200
-"""Maximum number of models that a message names, and maximum characters kept of a name that a server reports."""
-
-
-def list_models(base_url: str | None, key: str | None = None) -> list[str]:
-    """Return the names of the models at an address in OpenAI's format; empty if the server gives no such list in time.
-
-    Follows no redirect, which would take the key along.
-    """
-    if not base_url:
-        return []
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    url = f"{base_url.rstrip('/')}/models"
-    try:
-        said = call_with_timeout(LIST_SECONDS, lambda: httpx.get(url, headers=headers, timeout=LIST_SECONDS).json())
-    except (OSError, ValueError, RecursionError, httpx.HTTPError, RequestTimeout):
-        return []
-    listed = said.get("data") if isinstance(said, dict) else None
-    names = [each.get("id") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    return [name[:LONGEST_NAME] for name in names if isinstance(name, str) and name]
 
 
 # Models.
@@ -332,8 +272,8 @@ DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens",
 LONGEST_WAIT = 60.0
 """Longest wait in seconds that a server may ask for where no configuration says it."""
 
-UNREAD = ""
-"""Replaces an answer that is too long to read."""
+LONGEST_NAME = 200
+"""Maximum characters kept of a model name that a server reports."""
 
 
 class RequestTracker:
@@ -342,14 +282,10 @@ class RequestTracker:
 
     def __init__(self) -> None:
         self.usage: list[dict[str, Any]] = []
-        self.name = ""
-        """Model name that the server reported."""
-        self.changed = ""
-        """Description of decoding settings that the client omitted or changed."""
-        self.cut = False
-        """Whether the server reported that it truncated the answer."""
+        self.name = ""  # of the model, as the server reported it
+        self.changed = ""  # decoding settings that the client omitted or changed, in words
+        self.cut = False  # whether the server reported that it truncated the answer
         self.kept = not dspy.settings.disable_history
-        """Whether the request goes into DSPy's histories."""
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         self.usage.append(usage)
@@ -431,16 +367,16 @@ class Logged:
             failure: Exception = LMTimeoutError(str(error), model=self.model)
         except LMError as error:
             # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or _name_models(self, normalize_error(error))
+            failure = find_shortage(error) or normalize_error(error)
         else:
             if heard.changed:
-                failure = LMUnsupportedFeatureError(
+                failure = exceptions.LMUnsupportedFeatureError(
                     f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of "
                     "the backend, or leave it out",
                     model=self.model,
                 )
             elif answer == []:
-                failure = LMProviderError("a response without any choice", model=self.model)
+                failure = exceptions.LMProviderError("a response without any choice", model=self.model)
             else:
                 answer, is_overlong = _drop_overlong_texts(answer)
                 cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
@@ -571,7 +507,7 @@ def _drop_overlong_texts(answer: Any) -> tuple[Any, bool]:
     texts = [text["text"] if isinstance(text, dict) else text for text in answer]
     if not any(isinstance(text, str) and len(text) > LONGEST_ANSWER for text in texts):
         return answer, False
-    return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts], True
+    return [text if len(text or "") <= LONGEST_ANSWER else "" for text in texts], True
 
 
 class _CutOff(logging.Filter):
@@ -592,23 +528,10 @@ def _read_fields(error: LMError) -> dict[str, Any]:
     return {name: getattr(error, name, None) for name in ERROR_FIELDS}
 
 
-def _name_models(lm: dspy.BaseLM, error: LMError) -> LMError:
-    """Add the server's models to the error of a missing model; return other errors unchanged."""
-    if not isinstance(error, LMUnsupportedModelError):
-        return error
-    names = list_models(lm.kwargs.get("api_base"), lm.kwargs.get("api_key"))
-    if not names:
-        return error
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    text = redact(f"{error.message} (the server has {', '.join(names[:MOST_NAMED])}{more})")
-    return type(error)(message=text, **_read_fields(error))
-
-
 def normalize_error(error: LMError) -> LMError:
     """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
     that they refuse, and messages end up in records."""
-    text = redact(ADVICE.sub("", error.message))
     known = _read_fields(error)
     if known["retry_after"] is None:
         known["retry_after"] = read_retry_after(error)
-    return classify(error)(message=text, **known)
+    return classify(error)(message=redact(ADVICE.sub("", error.message)), **known)

@@ -9,6 +9,7 @@ describe_loops(steps)       # all loops of a trial as sentences, for the reflect
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from rsso_dspy.records import State, Step
 
@@ -69,24 +70,11 @@ def describe_loops(steps: Sequence[Step], name_place: Callable[[State], str] = n
     lines: list[str] = []
     start = 0
     for end in range(1, len(steps) + 1):
-        stretch = steps[start:end]
-        loop = find_loop(stretch, name_place)
-        if loop:
+        if loop := find_loop(steps[start:end], name_place):
             lines.append(f"Steps {end - (ACTIONS if 'actions' in loop else STEPS) + 1} to {end}: {loop}.")
             start = end
-    runs = _list_runs(steps)
-    lines += [
-        f"Steps {first} to {last}: the same action, {action}, {last - first + 1} times." for action, first, last in runs
-    ]
+    for action, run in groupby(enumerate(steps, start=1), key=lambda numbered: numbered[1].action):
+        first, *others = (number for number, _ in run)
+        if action and others:
+            lines.append(f"Steps {first} to {others[-1]}: the same action, {action}, {len(others) + 1} times.")
     return "\n".join(lines[:MOST_SENTENCES])
-
-
-def _list_runs(steps: Sequence[Step]) -> list[tuple[str, int, int]]:
-    """Equal actions in a row: the action, its first and its last step, from 1."""
-    runs: list[tuple[str, int, int]] = []
-    for number, step in enumerate(steps, start=1):
-        if runs and step.action and runs[-1][0] == step.action:
-            runs[-1] = (step.action, runs[-1][1], number)
-        else:
-            runs.append((step.action, number, number))
-    return [run for run in runs if run[2] > run[1]]

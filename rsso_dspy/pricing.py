@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import EMBEDDED, PriceConfig
-from rsso_dspy.errors import DamagedFile
 from rsso_dspy.files import read_json
 from rsso_dspy.records import TrialsRecord, Usage
 
@@ -47,17 +46,8 @@ FREE = Price(0.0, 0.0, 0.0, 0.0)
 def compute_cost(usage: Usage, price: Price) -> float:
     """Return the cost of the tokens."""
     plain = max(0, usage.input - usage.cached - usage.cache_write)
-    return (
-        plain * price.input
-        + usage.cached * price.cached
-        + usage.cache_write * price.cache_write
-        + usage.output * price.output
-    )
-
-
-def compute_uncached_cost(usage: Usage, price: Price) -> float:
-    """Return the cost of the same tokens without the provider's cache."""
-    return usage.input * price.input + usage.output * price.output
+    sent = plain * price.input + usage.cached * price.cached + usage.cache_write * price.cache_write
+    return sent + usage.output * price.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +76,10 @@ def itemize_costs(records: Iterable[TrialsRecord], price_of: PriceOf) -> list[Co
 def price_usage(arm: str, role: str, model: str, usage: Usage, price_of: PriceOf) -> CostEntry:
     """Return the cost of what one role of an arm used."""
     price = price_of(model)
-    known = price is not None and (price.is_free or not usage.unmetered)
-    amounts = (compute_cost(usage, price), compute_uncached_cost(usage, price)) if price and known else (None, None)
-    return CostEntry(arm, role, model, usage, amounts[0], amounts[1])
+    if price is None or (usage.unmetered and not price.is_free):
+        return CostEntry(arm, role, model, usage, None, None)
+    without_cache = usage.input * price.input + usage.output * price.output
+    return CostEntry(arm, role, model, usage, compute_cost(usage, price), without_cache)
 
 
 def sum_amounts(amounts: Iterable[float | None]) -> float | None:
@@ -155,10 +146,7 @@ def _read_litellm_table() -> dict[str, dict[str, Any]]:
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
-    file = Path(spec.origin).parent / "model_prices_and_context_window_backup.json"
-    try:
-        table = read_json(file)
-    except (OSError, DamagedFile):
-        return {}
-    rows = table.items() if isinstance(table, dict) else ()
-    return {model: entry for model, entry in rows if isinstance(entry, dict)}
+    table: dict[str, dict[str, Any]] = read_json(
+        Path(spec.origin).parent / "model_prices_and_context_window_backup.json"
+    )
+    return table

@@ -1,21 +1,13 @@
 """The records, frozen: written once, never mutated; no behaviour beyond properties.
 
-Variant      one concrete case of a task type
-State        what the agent sees at one moment
-Step         one action and the resulting state
-Trajectory   one trial, from reset to its end
-Lesson       what a piece of experience teaches: one sentence for a constitution
-TrialResult  the trial as it stands in a unit's file: trajectory, what was learned, what it cost
-Failure      why a trial has no score
-Source       where a memory has what it holds before the first trial
-Record       serial trials of one program, whose memories go from each to the next, and where they came from
-UnitRecord      of one variant: one (arm, task, variant, seed), the unit that is compared
-TrainingRecord  of training variants one after the other: what units of the transfer setting start from
+A *unit* (`UnitRecord`) holds the trials of one (arm, task, variant, seed), the unit that is compared; a *training*
+(`TrainingRecord`) those of training variants one after the other, which units of the transfer setting start from.
 """
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
@@ -63,10 +55,7 @@ class State:
 
     @property
     def description(self) -> str:
-        """The whole state as one text, used for embedding: observation, surroundings, inventory, without repetitions.
-
-        As in the SSO reference (state_description).
-        """
+        """The whole state as one text, for embedding, without repetitions: state_description of the SSO reference."""
         parts = [] if self.look.startswith(self.observation) else [self.observation]
         if "you see" not in self.observation.lower():
             parts.append(self.look)
@@ -136,21 +125,13 @@ class Trajectory:
 
     @property
     def accumulator(self) -> int:
-        """Sum of positive rewards, the paper's score (section 4).
-
-        A final -100 does not erase it, and it excludes points held at reset.
-        """
+        """Sum of positive rewards, the paper's score (section 4): without a final -100 and points held at reset."""
         return sum(step.reward for step in self.steps if step.reward > 0)
 
     @property
     def environment_score(self) -> int:
         """The environment's own score at the end, -100 to 100."""
         return self.steps[-1].score if self.steps else self.points_at_reset
-
-    @property
-    def lost_points(self) -> bool:
-        """Whether the environment's score is lower at the end than before, as after a wrong final answer."""
-        return self.environment_score < max([self.points_at_reset, *(step.score for step in self.steps)])
 
     @property
     def solved(self) -> bool:
@@ -168,7 +149,7 @@ class Trajectory:
 
     @property
     def no_effect(self) -> int:
-        """Number of steps with an understood action without effect."""
+        """Number of understood actions without effect."""
         return sum(step.no_effect for step in self.steps)
 
 
@@ -274,7 +255,7 @@ REFUSED = "EnvironmentFailure"
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """One recorded trial. ``trajectory`` is None exactly after an infrastructure failure: an error is not a score."""
+    """One recorded trial. ``trajectory`` is None exactly after a failure: an error is not a score."""
 
     trial: int
     trajectory: Trajectory | None
@@ -291,18 +272,16 @@ class TrialResult:
     failures: dict[str, int] = field(default_factory=dict)
     """Number of failed requests by kind of error."""
     sent: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Role to decoding settings of its requests: ``temperature``, ``top_p``, ``top_k``, ``repetition_penalty``,
-    ``max_tokens``, and the ``seed`` of the first, which grows by one per request. Empty for the embedded model."""
+    """Role to decoding settings of its requests, with the ``seed`` of the first, which grows by one per request. Empty
+    for the embedded model."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Role to the model names that the server reported; empty likewise."""
     unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Role to unparsed answers, shortened; those of the actor are in its steps."""
     failure: Failure | None = None
-    """The infrastructure failure, if any."""
 
     @property
     def error(self) -> str | None:
-        """The failure as one text, ``Kind: message``."""
         return None if self.failure is None else str(self.failure)
 
     @property
@@ -315,12 +294,16 @@ RoleUsage = tuple[str, str, Usage]
 """Arm, role and usage of abandoned trials: cut short, or errored and played again."""
 
 
-def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
+def add_usage(*parts: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Return the sum of usage by role."""
     total: dict[str, Usage] = {}
-    for trial in trials:
-        for role, usage in trial.usage.items():
-            total[role] = total.get(role, Usage()) + usage
+    for role, usage in chain.from_iterable(part.items() for part in parts):
+        total[role] = total.get(role, Usage()) + usage
     return total
+
+
+def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
+    return add_usage(*(trial.usage for trial in trials))
 
 
 SourceKind = Literal["file", "training", "stream"]

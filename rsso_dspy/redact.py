@@ -44,8 +44,6 @@ _watched: set[str] = set()
 _addresses: set[str] = set()
 _changes = 0
 """Number of changes of the environment and of what is registered."""
-_made: tuple[int, Redactor] | None = None
-"""The last redactor, and the number of changes before it was made."""
 
 
 def _count_change(event: str, _: object) -> None:
@@ -102,14 +100,11 @@ def redact_json(text: str) -> str:
 
 def make_redactor() -> Redactor:
     """Return `redact` for many texts in a row, made anew when the environment or what is registered changes."""
-    global _made
-    made, changes = _made, _changes
-    if made is None or made[0] != changes:
-        made = _made = changes, _read_redactor()
-    return made[1]
+    return _read_redactor(_changes)
 
 
-def _read_redactor() -> Redactor:
+@lru_cache(maxsize=1)
+def _read_redactor(_: int) -> Redactor:
     values, addresses = set(_registered), set(_addresses)
     for name in os.environ:
         value = os.environ.get(name, "")

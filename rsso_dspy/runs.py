@@ -50,7 +50,7 @@ from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import check_action_choice, make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
-from rsso_dspy.store.commands import Invocation, RunSpec, add_command, describe_command
+from rsso_dspy.store.commands import RunSpec, add_command, describe_command
 from rsso_dspy.store.guards import (
     NO_PROGRAMS,
     Programs,
@@ -75,7 +75,7 @@ class Run:
     played: Mapping[str, int]
     """Finished trials of the pending work, by key."""
     spec: RunSpec
-    command: tuple[Invocation, dict[str, str]]
+    command: tuple[RunSpec, dict[str, str]]
     """The spec and its input files, to be stored with the run."""
 
     @property

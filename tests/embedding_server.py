@@ -6,10 +6,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import numpy as np
+
+from tests.provider_server import serving
 
 Reply = tuple[int, dict[str, str], bytes]
 """HTTP status, headers and body."""
@@ -74,25 +76,11 @@ def embedding_server(
                 fails = served.faults.pop(0) if served.faults else None
             status, headers, data = fails or served.answer(body["input"])
             self.send_response(status)
-            for name, value in {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(data)),
-                **headers,
-            }.items():
-                self.send_header(name, value)
+            for name, value in {"Content-Type": "application/json", "Content-Length": len(data), **headers}.items():
+                self.send_header(name, str(value))
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = EmbeddingServer(f"http://127.0.0.1:{server.server_port}/v1", answer, list(faults))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        served = EmbeddingServer(f"{url}/v1", answer, list(faults))
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

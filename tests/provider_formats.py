@@ -68,13 +68,8 @@ class Format:
             roles = roles[1:]
         if roles != ["user", "assistant"] * (len(roles) // 2) + ["user"]:
             return f"messages: roles must alternate, from user to user, and are {roles}"
-        if not all(text_of(each.get("content")) for each in messages):
+        if not all(text_of(each.get("content")).strip() for each in messages):
             return "messages: text is required in each"
-        blocks = blocks_of(body)
-        if not all(block.get("text", "").strip() for block in blocks):
-            return "messages: text content blocks must contain text that is not white space"
-        if sum("cache_control" in block for block in blocks) > 4:
-            return "a maximum of 4 blocks with cache_control may be provided"
         return None
 
     def longest(self, body: Body) -> int | None:
@@ -92,12 +87,6 @@ class Format:
 
 def _number(value: Any, kind: type) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, kind))
-
-
-def blocks_of(body: Body) -> list[Body]:
-    """Every block of a request in the messages format, system text first."""
-    contents = [body.get("system") or [], *(message["content"] for message in body["messages"])]
-    return [b for c in contents for b in ([{"type": "text", "text": c}] if isinstance(c, str) else c)]
 
 
 def text_of(content: Any) -> str:

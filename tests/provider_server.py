@@ -46,13 +46,8 @@ class Provider:
     """What was wrong with requests."""
     inflicted: list[int] = field(default_factory=list)
     """Numbers of the requests that met a fault."""
-    models: list[str] = field(default_factory=list)
-    """What the server says that it serves; it has no such list while this is empty."""
     given: int = 0
     """Whole answers that were sent, without those to requests that met a fault."""
-
-    tokens: list[int] = field(default_factory=list)
-    """What each of them is billed, in and out."""
 
     def heard(self, requests: int) -> int:
         """How many requests came, once these have: one that its sender gave up may be read a moment later."""
@@ -69,6 +64,22 @@ class Provider:
 def completion(text: str, prompt_tokens: int = 11, completion_tokens: int = 7) -> Reply:
     """A chat completion."""
     return 200, CHAT.answer(Said(text, prompt_tokens, completion_tokens))
+
+
+@contextmanager
+def serving(
+    handler: type[BaseHTTPRequestHandler], kind: type[ThreadingHTTPServer] = ThreadingHTTPServer
+) -> Iterator[str]:
+    """Serve on 127.0.0.1 for the time of the block; gives the address."""
+    handler.log_message = lambda *_: None  # type: ignore[method-assign]
+    with kind(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -97,10 +108,7 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                     counting.notify_all()
 
         def do_GET(self) -> None:
-            if self.path.endswith("/models") and served.models:
-                self._send_json(200, {"object": "list", "data": [{"id": name} for name in served.models]})
-            else:
-                self._send(404, b"404 page not found", "text/plain")
+            self._send(404, b"404 page not found", "text/plain")
 
         def _answer(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -119,7 +127,6 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 self._send_json(*_in_form(said, form))
                 with counting:
                     served.given += 1
-                    served.tokens.append(said.input + said.output if isinstance(said, Said) else 0)
 
         def _keep(self, body: dict[str, Any]) -> int:
             with counting:
@@ -174,22 +181,14 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 self.send_header(name, value)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    served = Provider(f"http://127.0.0.1:{server.server_port}/v1", counting)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield served
-    finally:
-        released.set()
-        with counting:
-            counting.wait_for(lambda: not under_way, PATIENCE)
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler, Server) as url:
+        served = Provider(f"{url}/v1", counting)
+        try:
+            yield served
+        finally:
+            released.set()
+            with counting:
+                counting.wait_for(lambda: not under_way, PATIENCE)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

@@ -11,10 +11,10 @@ from rsso_dspy.pricing import (
     FREE,
     Price,
     compute_cost,
-    compute_uncached_cost,
     format_dollars,
     itemize_costs,
     make_price_lookup,
+    price_usage,
     sum_amounts,
 )
 from rsso_dspy.programs.methods import get_method
@@ -30,7 +30,7 @@ PRICE = Price(input=3.0, output=15.0, cached=0.5, cache_write=4.0)
 def test_every_class_of_token_has_its_own_price_and_none_is_counted_twice():
     usage = Usage(calls=1, input=100, output=10, cached=60, cache_write=20, reasoning=5)
     assert compute_cost(usage, PRICE) == 20 * 3.0 + 60 * 0.5 + 20 * 4.0 + 10 * 15.0
-    assert compute_uncached_cost(usage, PRICE) == 100 * 3.0 + 10 * 15.0
+    assert price_usage("rsso", "actor", "m", usage, lambda _: PRICE).without_cache == 100 * 3.0 + 10 * 15.0
 
 
 def test_listed_models_have_a_price_and_unknown_ones_none():

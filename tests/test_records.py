@@ -1,5 +1,3 @@
-import pytest
-
 from rsso_dspy.records import State, Variant
 from tests.records import trajectory
 
@@ -23,21 +21,3 @@ def test_a_trajectory_counts_what_the_paper_counts():
     assert (played.accumulator, played.environment_score, played.points_at_reset) == (7 + 30, -100, 5)
     assert not played.solved
     assert len(played.states) == len(played.steps) + 1
-
-
-@pytest.mark.parametrize(
-    ("scores", "at_reset", "lost"),
-    [
-        ([12, 50, -100], 0, True),
-        ([-100], 0, True),
-        ([30, 20, 25], 0, True),
-        ([5], 8, True),
-        ([30, 20, 30], 0, False),
-        ([-10, 0], 0, False),
-        ([8], 8, False),
-        ([50, 100], 0, False),
-        ([], 8, False),
-    ],
-)
-def test_a_trial_lost_points_if_it_ended_below_its_best(scores, at_reset, lost):
-    assert trajectory(Variant("boil", 22), 1, scores, at_reset).lost_points is lost

@@ -261,9 +261,8 @@ def _plan(
 
     get_engine(engine)
     planned = plan_run(settings, spec, programs, dry_run, print_status)
-    for file in planned.store.set_aside:
-        what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
-        print_status(f"{planned.store.describe_quarantined(file)}: {what}")
+    for file, why in planned.store.set_aside.items():
+        print_status(f"{why}: {'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again")
     print_run_plan(planned)
     plan, actor = planned.plan, planned.models_in_use.get("actor", "")
     trials = max(plan.get_rules(unit).trials for unit in plan.units)
@@ -323,13 +322,14 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
 
     Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
     """
+    from rsso_dspy.config import format_override
     from rsso_dspy.executor import fingerprint_programs
     from rsso_dspy.optimize.program_file import load_programs
-    from rsso_dspy.store.commands import CONFIG, extract_given, load_invocations
+    from rsso_dspy.store.commands import CONFIG, extract_given, load_commands
     from rsso_dspy.store.run_folder import Store
 
     store = Store(source, read_only=True)
-    orders = load_invocations(store)
+    orders = load_commands(store)
     if not orders:
         raise UsageError(f"{source} holds no command, so it cannot be played again; name what to play, e.g. --methods")
     if out is not None and out.resolve() == source.resolve():
@@ -337,12 +337,13 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
         extract_given(store, given)
+        examples = [format_override("memory.constitution.examples", str(file)) for file in given.glob("examples/*")]
+        settings = build_config(given / CONFIG, examples, None, source)
         for order in orders:
-            examples = order.list_overrides(given)
-            settings = build_config(given / CONFIG, examples, None, source)
-            programs = [name if name == ZERO_SHOT else str(given / name) for name in order.programs]
-            playing = load_programs(programs, order.unconfirmed)
-            planned = _plan(settings, order.to_run_spec(given, again.folder), playing, dry_run, engine)
+            spec = order.locate_files(given, again.folder)
+            files = {file.stem: str(file) for file in spec.compiled}
+            playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
+            planned = _plan(settings, spec, playing, dry_run, engine)
             store.check_identity(planned.identity, fingerprint_programs(planned.programs))
             if not dry_run:
                 play_watched(planned, jobs, planned.make_spend_limit(), engine)

@@ -78,8 +78,8 @@ def show_source(
 
 def print_left_out_files(store: "Store") -> None:
     """Print a line on stderr for every unreadable file."""
-    for file in store.set_aside:
-        print_status(f"{store.describe_quarantined(file)}: left out; the next run quarantines it")
+    for why in store.set_aside.values():
+        print_status(f"{why}: left out; the next run quarantines it")
 
 
 def _list_units(records: "Sequence[UnitRecord | TrainingRecord]") -> None:

@@ -23,7 +23,7 @@ from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shorten_text
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
-from rsso_dspy.files import explain_unreadable, read_json
+from rsso_dspy.files import read_json
 from rsso_dspy.records import Variant
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def _read_variant_lists(text: str) -> _Listed:
         content: Any = read_json(Path(text))
     except (OSError, DamagedFile) as error:
         why = error.why if isinstance(error, DamagedFile) else error.strerror
-        if isinstance(error, DamagedFile) and not explain_unreadable(Path(text)):
+        if isinstance(error, DamagedFile) and not Path(text).is_dir():
             raise UsageError(f"{text} is not JSON ({why}): expected {_FILE_FORM}.") from None
         raise UsageError(
             f"--calib {text!r} is neither K-per-task with K from 1 (e.g. 1-per-task) nor a file that can be read "

@@ -1,20 +1,20 @@
 """The commands of a run and copies of its input files, which `run.json` holds, to play the run again.
 
-    commands    one `Invocation` per command, each once
+    commands    the arguments of each command once; files are named as in `given`
     given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
                 {programs,skills,constitution,examples}/FILE
 
     store.open(identity, arms, **add_command(store, *describe_command(config, spec)))
     extract_given(store, folder)
-    load_invocations(store)[0].to_run_spec(folder, Path("again"))
+    load_commands(store)[0].locate_files(folder, Path("again"))
 
 All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, MOST_TRIALS, shorten_text
-from rsso_dspy.config import Config, PriceConfig, format_override
+from rsso_dspy.config import Config, PriceConfig
 from rsso_dspy.errors import UsageError
-from rsso_dspy.files import atomic_write_text, parse_entry, parse_toml, read_text
+from rsso_dspy.files import atomic_write_text, parse_entry, read_text
 from rsso_dspy.records import ZERO_SHOT
 from rsso_dspy.store.run_folder import RUN_FILE, Store
+
+CONFIG = "config.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,110 +85,57 @@ class RunSpec:
     shard: Shard | None = None
     """The shard to play; None means the whole run."""
 
-
-CONFIG = "config.toml"
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """The arguments of one command, without its configuration.
-
-    Files are named ``FOLDER/NAME`` as in ``given``.
-    """
-
-    methods: tuple[str, ...]
-    programs: tuple[str, ...] = (ZERO_SHOT,)
-    tasks: tuple[str, ...] | None = None
-    """Task types; None means all."""
-    variants: tuple[str, ...] = ("sso",)
-    per_task: int | None = None
-    skills: str | None = None
-    constitution: str | None = None
-    examples: str | None = None
-    """Value of `memory.constitution.examples`."""
-    shard: str = ""
-    unconfirmed: bool = False
-    """Whether to play the candidates of compiled programs that are not confirmed."""
-
-    def describe_selection(self) -> str:
-        """Return the options that select variants."""
-        tasks = f"--tasks {','.join(self.tasks)} " if self.tasks else ""
-        return f"{tasks}--variants {','.join(self.variants)}" + (
-            f" --per-task {self.per_task}" if self.per_task else ""
-        )
-
-    def list_overrides(self, given: Path) -> list[str]:
-        """Return the settings that name input files, which were extracted to `given`."""
-        if self.examples is None:
-            return []
-        return [format_override("memory.constitution.examples", str(given / self.examples))]
-
-    def to_run_spec(self, given: Path, out: Path) -> RunSpec:
-        """Return what was asked for, with input files that were extracted to `given`, to be played into `out`."""
-        compiled = tuple(given / name for name in self.programs if name != ZERO_SHOT)
-        return RunSpec(
-            methods=self.methods,
-            programs=tuple(name if name == ZERO_SHOT else Path(name).stem for name in self.programs),
-            compiled=compiled,
-            unconfirmed=self.unconfirmed,
-            tasks=self.tasks,
-            variants=self.variants,
-            per_task=self.per_task,
+    def locate_files(self, folder: Path, out: Path) -> "RunSpec":
+        """Return the same with input files in this folder, to be played into `out`."""
+        return replace(
+            self,
             out=out,
-            skills=given / self.skills if self.skills else None,
-            constitution=given / self.constitution if self.constitution else None,
-            shard=Shard.parse(self.shard) if self.shard else None,
+            compiled=tuple(folder / file for file in self.compiled),
+            skills=folder / self.skills if self.skills else None,
+            constitution=folder / self.constitution if self.constitution else None,
         )
 
 
-_ASKED = TypeAdapter(Invocation)
-
-_PRICES = TypeAdapter(dict[str, PriceConfig])
+_SPEC, _PRICES = TypeAdapter(RunSpec), TypeAdapter(dict[str, PriceConfig])
 
 
-def describe_command(config: Config, spec: RunSpec) -> tuple[Invocation, dict[str, str]]:
-    """Return the arguments of a command, and its input files by path in ``given``. Raises `OSError` for an unreadable
-    file."""
-    book = config.memory.constitution.examples
-    named: dict[str, Sequence[Path]] = {
-        "programs": spec.compiled,
-        "skills": [spec.skills] if spec.skills else [],
-        "constitution": [spec.constitution] if spec.constitution else [],
-        "examples": [Path(book)] if book else [],
-    }
-    files = {f"{kind}/{path.name}": read_text(path) for kind, paths in named.items() for path in paths}
-    copies = {path.stem: f"programs/{path.name}" for path in spec.compiled}
-    asked = Invocation(
-        methods=spec.methods,
-        programs=tuple(copies.get(name, name) for name in spec.programs),
-        tasks=spec.tasks,
-        variants=spec.variants,
-        per_task=spec.per_task,
-        skills=f"skills/{spec.skills.name}" if spec.skills else None,
-        constitution=f"constitution/{spec.constitution.name}" if spec.constitution else None,
-        examples=f"examples/{Path(book).name}" if book else None,
-        shard=str(spec.shard or ""),
-        unconfirmed=spec.unconfirmed,
+def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
+    """Return the arguments of a command with its input files named as in `given`, and these by that name. Raises
+    `OSError` for an unreadable file."""
+    files = {CONFIG: dump_config_toml(config)}
+
+    def add(kind: str, path: Path) -> Path:
+        files[f"{kind}/{path.name}"] = read_text(path)
+        return Path(kind, path.name)
+
+    if config.memory.constitution.examples:
+        add("examples", Path(config.memory.constitution.examples))
+    asked = replace(
+        spec,
+        out=Path(),
+        compiled=tuple(add("programs", path) for path in spec.compiled),
+        skills=add("skills", spec.skills) if spec.skills else None,
+        constitution=add("constitution", spec.constitution) if spec.constitution else None,
     )
-    return asked, {**files, CONFIG: dump_config_toml(config)}
+    return asked, files
 
 
-def add_command(store: Store, asked: Invocation, files: Mapping[str, str]) -> dict[str, Any]:
+def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[str, Any]:
     """Return the commands and files of a run with these added. Of two files of one name the later is right: the
     folder's identity covers what plays, such as the prompts of a compiled file, but not its verdict."""
     data = store.read_file() if store.exists else {}
-    command = json.loads(json.dumps(asdict(asked)))
+    command = _SPEC.dump_python(asked, mode="json")
     commands = [*data.get("commands", ()), *([command] if command not in data.get("commands", ()) else [])]
     return {"commands": commands, "given": {**data.get("given", {}), **files}}
 
 
-def load_invocations(store: Store) -> list[Invocation]:
+def load_commands(store: Store) -> list[RunSpec]:
     """Load the arguments of all commands of a folder, in order; empty if it stores none.
 
     Raises `UsageError` if they are damaged.
     """
     try:
-        return [_ASKED.validate_python(each) for each in store.read_file().get("commands", ())]
+        return [_SPEC.validate_python(each) for each in store.read_file().get("commands", ())]
     except (ValidationError, TypeError):
         raise UsageError(f"{store.folder / RUN_FILE} is damaged: its commands cannot be read; restore it") from None
 
@@ -229,7 +178,7 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
     for folder in folders:
         with suppress(OSError, ValueError, UsageError):
             text = read_given(Store(folder, read_only=True)).get(CONFIG, "")
-            found |= _PRICES.validate_python(parse_toml(text).get("prices", {}))
+            found |= _PRICES.validate_python(tomllib.loads(text).get("prices", {}))
     return found
 
 

@@ -43,11 +43,8 @@ def check_sources(
     held_out: Iterable[Variant],
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Check the source variants of a memory file.
-
-    Raises `UsageError` if it comes from another benchmark, and `SplitError` if it was learned on a `held_out`
-    variant of the run. `say` receives a note on other test variants.
-    """
+    """Raise `UsageError` if a memory file comes from another benchmark, and `SplitError` if it was learned on a
+    `held_out` variant of the run. `say` receives a note on other test variants."""
     made_by = provenance.get("made_by")
     if isinstance(made_by, Mapping) and (made_on := named_in(made_by)):
         check_benchmark(file, made_on, config.benchmark)

@@ -8,10 +8,8 @@ and in initial memories that an arm does not read; other settings and initial me
 arm's label.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.programs.methods import ADDITIONS, METHODS
 from rsso_dspy.records import RoleUsage, TrainingRecord, UnitRecord
-from rsso_dspy.store.commands import Shard, load_invocations
+from rsso_dspy.store.commands import read_given
 from rsso_dspy.store.run_folder import Store, describe_difference, find_logs, flatten_keys
 
 FIXED = ("benchmark", "environment.simplification", "environment.data")
@@ -34,8 +32,7 @@ class PooledRuns:
         """Read run.json of each folder.
 
         Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, if
-        arms of one label differ, shards were cut from different selections of variants, or two folders hold the same
-        unit or training of one arm.
+        arms of one label differ, or two folders hold the same unit or training of one arm.
         """
         self.stores = stores
         self._identities = {store: store.read_identity() for store in stores}
@@ -46,7 +43,6 @@ class PooledRuns:
         self._files = _name_files(self._identities)
         self._labels: dict[tuple[Store, str], str] = {}
         self._check_arms()
-        _check_same_selection(stores)
         self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
@@ -163,11 +159,9 @@ def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> di
     """Return digest to name of the files that units start from; where files share a name, the start of the digest."""
     names: dict[str, str] = {}
     for store, (identity, _) in identities.items():
-        with suppress(UsageError):
-            for asked in load_invocations(store):
-                for what, digest in identity.get("carried", {}).items():
-                    if file := getattr(asked, what.split()[-1], None):
-                        names[digest] = Path(file).stem
+        given = {path.parent.name: path.stem for path in map(Path, read_given(store))}
+        carried = {digest: given.get(what.split()[-1]) for what, digest in identity.get("carried", {}).items()}
+        names |= {digest: name for digest, name in carried.items() if name}
     count = Counter(names.values())
     return {digest: name if count[name] == 1 else digest[:6] for digest, name in names.items()}
 
@@ -206,21 +200,3 @@ def _shorten_key(key: str, others: Sequence[str]) -> str:
 
 def _format_value(value: Any) -> str:
     return ",".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
-
-
-def _check_same_selection(stores: Sequence[Store]) -> None:
-    """Raise `RunMismatch` if shards of one configuration were cut from different selections, or into different numbers
-    of parts: together they are no run at all."""
-    runs: dict[str, list[Store]] = {}
-    for store in stores:
-        if store.read_shards():
-            runs.setdefault(json.dumps(store.read_identity()[0], sort_keys=True), []).append(store)
-    for shards in runs.values():
-        splits = {Shard.parse(shard).of: store.folder for store in shards for shard in store.read_shards()}
-        if len(splits) > 1:
-            told = ", ".join(f"{folder} is one of {of}" for of, folder in sorted(splits.items()))
-            raise RunMismatch(f"these shards are of different splits: {told}; play one of them again as the other")
-        chosen = {frozenset(each.describe_selection() for each in load_invocations(store)): store for store in shards}
-        if len(chosen) > 1:
-            told = "\n".join(f"  {store.folder}: {', then '.join(sorted(each))}" for each, store in chosen.items())
-            raise RunMismatch(f"these shards are of different variants:\n{told}\nPlay one of them again as the other")

@@ -17,7 +17,7 @@ difference shown.
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
-from rsso_dspy.files import atomic_write_text, explain_unreadable, pick_quarantine_path, read_bytes, read_json
+from rsso_dspy.files import atomic_write_text, pick_quarantine_path, read_bytes, read_json
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
@@ -101,7 +101,7 @@ class RunData(TypedDict):
     planned: NotRequired[list[str]]
 
 
-_RUN, _TABLES = TypeAdapter(RunData), TypeAdapter(dict[str, dict[str, Any]])
+_RUN = TypeAdapter(RunData)
 
 
 def read_run_file(file: Path) -> dict[str, Any]:
@@ -109,9 +109,10 @@ def read_run_file(file: Path) -> dict[str, Any]:
     try:
         data: dict[str, Any] = read_json(file)
         _RUN.validate_python(data, strict=True)
-        _TABLES.validate_python({key: data["identity"].get(key, {}) for key in ("config", "carried")}, strict=True)
-    except (DamagedFile, ValidationError) as error:
-        why = error.why if isinstance(error, DamagedFile) else "; ".join(map(_describe_flaw, error.errors()))
+    except DamagedFile as error:
+        raise UsageError(f"{file} is damaged ({error.why}); restore it, or move the folder away") from None
+    except ValidationError as error:
+        why = "; ".join(f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in error.errors())
         raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
     if data["schema"] > SCHEMA_VERSION:
         raise UsageError(
@@ -121,19 +122,14 @@ def read_run_file(file: Path) -> dict[str, Any]:
     return data
 
 
-def _describe_flaw(flaw: Any) -> str:
-    return f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}".removeprefix(": ")
-
-
 def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Describe the difference, one line per dotted key."""
     ours, theirs = flatten_keys(known), flatten_keys(wanted)
-    lines = [
+    return "\n".join(
         f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
         for key in sorted({*ours, *theirs})
         if ours.get(key) != theirs.get(key)
-    ]
-    return "\n".join(lines)
+    )
 
 
 def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -143,9 +139,7 @@ def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-_UNFINISHED = re.compile(r"\..+\.\d+-\d+")
-"""Name of a temporary file of an atomic write; a kill may leave one."""
-
+_UNFINISHED = re.compile(r"\..+\.\d+-\d+")  # a temporary file of an atomic write; a kill may leave one
 _LOG_FILE = re.compile(r"(\d+-)?s\d+\.jsonl")
 
 PATIENCE = 0.2
@@ -163,9 +157,8 @@ class Store:
         self.read_only = read_only
         """Whether to leave damaged files in place."""
         self.option = option
-        self.set_aside: list[Path] = []
-        """Unreadable files under the name that they were renamed to, or would be."""
-        self._why: dict[Path, str] = {}
+        self.set_aside: dict[Path, str] = {}
+        """Unreadable files under the name that they were renamed to, or would be, each with what is wrong with it."""
         self._known: tuple[tuple[int, int], dict[str, Any]] | None = None
         self._logs: dict[Path, tuple[tuple[int, int], UnitLog | None]] = {}
         self._held = False
@@ -173,7 +166,7 @@ class Store:
     # run.json
 
     def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the arms of the existing run (name to program fingerprint); empty for an empty folder.
+        """Return the arms of the existing run, name to program fingerprint; empty for an empty folder.
 
         Raises `RunMismatch` if its identity differs or an arm has another program, and `UsageError` if the folder holds
         something else. Changes nothing.
@@ -239,23 +232,18 @@ class Store:
         if self.folder.is_file():
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
         file = self.folder / RUN_FILE
-        try:
-            seen = file.stat()
-        except OSError:
+        if not self.exists:
             if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
-                raise UsageError(f"{self.folder} holds several runs; name one of them: {some}") from None
-            raise UsageError(
-                f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one"
-            ) from None
-        stamp = seen.st_mtime_ns, seen.st_size
+                raise UsageError(f"{self.folder} holds several runs; name one of them: {some}")
+            raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
+        stamp = _stamp(file)
         if self._known is None or self._known[0] != stamp:
             self._known = stamp, read_run_file(file)
         return self._known[1]
 
     def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the identity of the run, and its arms in order with their program fingerprints. Raises what
-        `read_file` raises."""
+        """Return the identity of the run, and its arms in order with their program fingerprints."""
         data = self.read_file()
         return data["identity"], data["arms"]
 
@@ -337,7 +325,7 @@ class Store:
                 return log
         except DamagedFile as error:
             raise NotRecorded(f"{path} is damaged ({error.why}); restore it from a copy") from None
-        known = len(list(self._list_logs()))
+        known = sum(len(find_logs(self.folder / kind)) for kind in ("units", "trainings"))
         raise NotRecorded(
             f"{name_log(work)} is not among the {known} logs in {self.folder}: play what was recorded, or drop "
             "--replay to ask the model"
@@ -346,15 +334,11 @@ class Store:
     def load_log(self, path: Path) -> UnitLog | None:
         """Return a log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""
         try:
-            if why := explain_unreadable(path):
-                raise DamagedFile(path, why)
-            seen = path.stat()
-            stamp = seen.st_mtime_ns, seen.st_size
+            if not self.read_only:
+                return self._read(path)
+            stamp = _stamp(path)
             if path not in self._logs or self._logs[path][0] != stamp:
-                log = self._read(path)
-                if not self.read_only:
-                    return log
-                self._logs[path] = stamp, log
+                self._logs[path] = stamp, self._read(path)
             return self._logs[path][1]
         except FileNotFoundError:
             return None
@@ -370,11 +354,11 @@ class Store:
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all finished units, ordered by arm (in the order of the run), task, variant and seed."""
-        return (record for record in self._load_records("units") if isinstance(record, UnitRecord))
+        return self._load_records("units")
 
     def trainings(self) -> Iterator[TrainingRecord]:
         """Yield all finished trainings in the same order."""
-        return (record for record in self._load_records("trainings") if isinstance(record, TrainingRecord))
+        return self._load_records("trainings")
 
     def records(self) -> Iterator[JobRecord]:
         """Yield all finished units, then all finished trainings; none without a run."""
@@ -386,24 +370,18 @@ class Store:
         """Return the finished trials of units and trainings that are not finished."""
         return [*self._load_records("trainings", finished=False), *self._load_records("units", finished=False)]
 
-    def _load_records(self, kind: str, finished: bool = True) -> Iterator[JobRecord]:
-        for path in self._list_logs((kind,)):
-            log = self.load_log(path)
-            if log is not None and log.is_finished == finished and (record := log.make_record()):
+    def _load_records(self, kind: str, finished: bool = True) -> Iterator[Any]:
+        for _, log in self.load_logs(kind):
+            if log.is_finished == finished and (record := log.make_record()):
                 yield record
 
-    def load_logs(self) -> Iterator[tuple[str, UnitLog]]:
-        """Yield every readable log, with the arm that played."""
-        for path in self._list_logs():
-            if (log := self.load_log(path)) is not None:
-                yield path.parts[-3], log
-
-    def _list_logs(self, kinds: Collection[str] = ("units", "trainings")) -> list[Path]:
+    def load_logs(self, *kinds: str) -> Iterator[tuple[str, UnitLog]]:
+        """Yield every readable log, of trainings first, with the arm that played."""
         arms = list(self.read_identity()[1])
-        files = [path for kind in kinds for path in find_logs(self.folder / kind)]
-        return sorted(files, key=lambda path: (path.parts[-4] == "units", *get_position(path, arms)))
-
-    # What they say together
+        for kind in kinds or ("trainings", "units"):
+            for path in sorted(find_logs(self.folder / kind), key=lambda path: get_position(path, arms)):
+                if (log := self.load_log(path)) is not None:
+                    yield path.parts[-3], log
 
     def read_spending(self) -> Iterator[tuple[str, Usage]]:
         """Return role and usage of all answers paid for in this run, including void and interrupted trials."""
@@ -424,7 +402,7 @@ class Store:
         return tuple(dict.fromkeys((min(days), max(days)))) if days else ()
 
     def count_units_beside(self, units: Iterable[Job]) -> int:
-        """Return the number of finished units here that are none of `units`: earlier commands played them."""
+        """Return the number of finished units here that earlier commands played: none of `units`."""
         own = {self.path_of(unit) for unit in units}
         return sum(self.path_of(record) not in own for record in self.units()) if self.exists else 0
 
@@ -448,20 +426,13 @@ class Store:
         if not self.read_only:
             self.check_exists()
             os.replace(path, aside)
-        if aside not in self.set_aside:
-            self.set_aside.append(aside)
-            self._why[aside] = f"cannot be read ({why})"
-
-    def describe_quarantined(self, aside: Path) -> str:
-        return f"{aside.with_suffix('')} {self._why[aside]}"
+        self.set_aside.setdefault(aside, f"{aside.with_suffix('')} cannot be read ({why})")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder against other processes for the block. Raises `UsageError` if another process holds it, or
-        for a place where no folder can be made.
-
-        Removes partial files of a killed process. Inside the block, writes raise `FolderGone` once the folder is gone.
-        """
+        """Lock the folder against other processes for the block; inside, writes raise `FolderGone` once it is gone.
+        Removes partial files of a killed process. Raises `UsageError` if another process holds the folder, or for a
+        place where none can be made."""
         from filelock import FileLock, Timeout
 
         try:
@@ -487,8 +458,7 @@ class Store:
             self._held = False
 
     def is_playing(self) -> bool | None:
-        """Return whether a process holds the folder; None if unknown. Keeps others out for microseconds, and `lock`
-        retries."""
+        """Return whether a process holds the folder; None if unknown. Locks it for microseconds; `lock` retries."""
         from filelock import FileLock, Timeout
 
         file = self.folder / ".lock"
@@ -501,6 +471,12 @@ class Store:
             return True
         except OSError:
             return None
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    """Return what changes when a file is written."""
+    seen = file.stat()
+    return seen.st_mtime_ns, seen.st_size
 
 
 def name_log(work: Job | JobRecord) -> str:

@@ -24,25 +24,19 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.calls import EMBEDDER, CallLines, RecordedCalls, Write, add_usage
+from rsso_dspy.calls import EMBEDDER, CallLines, RecordedCalls, Write, read_cost
 from rsso_dspy.errors import DamagedFile, RssoError, Stopped
-from rsso_dspy.files import MOST_LEVELS, parse_entry
-from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, sum_usage
+from rsso_dspy.files import parse_entry
+from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage, sum_usage
 from rsso_dspy.redact import redact_json
 
 JobRecord = UnitRecord | TrainingRecord
 
-_UNIT, _TRAINING = TypeAdapter(UnitRecord), TypeAdapter(TrainingRecord)
+_JOB: TypeAdapter[JobRecord] = TypeAdapter(JobRecord)
 _TRIAL = TypeAdapter(TrialResult)
 
 STOPS = "stops_on_success"
 """Key of the head: whether no trial follows one that solved the variant."""
-
-UNTOLD = (
-    ',"unread":{}', ',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]',
-    ',"unread":""', ',"rejected":""', ',"asked_back":false', ',"no_effect":false', ',"own_success":null',
-)  # fmt: skip
-"""Empty fields that are left out, in this order. A bare quote cannot occur within a JSON text."""
 
 CALLS = (b'{"text"', b'{"call"', b'{"read"')
 """How lines of calls begin."""
@@ -56,9 +50,6 @@ class UnitLog(CallLines):
         super().__init__(write)
         self.path = path
         self.head: dict[str, Any] = {}
-        self.memories: dict[str, Any] = {}
-        """Snapshots after the last trial that counts."""
-        self.seconds: dict[int, float] = {}
         self.times: list[str] = []
         """When trials ended, in UTC; of void ones too."""
         self.rollout: dict[str, Any] | None = None
@@ -85,8 +76,6 @@ class UnitLog(CallLines):
             self.head = entry["unit"]
         elif "trial" in entry:
             self._lines.append(entry)
-            self.memories = entry["memories"]
-            self.seconds[entry["trial"]] = entry["seconds"]
             self.times.append(entry["time"])
             self._tail = []
         elif "void" in entry:
@@ -97,22 +86,19 @@ class UnitLog(CallLines):
     def _load(self, line: bytes, number: int) -> dict[str, Any]:
         entry = parse_entry(line)
         if not isinstance(entry, dict):
-            raise DamagedFile(self.path, f"line {number} is no JSON object, or nested over {MOST_LEVELS} levels deep")
+            raise DamagedFile(self.path, f"line {number} is no JSON object")
         return entry
 
     def _take_void(self, first: int) -> None:
         for trial in [each for each in self._lines if each["trial"] >= first]:
-            for role, usage in self._read_result(trial).usage.items():
-                self.abandoned[role] = self.abandoned.get(role, Usage()) + usage
+            self.abandoned = add_usage(self.abandoned, self._read_result(trial).usage)
         self.abandoned = _sum_calls(self._tail, self.abandoned)
         self._lines = [each for each in self._lines if each["trial"] < first]
         self._results = {number: result for number, result in self._results.items() if number < first}
-        self.memories = self._lines[-1]["memories"] if self._lines else {}
-        self.seconds = {number: seconds for number, seconds in self.seconds.items() if number < first}
         self._tail = []
         self.by_number = {
-            each: lines
-            for each, lines in self.by_number.items()
+            number: lines
+            for number, lines in self.by_number.items()
             if lines[0]["trial"] < first or lines[0]["role"] == EMBEDDER
         }
 
@@ -121,7 +107,7 @@ class UnitLog(CallLines):
         if number not in self._results:
             try:
                 self._results[number] = _TRIAL.validate_python(line["result"])
-            except (ValidationError, RecursionError) as error:
+            except ValidationError as error:
                 raise DamagedFile(self.path, f"its trial {number} is no record of one ({_shorten(error)})") from None
         return self._results[number]
 
@@ -131,6 +117,16 @@ class UnitLog(CallLines):
     def results(self) -> tuple[TrialResult, ...]:
         """The trials that count, in order. Raises `DamagedFile`."""
         return tuple(map(self._read_result, self._lines))
+
+    @property
+    def memories(self) -> dict[str, Any]:
+        """Snapshots after the last trial that counts."""
+        return self._lines[-1]["memories"] if self._lines else {}
+
+    @property
+    def seconds(self) -> dict[int, float]:
+        """What each trial took."""
+        return {each["trial"]: each["seconds"] for each in self._lines}
 
     @property
     def has_error(self) -> bool:
@@ -152,14 +148,12 @@ class UnitLog(CallLines):
         head = {name: value for name, value in self.head.items() if name != STOPS}
         if type(schema := head.get("schema")) is not int or schema > SCHEMA_VERSION:
             raise DamagedFile(self.path, f"it has schema {schema}, and this program reads up to {SCHEMA_VERSION}")
-        form: TypeAdapter[Any] = _UNIT if "variant" in head else _TRAINING
         try:
-            record: JobRecord = form.validate_python({**head, "trials": self.results, "memories": self.memories})
-        except (ValidationError, RecursionError) as error:
+            record = _JOB.validate_python({**head, "trials": self.results, "memories": self.memories})
+        except ValidationError as error:
             raise DamagedFile(self.path, f"it is no record of a unit ({_shorten(error)})") from None
-        if [result.trial for result in record.trials] != list(range(1, len(self._lines) + 1)) or record.trials[
-            -1
-        ].trial != self._lines[-1]["trial"]:
+        numbers = list(range(1, len(self._lines) + 1))
+        if [result.trial for result in record.trials] != numbers or [each["trial"] for each in self._lines] != numbers:
             raise DamagedFile(self.path, "its trials are not numbered one by one")
         return record
 
@@ -169,49 +163,39 @@ class UnitLog(CallLines):
 
     def sum_usage(self) -> dict[str, Usage]:
         """Return the usage by role of everything that was ever answered here."""
-        total = dict(self.abandoned)
-        for part in (sum_usage(self.results), self.sum_current()):
-            for role, usage in part.items():
-                total[role] = total.get(role, Usage()) + usage
-        return total
+        return add_usage(self.abandoned, sum_usage(self.results), self.sum_current())
 
     def make_answers(self, name: str) -> RecordedCalls:
         """Return its calls as answers for a replay."""
-        attempts = {line["trial"]: line["result"]["replayed"] for line in self._lines}
+        attempts = {line["trial"]: line["result"].get("replayed", 0) for line in self._lines}
         return RecordedCalls(name, self, attempts=attempts)
 
     # Writing.
 
     def add_head(self, record: JobRecord, stops: bool) -> None:
         """Write who plays and what from, unless the last such line says the same."""
-        form: TypeAdapter[Any] = _UNIT if isinstance(record, UnitRecord) else _TRAINING
-        head = {**form.dump_python(record, mode="json", exclude={"trials", "memories"}), STOPS: stops}
+        head = {**_JOB.dump_python(record, mode="json", exclude={"trials", "memories"}), STOPS: stops}
         self.write_entry({"unit": json.loads(redact_json(json.dumps(head)))}, unless=self.head)
 
     def write_entry(self, entry: dict[str, Any], unless: Any = None) -> None:
         """Write a line that is no call, unless it says what is known."""
-        if next(iter(entry.values())) == unless:
-            return
-        text = redact_json(json.dumps(entry))
-        self._write(f"{text}\n")
-        self._parse(text.encode(), 0, False)
+        if next(iter(entry.values())) != unless:
+            self._write_whole(json.dumps(entry))
 
     def add_trial(self, result: TrialResult, memories: Mapping[str, Any], seconds: float) -> TrialResult:
         """Write a finished trial; return it with the cost of its calls before it was cut off that it made no more."""
         if unused := self.count_unused(result.trial):
-            usage = {
-                role: result.usage.get(role, Usage()) + unused.get(role, Usage()) for role in result.usage | unused
-            }
-            result = replace(result, usage=dict(sorted(usage.items())))
-        data = _TRIAL.dump_json(result).decode()
-        for nothing in UNTOLD:
-            data = data.replace(nothing, "")
+            result = replace(result, usage=dict(sorted(add_usage(result.usage, unused).items())))
+        data = _TRIAL.dump_json(result, exclude_defaults=True).decode()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         about = json.dumps({"trial": result.trial, "time": now, "seconds": round(seconds, 3), "memories": memories})
-        text = redact_json(f'{about[:-1]}, "result": {data}}}')
+        self._write_whole(f'{about[:-1]}, "result": {data}}}')
+        return result
+
+    def _write_whole(self, line: str) -> None:
+        text = redact_json(line)
         self._write(f"{text}\n")
         self._parse(text.encode(), 0, False)
-        return result
 
     @contextmanager
     def stop_on_error(self, stop: threading.Event) -> Iterator[None]:
@@ -243,8 +227,7 @@ class UnitLog(CallLines):
 
 def dump_record(record: JobRecord) -> dict[str, Any]:
     """Return a unit or training as JSON data."""
-    form: TypeAdapter[Any] = _UNIT if isinstance(record, UnitRecord) else _TRAINING
-    data: dict[str, Any] = form.dump_python(record, mode="json")
+    data: dict[str, Any] = _JOB.dump_python(record, mode="json")
     return data
 
 
@@ -255,12 +238,13 @@ def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, 
         entry = {} if line.startswith(b'{"text"') else parse_entry(line)
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             if "call" in entry:
-                add_usage(found, roles.setdefault(entry["call"], str(entry.get("role", ""))), [entry])
+                role = roles.setdefault(entry["call"], str(entry.get("role", "")))
+                found[role] = found.get(role, Usage()) + read_cost([entry])
             elif "read" in entry:
                 told = Usage(malformed=int("malformed" in entry), repaired=int("repaired" in entry))
                 found[roles[entry["read"]]] += told
     return {role: usage for role, usage in found.items() if usage != Usage()}
 
 
-def _shorten(error: BaseException) -> str:
-    return str(error).splitlines()[1].strip() if isinstance(error, ValidationError) else type(error).__name__
+def _shorten(error: ValidationError) -> str:
+    return str(error).splitlines()[1].strip()

@@ -2,7 +2,6 @@
 
 process.py    the command line in a process of its own, its simulators, and a disk that can be full
 setup.py      what is played, the scripted model that answers, and what became of it
-tormentor.py  who inflicts the faults
-run.py        a calm run and a disturbed one, and the faults drawn for it
+run.py        a calm run and a disturbed one, the faults drawn for it, and who inflicts them
 checks.py     what must hold
 """

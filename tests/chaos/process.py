@@ -1,6 +1,7 @@
 """The command line in a process of its own, the simulators below it, and a disk on which nothing can be written."""
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -26,23 +27,17 @@ class Simulator:
 
     @property
     def alive(self) -> bool:
-        return _java(self.pid) == self.born
+        return _java(self.pid)[1] == self.born
 
 
-def _stat(pid: int) -> list[str]:
-    """What the system says of a process after its name: state, parent, ...; nothing when there is no such process."""
+def _java(pid: int) -> tuple[str, str]:
+    """Parent and time of birth of a Java process that is alive; empty when the number stands for none."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return []
-
-
-def _java(pid: int) -> str | None:
-    """Time of birth of a Java process that is alive; None when the number stands for none."""
-    with suppress(OSError):
-        stat = _stat(pid)
-        if stat and stat[0] != "Z" and Path(f"/proc/{pid}/comm").read_text().strip() == "java":
-            return stat[19]
-    return None
+        _, name, said = re.split(r"\((.*)\)", Path(f"/proc/{pid}/stat").read_text())
+        state, parent, *more = said.split()
+        if name == "java" and state != "Z":
+            return parent, more[17]
+    return "", ""
 
 
 class Process:
@@ -97,10 +92,8 @@ class Process:
 
 def children(parent: int) -> list[Simulator]:
     """The simulators alive of a process; none where there is no /proc to find them in."""
-    if not os.path.isdir("/proc"):
-        return []
-    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and _stat(int(entry))[1:2] == [str(parent)]]
-    return [Simulator(pid, born) for pid in pids if (born := _java(pid))]
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()] if os.path.isdir("/proc") else []
+    return [Simulator(pid, born) for pid in pids for above, born in [_java(pid)] if above == str(parent)]
 
 
 def kill(simulator: Simulator) -> bool:
@@ -111,16 +104,8 @@ def kill(simulator: Simulator) -> bool:
     return True
 
 
-def fill_disk(process: Process) -> None:
-    """From now on the process can write to no file."""
-    limit_files(process, 0)
-
-
-def free_disk(process: Process) -> None:
-    limit_files(process, resource.RLIM_INFINITY)
-
-
-def limit_files(process: Process, size: int) -> None:
+def limit_files(process: Process, size: int = resource.RLIM_INFINITY) -> None:
+    """From now on the process can write so many bytes to a file: with 0, as where the disk is full."""
     with suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 

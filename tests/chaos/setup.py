@@ -48,20 +48,10 @@ class Setup:
 
     def start(self, out: Path, served: Provider) -> Process:
         """The command: always the same, whatever happened before."""
-        about = {
-            "model": "openai/gpt-4.1-mini",
-            "base_url": served.url,
-            "key_variable": VARIABLE,
-            "temperature": 0.5,
-            "timeout": self.timeout,
-            "retries": RETRIES,
-        }
+        about = {"model": "openai/gpt-4.1-mini", "base_url": served.url, "key_variable": VARIABLE, "temperature": 0.5}
+        about |= {"timeout": self.timeout, "retries": RETRIES}
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
-        settings += [
-            "embedder.model=hash",
-            "protocol.preset=sso-adapt/2-cap60",
-            "protocol.stop_on_success=false",
-        ]
+        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
         arguments = ["run", "--methods", "reflexion,rsso", "--tasks", self.tasks, "--per-task", str(self.per_task)]
         arguments += ["--trials", str(self.trials), "--jobs", str(self.jobs), "--backend", "scripted"]
         arguments += ["--out", str(out), *(word for setting in settings for word in ("--set", setting))]
@@ -99,11 +89,6 @@ class Played:
     @property
     def answers(self) -> int:
         return self.served.given
-
-    @property
-    def tokens(self) -> int:
-        """What the server billed, in and out."""
-        return sum(self.served.tokens)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.store.commands import CONFIG, load_invocations, read_given
+from rsso_dspy.store.commands import CONFIG, load_commands, read_given
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import dump_record
 from tests.cli.conftest import mark_confirmed
@@ -111,10 +111,10 @@ def test_records_that_come_out_otherwise_are_listed_with_the_first_field(rsso, c
 
 def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
     store = Store(played.folder, read_only=True)
-    (first, second) = load_invocations(store)
+    (first, second) = load_commands(store)
     assert (first.methods, second.methods) == (("rsso+constitution",), ("sso+constitution",))
-    assert first.programs == ("zero-shot", "programs/plain.json")
-    assert (first.skills, second.constitution) == ("skills/library.json", "constitution/rules.json")
+    assert (first.programs, first.compiled) == (("zero-shot", "plain"), (Path("programs/plain.json"),))
+    assert (first.skills, second.constitution) == (Path("skills/library.json"), Path("constitution/rules.json"))
     names = {Path(name).name for name in read_given(store)}
     assert names == {"config.toml", "plain.json", "library.json", "rules.json"}
 

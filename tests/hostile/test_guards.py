@@ -57,10 +57,6 @@ CASES = {
         rf"compiled on {PLAYED}: a score there is not held out",
         program=lambda program: replace(program, train=(PLAYED,)), error=SplitError, typed=False,
     ),
-    "a program made from one that was compiled on it": Case(
-        rf"compiled on {PLAYED}: a score there is not held out",
-        program=lambda program: replace(program, seen=(PLAYED,)), error=SplitError, typed=False,
-    ),
     "a program of another method": Case(
         r"mine was compiled for the method rsso, not for sso: use --methods rsso", ("rsso", "sso"), lambda each: each,
     ),

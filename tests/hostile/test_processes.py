@@ -1,23 +1,17 @@
 """Java that does not come, does not go, or has no room on this machine."""
 
-import errno
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 import tracemalloc  # noqa: F401 - pytest imports it where no more files can be opened
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.process import python, until
 from tests.environments.test_jvm import is_running
-from tests.provider_runs import KEY, VARIABLE, backend, look
-from tests.provider_server import provider
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -50,7 +44,6 @@ def started(pids: Path) -> list[int]:
 QUICK = ("--tasks", "lifespan-longest-lived", "--set", "embedder.model=hash")
 PLAYED = ("run", "--methods", "react", "--per-task", "1", *QUICK, "--out", "run")
 VERBS = {
-    "doctor": ("doctor",),
     "run": (*PLAYED, "--set", "environment.simplification=openDoors"),
     "compile": ("compile", "--method", "react", "--jobs", "2", *QUICK),
 }
@@ -59,7 +52,6 @@ VERBS = {
 @pytest.mark.parametrize(
     ("verb", "does", "sent", "code"),
     [
-        ("doctor", DEAF_WITH_A_CHILD, signal.SIGTERM, 143),
         ("run", SAYS_NOTHING, signal.SIGTERM, 143),
         ("compile", DEAF_WITH_A_CHILD, signal.SIGINT, 130),
     ],
@@ -81,30 +73,6 @@ def test_who_ends_a_command_while_java_starts_leaves_no_process(verb, does, sent
     assert until(lambda: not any(map(is_running, there)), 60), "Java was left"
     assert process.returncode == code, said
     assert "Traceback" not in said
-
-
-@contextmanager
-def no_more_files() -> Iterator[None]:
-    """Not one more file may be opened in the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = os.dup(0)
-    os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_a_request_that_may_open_no_socket_is_no_fault_of_the_provider(monkeypatch):
-    monkeypatch.setenv(VARIABLE, KEY)
-    with provider(look) as served:
-        lm = backend("openai", served, retries=4, longest_wait=600.0).lm("actor", 0)
-        lm("hello")
-        with no_more_files(), pytest.raises(OSError, match="Too many open files") as raised:
-            lm("hello again")
-        assert raised.value.errno == errno.EMFILE
-        assert len(served.requests) == 1
 
 
 LIMITED = "ulimit -n {files}; exec {python} -c '{program}' {words}"

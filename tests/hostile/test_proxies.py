@@ -4,10 +4,9 @@ whoever starts a run is told."""
 import json
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import dspy
@@ -20,7 +19,7 @@ from rsso_dspy.lm import Backend
 from tests.live import says
 from tests.provider_formats import FORMATS, WIRES, Said
 from tests.provider_runs import KEY, SHORT, VARIABLE, backend
-from tests.provider_server import provider
+from tests.provider_server import provider, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -65,19 +64,9 @@ def proxy(monkeypatch) -> Iterator[Proxy]:
 
         do_GET = do_POST = do_CONNECT = _answer
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    there = Proxy(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        there = Proxy(url)
         yield there
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def ask(models: Backend) -> str:
@@ -85,42 +74,29 @@ def ask(models: Backend) -> str:
         return dspy.Predict("question -> answer")(question="Is water wet?", lm=models.lm("actor", 0)).answer
 
 
-def at(models: Backend, url: str) -> Backend:
-    """The same backend at another address."""
-    return Backend(models.config.model_copy(update={"base_url": url}))
+HOSTS = ["127.0.0.1", "localhost", "0.0.0.0", "127.1"]
+VARIABLES = ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"]
 
 
-@pytest.mark.parametrize(
-    ("wire", "host"), list(zip(WIRES, ["127.0.0.1", "localhost", "0.0.0.0", "127.1"], strict=False))
-)
-def test_a_model_on_this_machine_is_asked_without_the_proxy(proxy, monkeypatch, wire, host):
-    for name in ("http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, proxy.url)
+@pytest.mark.parametrize(("wire", "host", "variable"), list(zip(WIRES, HOSTS, VARIABLES, strict=False)))
+@pytest.mark.parametrize("here", [True, False])
+def test_a_model_on_this_machine_is_asked_without_the_proxy_and_others_through_it(
+    proxy, monkeypatch, wire, host, variable, here
+):
+    monkeypatch.setenv(variable, proxy.url)
     monkeypatch.setenv("no_proxy", "elsewhere.example")
     with provider(lambda _: ANSWER, wire=wire) as served:
+        # Elsewhere has a name of its own each time: LiteLLM keeps connections by address.
+        there = served.url.replace("127.0.0.1", host) if here else f"http://model{urlsplit(proxy.url).port}.invalid/v1"
         models = backend(wire, served)
-        models = at(models, models.config.base_url.replace("127.0.0.1", host))
+        url = models.config.base_url.replace(urlsplit(served.url).netloc, urlsplit(there).netloc)
+        models = Backend(models.config.model_copy(update={"base_url": url}))
         models.check_connections()
         assert ask(models) == "yes"
-    assert len(served.requests) == 1
-    assert proxy.asked == []
-    assert os.environ["no_proxy"].startswith("elsewhere.example,")
-
-
-@pytest.mark.parametrize(
-    ("wire", "variable"), list(zip(WIRES, ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"], strict=False))
-)
-def test_a_model_elsewhere_is_asked_through_the_proxy(proxy, monkeypatch, wire, variable):
-    monkeypatch.setenv(variable, proxy.url)
-    host = f"model{urlsplit(proxy.url).port}.invalid"  # one of its own: LiteLLM keeps connections by address
-    with provider(lambda _: ANSWER, wire=wire) as served:
-        models = backend(wire, served)
-        models = at(models, models.config.base_url.replace(urlsplit(served.url).netloc, host))
-        models.check_connections()
-        assert ask(models) == "yes"
-        assert served.requests == []
-    assert {urlsplit(url).hostname for url in proxy.asked} == {host}
-    assert KEY in "".join(proxy.shown)
+        assert len(served.requests) == here
+    assert {urlsplit(asked).hostname for asked in proxy.asked} == (set() if here else {urlsplit(there).hostname})
+    assert os.environ["no_proxy"].startswith("elsewhere.example")
+    assert (KEY in "".join(proxy.shown)) is not here
 
 
 @pytest.mark.parametrize(

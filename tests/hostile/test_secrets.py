@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rsso_dspy.redact import redact, redact_json, register_secret
+from rsso_dspy.redact import redact, redact_json
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_runs import SHORT
@@ -35,13 +35,10 @@ def forms(key: str) -> dict[str, str]:
         "last half": key[half:],
         "thirteen characters": key[9:22],
         "percent-encoded": urllib.parse.quote(key, safe=""),
-        "percent-encoded, small": re.sub("%..", lambda code: code[0].lower(), urllib.parse.quote(key, safe="")),
         "base64": base64.b64encode(key.encode()).decode().rstrip("="),
         "base64 of a user's": base64.b64encode(f"user:{key}".encode()).decode()[8:-4],
-        "base64 of another user's": base64.b64encode(f"me:{key}".encode()).decode()[8:-4],
         "base64 for addresses": base64.urlsafe_b64encode(f"u:{key}".encode()).decode()[8:-4],
         "repr": repr(key)[1:-1],
-        "repr with line end": repr(f"{key}\r\n")[1:-5],
         "JSON": json.dumps(key)[1:-1],
     }
 
@@ -76,11 +73,7 @@ def _no_simulator_of_its_own(monkeypatch):
 
 def options(url: str, **more: str) -> list[str]:
     mine = {"model": "openai/m", "base_url": url, "key_variable": VARIABLE, "retries": "0", "longest_wait": "0", **more}
-    settings = [
-        "backend=mine",
-        "embedder.model=hash",
-        *(f"backends.mine.{name}={value}" for name, value in mine.items()),
-    ]
+    settings = ["backend=mine", "embedder.model=hash", *(f"backends.mine.{name}={mine[name]}" for name in mine)]
     return [word for setting in settings for word in ("--set", setting)]
 
 
@@ -96,27 +89,18 @@ def test_every_form_of_a_key_is_struck_out(monkeypatch, form, around):
     assert redact(text) == text, "a test that could not fail"
     monkeypatch.setenv("SOME_API_KEY", f" {KEY}\r\n")
     assert forms(KEY)[form] not in redact(text)
-    assert "***" in redact(text)
     assert forms(KEY)[form] not in json.loads(redact_json(json.dumps({"said": [text]})))["said"][0]
 
 
-@pytest.mark.parametrize("write", [repr, ascii, json.dumps, lambda key: json.dumps(key, ensure_ascii=False)])
+@pytest.mark.parametrize("write", [repr, ascii, json.dumps, urllib.parse.quote, urllib.parse.quote_plus])
 def test_a_password_that_notations_write_otherwise_is_struck_out_of_all(monkeypatch, write):
     monkeypatch.setenv("HOSTILE_PASSWORD", ODD)
-    for text in (
-        write(ODD),
-        write({"error": f"no: {ODD}"}),
-        write([urllib.parse.quote(ODD), urllib.parse.quote_plus(ODD)]),
-    ):
-        assert "Zq8" not in redact(text)
-        assert "Xk2" not in redact(text)
+    for text in (write(ODD), write(f"no: {ODD}!")):
+        assert not {"Zq8", "Xk2"} & {redact(text)[at : at + 3] for at in range(len(redact(text)))}
     assert json.loads(redact_json(json.dumps({"error": f"no: {ODD}!", "n": 1.5}))) == {"error": "no: ***!", "n": 1.5}
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["EMPTY", "", "sk-1234", "thermometer", "xxxxxxxxxxxxxxxx", "-" * 40],
-)
+@pytest.mark.parametrize("value", ["EMPTY", "", "sk-1234", "thermometer", "xxxxxxxxxxxxxxxx", "-" * 40])
 def test_placeholders_and_words_stay_in_ordinary_text(monkeypatch, value):
     monkeypatch.setenv("OPENAI_API_KEY", value)
     text = f"the thermometer's password is EMPTY, a dummy: {value}; {'-' * 60} xxxxxxxxxxxxxxxxxxxxxx"
@@ -126,15 +110,9 @@ def test_placeholders_and_words_stay_in_ordinary_text(monkeypatch, value):
 @pytest.mark.parametrize("key", ["1234567890123", "environment_score", '": [1, 2], "'])
 def test_json_stays_what_it_is_whatever_the_key(monkeypatch, key):
     monkeypatch.setenv("STRANGE_API_KEY", key)
-    data = {"environment_score": 12345.678, "n": 1234567890123, "list": [[1, 2], None], key: key, "said": f"<{key}>"}
+    data = {"environment_score": 12345.678, "n": 1234567890123, "list": [[1, 2], None], "said": f"<{key}>"}
     for text in (json.dumps(data), json.dumps(data, indent=1), json.dumps(data, separators=(",", ":"))):
-        again = json.loads(redact_json(text))
-        assert {name: again[name] for name in ("environment_score", "n", "list") if name != key} == {
-            name: data[name] for name in ("environment_score", "n", "list") if name != key
-        }
-        assert again["said"] == "<***>"
-    lines = "\n".join([json.dumps(data)] * 3)
-    assert len([json.loads(line) for line in redact_json(lines).splitlines()]) == 3
+        assert json.loads(redact_json(text)) == {**data, "said": "<***>"}
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -244,8 +222,3 @@ def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
         failure = elsewhere.submit(play_away, home, None, None, None).result()
     assert "ValueError: refused: <***>" in failure.text
     assert leaks(Path("/nowhere"), failure.text) == []
-
-
-def test_what_is_registered_is_struck_out_without_any_variable():
-    register_secret("Zx9-registered-Qp4")
-    assert redact("no Zx9-registered-Qp4!") == "no ***!"

@@ -14,16 +14,7 @@ from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
 from tests.records import record, save
 
-ASKED: tuple[str, ...] = (
-    "run",
-    "--methods",
-    "react-sso",
-    "--tasks",
-    "lifespan-longest-lived",
-    "--per-task",
-    "1",
-    *FAST,
-)
+ASKED = ("run", "--methods", "react-sso", "--tasks", "lifespan-longest-lived", "--per-task", "1", *FAST)
 ASKED += ("--trials", "1", "--out", "played")
 
 

@@ -28,23 +28,3 @@ def test_a_stream_that_is_gone_is_no_failure_of_another(words, streams, code, ou
         assert wanted in said
         assert wanted or not said
     assert "Traceback" not in done.stderr
-
-
-WRITES = """
-import os, sys
-from rsso_dspy.cli import open_missing_streams
-open_missing_streams()
-with open(sys.argv[1], "w") as record:
-    record.write("a record")
-    record.flush()
-    os.write(2, b"what a C library says")
-    os.system("echo what a child says >&2")
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
-def test_what_belongs_on_a_closed_stderr_goes_into_no_file(tmp_path):
-    record = tmp_path / "record"
-    command = f"{sys.executable} -c '{WRITES}' {record} 2>&-"
-    subprocess.run(["bash", "-c", command], check=True, stdin=subprocess.DEVNULL)
-    assert record.read_text() == "a record"

@@ -90,14 +90,11 @@ def start_ledger() -> TrialLedger:
     ("said", "read"),
     [
         (STEP, "look around"),
-        ("Thought: hm\nAction: look around", "look around"),
-        ('{"thought": "hm", "action": "look around", "more": 1}', "look around"),
         (f"```json\n{STEP}\n```", "look around"),
         ("{'thought': 'hm', 'action': 'look around',}", "look around"),
         (f"Here it is: {STEP}", "look around"),
         (STEP.removesuffix("}"), "look around"),
         ('{"thought": "hm"}', None),
-        ('{"thought": "and then and then', None),
         (PROSE, None),
     ],
 )

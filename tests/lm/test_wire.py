@@ -1,14 +1,13 @@
 """What leaves for a provider, and what is read from its answers, in each format, with nothing but configuration."""
 
 import logging
-import time
 import traceback
 from dataclasses import asdict
 from itertools import pairwise
 
 import dspy
 import pytest
-from dspy.utils.exceptions import LMAuthError, LMError, LMTimeoutError
+from dspy.utils.exceptions import LMAuthError, LMError
 
 from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.lm import Backend
@@ -58,21 +57,28 @@ def booked() -> TrialLedger:
 
 
 @each_wire
-def test_what_is_configured_arrives_under_the_names_of_the_format(wire):
-    with provider(lambda _: ANSWER, wire=wire) as served:
-        ledger = booked()
-        assert ask(backend(wire, served), "actor", ledger) == "yes"
-    (body,) = served.requests
+def test_what_is_configured_arrives_under_the_names_of_the_format_and_usage_has_one_meaning(wire):
     about = WIRES[wire]
+    written = 30 if wire == "anthropic" else 0  # the chat format reports none
+    told = Said(ANSWER.text, input=200, output=50, cached=120, cache_write=written, reasoning=40)
+    own = {"model": about.other, "temperature": 0.75, "max_tokens": 88}
+    with provider(lambda _: told, wire=wire) as served:
+        models, ledger = backend(wire, served, roles={"verbalizer": own}), booked()
+        for role in ("actor", "verbalizer", "actor"):
+            assert ask(models, role, ledger) == "yes"
     assert served.flaws == []
-    assert served.paths == [{"messages": "/v1/messages", "chat": "/v1/chat/completions"}[about.format.name]]
-    assert body["model"] == about.model.partition("/")[2]
-    assert (body["temperature"], body[about.limit]) == (0.25, 77)
-    assert not body.get("stream")
-    system, user = about.format.split(body)
-    assert "Judge wetness." in system and "Judge wetness." not in user  # noqa: PT018
-    assert "Is water wet?" in user and "Is water wet?" not in system  # noqa: PT018
-    assert asdict(ledger.usage_by_role()["actor"]) == asdict(Usage(calls=1, input=11, output=7))
+    assert set(served.paths) == {{"messages": "/v1/messages", "chat": "/v1/chat/completions"}[about.format.name]}
+    plain = (about.model.partition("/")[2], 0.25, 77)
+    named = [(body["model"], body["temperature"], body[about.limit]) for body in served.requests]
+    assert named == [plain, (about.other.partition("/")[2], 0.75, 88), plain]
+    assert {about.format.key({name.lower(): value for name, value in sent.items()}) for sent in served.headers} == {KEY}
+    for body in served.requests:
+        system, user = about.format.split(body)
+        assert not body.get("stream")
+        assert ("Judge wetness." in system, "Judge wetness." in user) == (True, False)
+        assert ("Is water wet?" in user, "Is water wet?" in system) == (True, False)
+    once = Usage(calls=1, input=200, output=50, cached=120, cache_write=written, reasoning=40)
+    assert ledger.usage_by_role() == {"actor": once + once, "verbalizer": once}
 
 
 @each_wire
@@ -84,30 +90,14 @@ def test_every_answer_format_can_be_asked_for(wire, adapter, text):
     assert served.flaws == []
 
 
-@each_wire
-def test_a_role_may_have_another_model_of_the_provider(wire):
-    other = WIRES[wire].other
-    own = {"model": other, "temperature": 0.75, "max_tokens": 33}
-    with provider(lambda _: ANSWER, wire=wire) as served:
-        models = backend(wire, served, roles={"verbalizer": own})
-        for role in ("verbalizer", "actor", "reflector"):
-            ask(models, role)
-    named = [(body["model"], body["temperature"], body[WIRES[wire].limit]) for body in served.requests]
-    plain = (WIRES[wire].model.partition("/")[2], 0.25, 77)
-    assert named == [(other.partition("/")[2], 0.75, 33), plain, plain]
-    keys = {WIRES[wire].format.key({name.lower(): value for name, value in sent.items()}) for sent in served.headers}
-    assert keys == {KEY}
-
-
 @pytest.mark.parametrize(("wire", "other"), NEIGHBOURS)
-@pytest.mark.parametrize("role", ["reflector", "verbalizer"])
-def test_a_role_on_another_provider_goes_to_its_own_server_with_its_own_key(wire, other, role):
+def test_a_role_on_another_provider_goes_to_its_own_server_with_its_own_key(wire, other):
     with provider(lambda _: ANSWER, wire=wire) as first, provider(lambda _: ANSWER, wire=other) as second:
         own = table(other, second, key_variable="TEST_OTHER_KEY")
         kept = {name: own[name] for name in ("model", "base_url", "key_variable")}
-        models = backend(wire, first, roles={role: kept})
+        models = backend(wire, first, roles={"reflector": kept})
         ask(models, "actor")
-        ask(models, role)
+        ask(models, "reflector")
     assert len(first.requests) == len(second.requests) == 1
     assert first.flaws == second.flaws == []
     assert KEY in str(first.headers)
@@ -117,25 +107,10 @@ def test_a_role_on_another_provider_goes_to_its_own_server_with_its_own_key(wire
 
 
 @each_wire
-def test_the_key_is_in_the_headers_alone(wire, tmp_path, caplog, capfd):
-    loggers = [logging.getLogger(name) for name in ("LiteLLM", "dspy", "httpx", "httpcore", "openai")]
-    with caplog.at_level(logging.DEBUG):
-        for logger in loggers:
-            caplog.set_level(logging.DEBUG, logger.name)
-        with run_against(wire, tmp_path) as run:
-            run.play(units=1)
-    assert not any(record.has_errors for record in run.records)
-    assert KEY in str(run.served.headers)
-    assert KEY not in str(run.served.requests)
-    assert KEY not in str(run.served.paths)
-    assert not files_with(KEY, tmp_path)
-    assert KEY not in caplog.text
-    assert KEY not in "".join(capfd.readouterr())
-
-
-@each_wire
 @pytest.mark.parametrize("name", ["bad key", "forbidden"])
 def test_a_key_that_a_provider_quotes_is_struck_out(wire, name, tmp_path, caplog, capfd):
+    for logger in ("LiteLLM", "dspy", "httpx", "httpcore", "openai"):
+        caplog.set_level(logging.DEBUG, logger)
     with caplog.at_level(logging.DEBUG), run_against(wire, tmp_path, {0: name}) as run:
         with pytest.raises(BackendUnreachable) as stopped:
             run.play()
@@ -145,6 +120,8 @@ def test_a_key_that_a_provider_quotes_is_struck_out(wire, name, tmp_path, caplog
         assert KEY not in "".join(traceback.format_exception(caught))
         assert KEY not in repr(vars(caught))
     assert raised.value.__cause__ is None
+    assert KEY in str(run.served.headers)
+    assert KEY not in str(run.served.requests) + str(run.served.paths)
     assert "***" in run.records[0].trials[0].error
     assert not files_with(KEY, tmp_path)
     assert KEY not in caplog.text
@@ -176,44 +153,12 @@ def test_an_address_may_leave_out_its_path_where_that_is_the_custom(wire, base):
         assert ask(backend(wire, served, base)) == "yes"
 
 
-@each_wire
-def test_usage_is_booked_in_one_meaning_whatever_the_format(wire):
-    written = 30 if wire == "anthropic" else 0  # the chat format reports none
-    said = Said(ANSWER.text, input=200, output=50, cached=120, cache_write=written, reasoning=40)
-    with provider(lambda _: said, wire=wire) as served:
-        models, ledger = backend(wire, served), booked()
-        ask(models, "actor", ledger)
-        ask(models, "reflector", ledger)
-        ask(models, "actor", ledger)
-    once = Usage(calls=1, input=200, output=50, cached=120, cache_write=written, reasoning=40)
-    assert ledger.usage_by_role() == {"actor": once + once, "reflector": once}
-
-
 def test_cached_tokens_counted_beside_the_input_are_added_to_it():
     ledger = booked()
     for sent, cached, written in ((10, 4, 5), (10, 400, 20)):
         details = {"cached_tokens": cached, "cache_creation_tokens": written}
         ledger.add_usage({"prompt_tokens": sent, "completion_tokens": 1, "prompt_tokens_details": details})
     assert asdict(ledger.usage_by_role()[""]) == asdict(Usage(calls=2, input=440, output=2, cached=404, cache_write=25))
-
-
-@each_wire
-def test_an_answer_cut_off_at_the_longest_length_is_counted(wire):
-    cut = Said(ANSWER.text, output=77, ending="length")
-    with provider(lambda _: cut, wire=wire) as served:
-        ledger = booked()
-        ask(backend(wire, served), "actor", ledger)
-    assert ledger.usage_by_role()["actor"].truncated == 1
-
-
-@each_wire
-def test_a_request_that_takes_too_long_has_failed(wire):
-    with provider(lambda _: ANSWER, {0: "hang"}, wire=wire) as served:
-        started = time.monotonic()
-        with pytest.raises(LMTimeoutError):
-            ask(backend(wire, served, timeout=0.3))
-        assert time.monotonic() - started >= 0.3
-        assert served.heard(1) == 1
 
 
 @each_wire
@@ -229,27 +174,9 @@ def test_nothing_asks_again_behind_our_back_or_before_it_is_time(wire, name, ret
     assert len(served.requests) == 1
 
 
-@each_wire
-def test_nothing_is_printed(wire, capfd):
-    with provider(lambda _: ANSWER, {2: "server error"}, wire=wire) as served:
-        ask(backend(wire, served))
-        capfd.readouterr()  # of the first request, which loads libraries
-        with pytest.raises(LMError):
-            ask(backend(wire, served))
-    assert capfd.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize("settings", [{"temperature": 0.5, "max_tokens": 16000}, {"temperature": 1.0}])
 def test_a_model_that_does_not_take_the_settings_is_named_before_anything_is_played(settings):
     with provider(lambda _: ANSWER) as served:
         models = backend("openai", served, **{"model": "openai/gpt-5-mini", **settings})
         with pytest.raises(ConfigError, match=r"gpt-5-mini.* of role actor .*temperature.*max_tokens"):
             models.check()
-
-
-def test_an_answer_without_any_choice_is_an_error_of_the_backend_and_no_crash():
-    with (
-        provider(lambda _: ANSWER, {0: "no choices"}, wire="litellm") as served,
-        pytest.raises(LMError, match="without any choice"),
-    ):
-        ask(backend("litellm", served))

@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from tests.chaos.checks import judge
-from tests.chaos.run import BY_SERVER, OUTAGE, SHARES, play_calm, play_disturbed
+from tests.chaos.run import BY_SERVER, SHARES, play_calm, play_disturbed
 from tests.chaos.setup import Setup
 
-LEFT_OUT = {"run interrupted (Ctrl-C)", OUTAGE, *BY_SERVER}
+LEFT_OUT = {"run interrupted (Ctrl-C)", *BY_SERVER}
 """What `test_replay.py` does, and what a server does, which `test_faults.py` does one by one."""
 
 

@@ -1,4 +1,3 @@
-import os
 import re
 
 import pytest
@@ -54,11 +53,10 @@ def test_a_folder_that_holds_no_run_is_refused_with_what_to_do(tmp_path, place):
 FAULTS = {
     "a broken line": (lambda text: text.replace('{"trial"', '{"tri', 1), "line 2 is no JSON object"),
     "a list": (lambda text: text.replace("\n", "\n[]\n", 1), "line 2 is no JSON object"),
-    "nested deeply": (lambda text: "[" * 200 + "]" * 200 + "\n" + text, "line 1 is no JSON object"),
     "a newer version": (lambda text: text.replace(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "schema 99"),
     "a text for a number": (lambda text: text.replace('"reward":10', '"reward":"many"'), "is no record of one"),
     "a word for a count": (
-        lambda text: text.replace('"learnt":{}', '"learnt":{"skills":{"held":"many"}}'),
+        lambda text: text.replace('"usage":', '"learnt":{"skills":{"held":"many"}},"usage":'),
         "is no record of one",
     ),
     "a list for a memory": (
@@ -85,9 +83,11 @@ def test_what_is_no_log_of_this_unit_is_set_aside_and_counts_as_missing(tmp_path
     assert list(looking.units()) == []
     assert path.read_text() == text, "a look changes nothing"
     assert list(store.units()) == []
-    assert store.set_aside == looking.set_aside == [path.with_name("22-s0.jsonl.damaged")]
-    assert re.search(why, store.describe_quarantined(store.set_aside[0]))
-    assert store.set_aside[0].read_text() == text
+    assert store.set_aside == looking.set_aside
+    ((aside, said),) = store.set_aside.items()
+    assert aside == path.with_name("22-s0.jsonl.damaged")
+    assert re.search(why, said)
+    assert aside.read_text() == text
     save(store, record("rsso", "boil", 22, [[20]]))
     assert [unit.trajectories[0].accumulator for unit in store.units()] == [20]
 
@@ -105,7 +105,7 @@ def test_half_a_line_at_the_end_is_dropped(tmp_path):
     assert len(log.results) == 1
     log.add_trial(unit.trials[1], unit.memories, 1.0)
     assert [begun.trials for begun in store.load_begun()] == [unit.trials]
-    assert store.set_aside == []
+    assert not store.set_aside
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,7 @@ def test_half_a_line_at_the_end_is_dropped(tmp_path):
     [
         ("{", r"run\.json is damaged \(.*Expecting"),
         ("{}", r"run\.json is damaged \(schema: Field required"),
-        ("[]", r"run\.json is damaged \(Input should be a valid dictionary"),
-        ('{"schema": 1, "identity": {"config": 3}, "arms": {}}', r"damaged \(config: Input should be"),
+        ("[]", r"run\.json is damaged \(: Input should be a valid dictionary"),
         ('{"schema": 1, "identity": {}, "arms": {"sso": 3}}', r"damaged \(arms.sso: Input should be"),
         ('{"schema": 1, "identity": {}, "arms": {}, "planned": 3}', r"damaged \(planned: Input should be"),
         ('{"schema": 99, "identity": {}, "arms": {}}', "update rsso-dspy"),
@@ -155,17 +154,6 @@ def test_files_that_are_no_units_are_left_alone(tmp_path):
     (path.parent / "notes.jsonl").write_text("mine")
     assert len(list(store.units())) == 1
     assert (path.parent / "notes.jsonl").read_text() == "mine"
-
-
-def test_others_may_read_a_run(tmp_path):
-    Store(tmp_path).open(IDENTITY)
-    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o666 & ~current_umask()
-
-
-def current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def test_arms_keep_the_order_they_were_asked_for_also_when_more_are_added(tmp_path):
