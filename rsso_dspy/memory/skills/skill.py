@@ -1,19 +1,15 @@
-"""The settings of Skill Set Optimization with their sources, and its records, from a stretch of a trajectory to a skill
-in words."""
+"""A skill: the settings of Skill Set Optimization with their sources, its records from a stretch of a trajectory to a
+skill in words, its text in the prompt, and which skill a step pursued."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
-from rsso_dspy.memory import BILLION
-from rsso_dspy.records import State
+from rsso_dspy.memory import NOTHING, Recall
+from rsso_dspy.records import State, Step
 
 FREE = frozenset({"past_reward"})
 """Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
-
-Extraction = Literal["reward-boundary", "sliding"]
-
-Pairs = Literal["across-trials", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +20,10 @@ class SkillSettings:
     "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
     """
 
-    extraction: Extraction = "reward-boundary"
+    extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
     """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
     2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
-    pairs: Pairs = "across-trials"
+    pairs: Literal["across-trials", "any"] = "across-trials"
     """Which pieces are matched. ``across-trials``: pieces of different trajectories, so that one trial alone makes no
     skill (paper, section 2.2: at least two trajectories). ``any``: also two pieces of one long trajectory (release,
     skillset.py:60-75, 90-117)."""
@@ -41,8 +37,6 @@ class SkillSettings:
     """Minimum states in a window, including first and last (paper, section 2)."""
     max_window: int = 6
     """Maximum states in a window (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
-    windows_per_skill: int = 2
-    """Examples of a skill: candidates are pairs, and verbalization shows both (release, max_traj_count)."""
     beams: int = 20
     """Beam width of the search for a skill set (release, num_beams)."""
     pool_size: int = 5000
@@ -81,21 +75,12 @@ class SkillSettings:
     """Count the last windows of a new piece twice, as windows one state too long. This changes only the running means.
     A by-product of a loop bound of the release (skillset.py:99-105)."""
 
-    def dump(self) -> dict[str, Any]:
-        """The settings as a file holds them: free ones are left out while they are off."""
-        return {name: value for name, value in asdict(self).items() if value or name not in FREE}
-
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
             raise ValueError(
                 "windows need 2 <= min_window <= max_window <= max_piece, "
                 f"not {self.min_window}, {self.max_window}, {self.max_piece}"
             )
-        if self.windows_per_skill != 2:
-            raise ValueError(f"a skill is a pair of windows; windows_per_skill must be 2, not {self.windows_per_skill}")
-        for name, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
 
     @classmethod
     def adapt_2(cls) -> "SkillSettings":
@@ -106,15 +91,9 @@ class SkillSettings:
     def sso_release(cls) -> "SkillSettings":
         """Return the published code's constants and rules, except defects."""
         return cls(
-            extraction="sliding",
-            pairs="any",
-            min_piece=4,
-            max_window=5,
-            feedback=True,
-            build_repeats=False,
-            keep_when_constant=False,
-            count_overhang=True,
-        )
+            extraction="sliding", pairs="any", min_piece=4, max_window=5, feedback=True, build_repeats=False,
+            keep_when_constant=False, count_overhang=True,
+        )  # fmt: skip
 
 
 class Span(NamedTuple):
@@ -181,8 +160,8 @@ class Window:
     rewards: tuple[int, ...]
 
     @classmethod
-    def from_span(cls, span: Span, piece: Piece) -> "Window":
-        part = slice(span.start, span.end)
+    def from_span(cls, span: Span, pieces: Sequence[Piece]) -> "Window":
+        piece, part = pieces[span.piece], slice(span.start, span.end)
         return cls(*span, piece.states[part], piece.actions[part][1:], piece.rewards[part])
 
     @property
@@ -192,21 +171,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SkillCandidate:
-    """Two matched windows, the earlier piece first; similarities in billionths."""
+    """Two matched windows, the earlier piece first, with their similarities in billionths: the mean cosines of the
+    aligned state descriptions and of the aligned actions."""
 
     spans: tuple[Span, ...]
     state: int
     action: int
-
-    @property
-    def state_similarity(self) -> float:
-        """Mean cosine of the aligned state descriptions, -1 to 1."""
-        return self.state / BILLION
-
-    @property
-    def action_similarity(self) -> float:
-        """Mean cosine of the aligned actions, -1 to 1."""
-        return self.action / BILLION
 
     def dump(self) -> list[int]:
         return [self.state, self.action, *(number for span in self.spans for number in span)]
@@ -260,33 +230,96 @@ class Skill:
     beyond: int = 0
     """Number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""
 
-    def describe(self) -> str:
-        """Target and instructions in one line, for the question whether two skills are equivalent."""
-        return f"Target: {self.target} Instructions: {'; '.join(self.instructions)}"
-
     def dump(self) -> dict[str, Any]:
-        """JSON data with the windows as bounds; `beyond` is left out while it is 0."""
-        data = {
-            "id": self.id,
-            "name": self.name,
-            "summary": self.summary,
-            "instructions": list(self.instructions),
-            "target": self.target,
-            "windows": [list(window.span) for window in self.windows],
-            "scores": asdict(self.scores),
-            "retrieved": self.retrieved,
-            "targeted": self.targeted,
-        }
-        return data | ({"beyond": self.beyond} if self.beyond else {})
+        """JSON data with the windows as bounds."""
+        data = {name: getattr(self, name) for name in _PLAIN}
+        data |= {"instructions": list(self.instructions), "scores": asdict(self.scores)}
+        return data | {"windows": [list(window.span) for window in self.windows]}
 
     @classmethod
     def load(cls, entry: dict[str, Any], pieces: Sequence[Piece]) -> "Skill":
-        spans = [Span(*numbers) for numbers in entry["windows"]]
-        read = {
-            "instructions": tuple(entry["instructions"]),
-            "windows": tuple(Window.from_span(span, pieces[span.piece]) for span in spans),
-            "scores": SkillScores(**entry["scores"]),
-            "beyond": entry.get("beyond", 0),
-        }
-        names = ("id", "summary", "name", "target", "retrieved", "targeted")
-        return cls(**{name: entry[name] for name in names}, **read)
+        return cls(
+            **{name: entry[name] for name in _PLAIN},
+            instructions=tuple(entry["instructions"]),
+            windows=tuple(Window.from_span(Span(*numbers), pieces) for numbers in entry["windows"]),
+            scores=SkillScores(**entry["scores"]),
+        )
+
+
+_PLAIN = ("id", "name", "summary", "target", "retrieved", "targeted", "beyond")
+
+
+# Texts.
+
+PUNCTUATION = ".,!?\"')(}{][:;"
+FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
+
+
+def normalize_text(text: str, keep_fill_words: bool = False) -> str:
+    """Normalize a text for comparison: lower case, without punctuation and fill words (release, utils.py:12-20)."""
+    words = (word.strip(PUNCTUATION) for word in text.lower().split())
+    return " ".join(word for word in words if word and (keep_fill_words or word not in FILL_WORDS))
+
+
+def describe_skill(skill: Skill) -> str:
+    """Target and instructions in one line, for the question whether two skills are equivalent."""
+    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
+
+
+def render_skills(skills: Sequence[Skill], fully: bool = False) -> Recall:
+    """Render the region: each target as a numbered subgoal with its numbered instructions; `fully` also with its name
+    and the common beginning of its examples."""
+    if not skills:
+        return NOTHING
+    lines = []
+    for number, skill in enumerate(skills, start=1):
+        lines.append(f"Subgoal {number}: {skill.target}")
+        known = {"Name": skill.name.strip(), "Began": _find_beginning(skill)} if fully else {}
+        lines.extend(f"  {label}: {text}" for label, text in known.items() if text)
+        lines.extend(f"  {step}. {instruction}" for step, instruction in enumerate(skill.instructions, start=1))
+    return Recall("\n".join(lines), tuple(skill.id for skill in skills), tuple(skill.target for skill in skills))
+
+
+def _find_beginning(skill: Skill) -> str:
+    """Return the first sentence of the surroundings if all examples began alike, else an empty string."""
+    starts = {window.states[0].look.split("\n", 1)[0].split(". ", 1)[0].strip() for window in skill.windows}
+    return starts.pop() if len(starts) == 1 else ""
+
+
+# Which skill a step pursued.
+
+
+def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
+    """Return the id of the shown skill whose target the actor named as its subgoal."""
+    wanted = normalize_text(step.subgoal or "", keep_fill_words=True)
+    shown = (name for name in step.recalled if name in skills)
+    return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
+
+
+LATELY = 10
+"""Number of steps for which a completed skill is not offered again."""
+
+
+def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
+    """Return the ids of skills completed in the last steps.
+
+    A skill is complete if points were gained while pursuing it (unless its words go beyond its examples), or if as many
+    steps pursued it as it has instructions and the last step follows the last instruction.
+    """
+    lately = steps[-LATELY:]
+    pursued = [find_pursued_skill(step, skills) for step in lately]
+    reached = set()
+    for place, (step, name) in enumerate(zip(lately, pursued, strict=True), start=1):
+        if name is None or not step.understood or step.asked_back or step.no_effect:
+            continue
+        instructions = skills[name].instructions
+        gained = step.reward > 0 and not skills[name].beyond
+        if gained or (pursued[:place].count(name) >= len(instructions) and _follows(step.action, instructions[-1])):
+            reached.add(name)
+    return frozenset(reached)
+
+
+def _follows(action: str, instruction: str) -> bool:
+    """Return whether an action contains all words of an instruction except placeholders in capitals."""
+    wanted = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
+    return set(normalize_text(wanted).split()) <= set(normalize_text(action).split())
