@@ -1,11 +1,7 @@
 """A constitution: rules distilled from experience, carried from task to task (OmniReflect).
 
-    book = Constitution().with_lessons(lessons, task="boil", source="boil::3")
-    book.text                               # as shown in a prompt
-    book.edits[-1]                          # RuleEdit(what="add", id="A1", ...)
-
-Constitutions are immutable: every edit returns a new one. Rules are compared by their words. `ConstitutionMemory`
-writes them during a trial and keeps them afterwards.
+A `Constitution` is immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
+`ConstitutionMemory` writes them during a trial and keeps them afterwards.
 """
 
 import re
@@ -126,11 +122,9 @@ class Constitution:
         return replace(self, rules=kept, edits=(*self.edits, *edits))
 
     def apply_summary(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
-        """Replace the lasting rules by their summary (OmniReflect, Algorithm 1, line 27).
-
-        An unchanged rule keeps its id and count; a rule with words of several is their merge; rules that no new rule
-        mostly contains are dropped. A category that the summary leaves out stays as it was.
-        """
+        """Replace the lasting rules by their summary (OmniReflect, Algorithm 1, line 27): an unchanged rule keeps its
+        id and count, one with words of several is their merge, and one that no new rule mostly contains is dropped. A
+        category that the summary leaves out stays as it was."""
         told = {lesson.category for lesson in lessons}
         before = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in told]
         made = list({normalize_lesson(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
@@ -394,22 +388,24 @@ class ConstitutionMemory(Memory):
                 self._summarize(variant.key)
 
     def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
-        before = len(self.constitution.edits)
-        self.constitution = self.constitution.with_lessons(self._filter_lessons(lessons), task, source)
-        self._count_edits(before)
+        self._take_over(self.constitution.with_lessons(self._filter_lessons(lessons), task, source))
 
     def _filter_lessons(self, lessons: Sequence[Lesson]) -> list[Lesson]:
         return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
 
-    def _count_edits(self, before: int) -> None:
+    def _take_over(self, book: Constitution) -> None:
+        """Go on with an edited constitution, and count its new edits."""
         names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
-        for edit in self.constitution.edits[before:]:
+        for edit in book.edits[len(self.constitution.edits) :]:
             if edit.what in names:
                 self._counts[names[edit.what]] += 1
+        self.constitution = book
+
+    def _list_crowded(self) -> list[Category]:
+        return [each for each in LASTING if len(self.constitution.select_rules(each)) > self.settings.max_rules]
 
     def _exceeds_bounds(self) -> bool:
-        many = any(len(self.constitution.select_rules(category)) > self.settings.max_rules for category in LASTING)
-        return many or len(self.constitution.text) > self.settings.max_chars
+        return bool(self._list_crowded()) or len(self.constitution.text) > self.settings.max_chars
 
     def _summarize(self, source: str) -> None:
         """Summarize the lasting rules. Drop any surplus: the least repeated rules first, the oldest of equals."""
@@ -422,13 +418,8 @@ class ConstitutionMemory(Memory):
             said = self.services.ask(WRITER, "shorten", known=book, categories=self.settings.categories)
             lessons = (said and said.lessons) or []
         if lessons := self._filter_lessons(lessons):
-            self.constitution = book.apply_summary(lessons, source)
+            self._take_over(book.apply_summary(lessons, source))
         self._counts["summaries" if lessons else "malformed"] += 1
         while self._exceeds_bounds():
-            self.constitution = self.constitution.drop_rules([self._find_weakest_rule()], source, "bound")
-        self._count_edits(len(book.edits))
-
-    def _find_weakest_rule(self) -> Rule:
-        held = self.constitution.select_rules
-        crowded = [category for category in LASTING if len(held(category)) > self.settings.max_rules] or LASTING
-        return min(held(*crowded), key=lambda rule: rule.count)
+            weakest = min(self.constitution.select_rules(*(self._list_crowded() or LASTING)), key=lambda r: r.count)
+            self._take_over(self.constitution.drop_rules([weakest], source, "bound"))

@@ -135,7 +135,9 @@ class EntryMemory(Memory):
         """Counts: ``calls`` of a writer, entries ``written``, ``malformed`` answers, entries ``dropped`` because there
         were too many and ``left_out`` of the trial's prompts because of their length; entries ``held`` now."""
         counts = {"calls": 0, "written": 0, "malformed": 0, "dropped": 0, "left_out": self._left_out}
+        before = self._numbered
         self.write_entries(trajectory, counts)
+        counts["written"] = self._numbered - before
         while len(self.held) > self.settings.max_entries:
             self.held.remove(min(self.held, key=self.weigh))
             counts["dropped"] += 1
@@ -143,7 +145,7 @@ class EntryMemory(Memory):
 
     @abstractmethod
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        """Add entries, and change them; `counts` may be raised or extended."""
+        """Add entries, and change them; `counts`, but for those written, may be raised or extended."""
 
     def add_entry(self, text: str, trajectory: Trajectory, about: str = "", **data: Any) -> Entry:
         self._numbered += 1
@@ -218,9 +220,8 @@ class LongContext(EntryMemory):
 
     region, letter = "past_attempts", "T"
 
-    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
         self.add_entry(self.tell_attempt(trajectory), trajectory, trial=trajectory.trial)
-        counts["written"] += 1
 
     def format_entry(self, entry: Entry) -> str:
         return f"Attempt {entry.data['trial']}:\n{entry.text}"
@@ -247,10 +248,9 @@ class ExpRag(EntryMemory):
     def format_entry(self, entry: Entry) -> str:
         return f"Task: {entry.about}\n{entry.text}\n"
 
-    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
         share = self.settings.max_chars // self.settings.retrieved - len(trajectory.task) - len("Task: \n\n\n")
         self.add_entry(shorten_text(self.tell_attempt(trajectory), max(0, share)), trajectory, trajectory.task)
-        counts["written"] += 1
 
 
 # What a model writes from attempts.
@@ -281,7 +281,6 @@ class ReasoningBank(EntryMemory):
             title, description, content = map(clean_text, (each.title, each.description, each.content))
             if content:
                 self.add_entry(content, trajectory, trajectory.task, title=title, description=description)
-                counts["written"] += 1
 
 
 class AgentWorkflowMemory(EntryMemory):
@@ -302,7 +301,6 @@ class AgentWorkflowMemory(EntryMemory):
             if description and steps:
                 self.held = [e for e in self.held if e.data["target"].lower() != description.lower()]
                 self.add_entry("\n".join(steps), trajectory, trajectory.task, target=description)
-                counts["written"] += 1
 
     def format_entry(self, entry: Entry) -> str:
         steps = [f"  {number}. {step}" for number, step in enumerate(entry.text.splitlines(), start=1)]
@@ -339,7 +337,6 @@ class Cheatsheet(EntryMemory):
         newest = replace(entry, learned=tuple(dict.fromkeys((*before, *entry.learned))))
         without = [each for each in self.held[:-1] if not each.is_learned_on(trajectory.variant.key)]
         self.held = [*without[-1:], newest]
-        counts["written"] += 1
 
 
 class Playbook(EntryMemory):
@@ -379,7 +376,6 @@ class Playbook(EntryMemory):
                 counts["again"] += 1
             else:
                 self.add_entry(text, trajectory, helpful=0, harmful=0)
-                counts["written"] += 1
 
 
 class Expel(EntryMemory):
@@ -398,9 +394,9 @@ class Expel(EntryMemory):
 
     def __init__(self, services: Services):
         super().__init__(services)
-        self._last: dict[str, tuple[str, int, int, str]] = {}
+        self._last: dict[str, list[Any]] = {}
         """Task type to variant, trial, points and text of its last attempt."""
-        self._solved: list[tuple[str, int, str]] = []
+        self._solved: list[list[Any]] = []
         """Variant, trial and text of successes that were not read yet."""
 
     def weigh(self, entry: Entry) -> int:
@@ -411,31 +407,30 @@ class Expel(EntryMemory):
         kind, points = trajectory.variant.task, trajectory.accumulator
         text = shorten_text(self.tell_attempt(trajectory), self.LONGEST)
         key, trial, before, earlier = self._last.get(kind, ("", 0, points, ""))
-        self._last[kind] = (trajectory.variant.key, trajectory.trial, points, text)
+        self._last[kind] = [trajectory.variant.key, trajectory.trial, points, text]
         if points != before:
             worse, better = (earlier, text) if points > before else (text, earlier)
             self._revise(trajectory, counts, [(key, trial)], worse, [better])
         if trajectory.solved:
-            self._solved.append((trajectory.variant.key, trajectory.trial, text))
+            self._solved.append([trajectory.variant.key, trajectory.trial, text])
         if len(self._solved) == self.SUCCESSES:
             read, self._solved = self._solved, []
-            self._revise(trajectory, counts, [each[:2] for each in read], "", [each[2] for each in read])
+            sources = [(variant, number) for variant, number, _ in read]
+            self._revise(trajectory, counts, sources, "", [text for *_, text in read])
 
     def _revise(
         self, trajectory: Trajectory, counts: dict[str, int], others: Sequence[Source], failed: str, solved: list[str]
     ) -> None:
         """Have the trial's attempt and `others` read, and apply the edits; that of an unknown insight has no effect."""
         known = {number: entry.id for number, entry in enumerate(self.held, start=1)}
-        texts = [entry.text for entry in self.held]
-        attempts = {"failed_attempt": failed, "successful_attempts": solved}
-        said = self.ask(counts, task=trajectory.task, known_insights=texts, **attempts)
+        asked = {"task": trajectory.task, "known_insights": [entry.text for entry in self.held]}
+        said = self.ask(counts, **asked, failed_attempt=failed, successful_attempts=solved)
         sources = ((trajectory.variant.key, trajectory.trial), *others)
         for edit in (said and said.insight_edits) or ():
             operation, text = edit.operation.lower(), clean_text(edit.text)
             named = next((entry for entry in self.held if entry.id == known.get(edit.number)), None)
             if operation == "add" and text and text not in [entry.text for entry in self.held]:
                 self.change_entry(self.add_entry(text, trajectory, votes=self.FIRST_VOTES), learned=sources)
-                counts["written"] += 1
             elif named is None or operation == "add":
                 continue
             elif operation == "edit" and text:
@@ -450,10 +445,8 @@ class Expel(EntryMemory):
         self.held = [entry for entry in self.held if self.weigh(entry) > 0]
 
     def snapshot(self) -> dict[str, Any]:
-        last = {kind: list(each) for kind, each in self._last.items()}
-        return {**super().snapshot(), "last": last, "solved": [list(each) for each in self._solved]}
+        return {**super().snapshot(), "last": dict(self._last), "solved": list(self._solved)}
 
     def restore(self, data: dict[str, Any]) -> None:
         super().restore(data)
-        self._last = {kind: (key, trial, points, text) for kind, (key, trial, points, text) in data["last"].items()}
-        self._solved = [(key, trial, text) for key, trial, text in data["solved"]]
+        self._last, self._solved = dict(data["last"]), list(data["solved"])

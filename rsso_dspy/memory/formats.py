@@ -70,13 +70,10 @@ class SkillLibraryFile:
     def to_json(self) -> str:
         return _to_json(LIBRARY_KIND, provenance=self.provenance, memory=self.snapshot)
 
-    def parse(self, name: str) -> tuple[SkillMemoryState, SkillSettings]:
-        return parse_skill_snapshot(self.snapshot, name)
-
     def check(self, name: str, settings: SkillSettings, embedder: str) -> None:
         """Raise `RunMismatch` unless the library was learned with these settings and this embedder, `UsageError` if its
         memory is damaged."""
-        self.parse(name)
+        parse_skill_snapshot(self.snapshot, name)
         learnt_with = self.provenance.get("embedder")
         if learnt_with is not None and embedder != learnt_with:
             raise RunMismatch(
@@ -114,7 +111,7 @@ def render_skill_folder(library: SkillLibraryFile, name: str, score: float | Non
             f"{name!r} cannot name an Agent Skill: lower-case letters, digits and single hyphens, at most "
             f"{LONGEST_NAME} characters"
         )
-    state, _ = library.parse("the library")
+    state, _ = parse_skill_snapshot(library.snapshot, "the library")
     about = library.provenance
     variants = [str(key) for key in about.get("variants", ())]
     tasks = ", ".join(dict.fromkeys(key.partition("::")[0] for key in variants)) or "tasks of a text game"
@@ -128,12 +125,8 @@ def render_skill_folder(library: SkillLibraryFile, name: str, score: float | Non
     description = f"How subgoals of these tasks were reached before: {tasks}. Use it when the task is like one of them."
     front = ["---", f"name: {_quote(name)}", f"description: {_quote(_clean(description)[:LONGEST_DESCRIPTION])}"]
     front += ["metadata:", *(f"  {key}: {_quote(_clean(value))}" for key, value in metadata.items() if value), "---"]
-    body = [
-        "# Skills",
-        "",
-        "Pursue a skill when its target is what is needed next. Each was at work in two trials.",
-        "",
-    ]
+    advice = "Pursue a skill when its target is what is needed next. Each was at work in two trials."
+    body = ["# Skills", "", advice, ""]
     for skill in (state.skills[name] for name in state.library):
         body += [f"## {_clean(skill.name)}", "", f"Target: {_clean(skill.target)}", ""]
         body += [*(f"{number}. {_clean(step)}" for number, step in enumerate(skill.instructions, start=1)), ""]
@@ -244,10 +237,8 @@ def read_constitution(path: Path) -> ConstitutionFile:
 
 
 def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
-    """Render the examples of a constitution file, or the default ones, for a neuro-symbolic writer.
-
-    Raises what `read_constitution` raises, and `UsageError` for a file without examples.
-    """
+    """The examples of a constitution file, or the default ones, as a neuro-symbolic writer reads them. Raises what
+    `read_constitution` raises, and `UsageError` for a file without examples."""
     found = tuple(usual) if path is None else read_constitution(path).examples
     if path is not None and not found:
         raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with examples")
@@ -275,8 +266,7 @@ def render_block(book: ConstitutionFile) -> str:
 
 
 def replace_block(text: str, block: str) -> str:
-    """The text with its block replaced, or with the block at its end. Raises `UsageError` for marks that do not
-    match."""
+    """The text with its block replaced, or at its end. Raises `UsageError` for marks that do not match."""
     if text.count(BEGIN) > 1 or text.count(BEGIN) != text.count(END) or (BEGIN in text and not _BLOCK.search(text)):
         raise UsageError(f"the marks {BEGIN} and {END} do not match; mend or remove them")
     if BEGIN in text:

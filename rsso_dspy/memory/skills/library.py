@@ -94,11 +94,8 @@ def score_candidates(
     settings: SkillSettings,
 ) -> list[SkillScores]:
     """Return scores aligned with ``pool``: the weighted mean of coverage (steps), reward (points per window, losses
-    included), both similarities, and of feedback if it is on.
-
-    ``feedback`` holds (return in points, whether a reward followed) per event, by position in the pool. Rewards are
-    compared with all positive rewards of the newest ``max_trajectories`` pieces.
-    """
+    included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on:
+    (return in points, whether a reward followed) per event, by position in the pool."""
     recent = pieces[-settings.max_trajectories :]
     rewards = RunningMoments().add_values(points for piece in recent for points in piece.rewards if points > 0)
     steps = [sum(min(end, len(pieces[at])) - start - 1 for at, start, end in item.spans) for item in pool]
@@ -146,11 +143,9 @@ class Beam(NamedTuple):
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
-    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round.
-
-    Scores are integers, so equal sums tie exactly and keep the order in which they were found. All beams start empty
-    with the whole pool, so the first round tries up to ``width`` squared single candidates.
-    """
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. Scores
+    are integers, so equal sums tie exactly and keep the order in which they were found. All beams start empty with the
+    whole pool, so the first round tries up to ``width`` squared single candidates."""
     if not pool:
         return Selection((), ())
     conflicts = ConflictMasks(pool)
@@ -307,16 +302,12 @@ class SkillMemory(Memory):
         return render_skills(nearest[: self.settings.retrieved], fully)
 
     def rank_skills(self, state: State) -> list[tuple[Skill, int]]:
-        """Return all skills with their similarity to ``state`` in billionths, in the order of retrieval."""
         return rank_by_similarity(self.library, state, self._texts, self.settings)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Store the trial; if it yields new candidates, select the skill set again and verbalize it.
-
-        Counts: ``retrieved`` and ``targeted`` steps of the trial; ``pieces`` stored from it, ``candidates`` matched;
+        """Counts: ``retrieved`` and ``targeted`` steps of the trial; ``pieces`` stored from it, ``candidates`` matched;
         skills ``written`` into the library that it lacked before, ``duplicates`` and ``malformed`` ones left out,
-        calls made; sizes of ``pool``, ``selected`` and ``library`` now.
-        """
+        calls made; sizes of ``pool``, ``selected`` and ``library`` now."""
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         held = self.held

@@ -1,10 +1,9 @@
 """Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1).
 
-A trajectory is cut into pieces, and a piece into windows. Every window of a new piece is paired with its best window in
-each earlier piece. The state similarity of two windows of n states is the mean cosine of their n aligned state
-descriptions, and their action similarity that of the n - 1 actions between them. All windows of one length lie on
-diagonals of one matrix per pair of pieces, so their means are differences of cumulative sums along diagonals. A memory
-meets the same few hundred texts repeatedly, so each one is embedded once and referred to by its index.
+A trajectory is cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each
+earlier piece: two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions
+between them, are in the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means
+are differences of cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +27,8 @@ Partner = tuple[Span, int, int]
 
 
 def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
-    """Cut a trajectory into pieces that end at a positive reward and have ``min_piece`` to ``max_piece`` states.
-
-    A trajectory without positive rewards gives none. ``number`` identifies the trajectory.
-    """
+    """Pieces end at a positive reward and have ``min_piece`` to ``max_piece`` states. ``number`` identifies the
+    trajectory."""
     states = trajectory.states
     actions = ("", *(step.action for step in trajectory.steps))
     rewards = (0, *(step.reward for step in trajectory.steps))
@@ -42,11 +39,8 @@ def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int 
 
 
 def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
-    """Return [start, end) of each piece.
-
-    While more than ``max_piece`` states remain, a piece ends after its last reward; if that makes it too short, the cut
-    moves on by one state.
-    """
+    """Return [start, end) of each piece. It ends after the last reward in reach; if that makes it too short, the cut
+    moves on by one state."""
     bounds: list[tuple[int, int]] = []
     start = 0
     while start < len(rewards):
@@ -61,10 +55,8 @@ def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[
 
 
 def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
-    """Return [start, end) of every window of a piece, by start, then by length.
-
-    With ``count_overhang`` some ends lie one past the piece: those windows hold one state less than their bounds.
-    """
+    """Return [start, end) of every window of a piece, by start, then by length. With ``count_overhang`` some ends lie
+    one past the piece: those windows hold one state less than their bounds."""
     lengths = range(settings.min_window, settings.max_window + 1)
     if settings.extraction == "sliding":
         size, spare = len(rewards), 1 if settings.count_overhang else 0
@@ -129,11 +121,8 @@ class TextIndex:
 def rank_by_similarity(
     library: Sequence[Skill], state: State, texts: TextIndex, settings: SkillSettings
 ) -> list[tuple[Skill, int]]:
-    """Rank all skills by similarity to ``state``, best first, equals in library order (paper, Algorithm 1; release,
-    skillset.py:140-161).
-
-    The similarity is the mean cosine between the state and the first state of each window, in billionths.
-    """
+    """Rank all skills by the mean cosine, in billionths, of ``state`` and the first states of their windows, best
+    first, equals in library order (paper, Algorithm 1; release, skillset.py:140-161)."""
     if not library:
         return []
     here = texts.index_texts([get_embedding_text(state, settings)])
@@ -196,10 +185,8 @@ def match_windows(
 def _find_best_partners(
     index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
 ) -> dict[tuple[int, int], Partner]:
-    """Return the most similar window of the old piece for each (start, length) of the new one, the earliest of equals.
-
-    ``states`` and ``actions`` are diagonal sums.
-    """
+    """Return the most similar window of the old piece for each (start, length) of the new one, the earliest of equals,
+    by diagonal sums."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
         rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]

@@ -14,19 +14,16 @@ FREE = frozenset({"past_reward"})
 
 @dataclass(frozen=True, slots=True)
 class SkillSettings:
-    """Settings of a ``SkillMemory``. The defaults are the preset ``sso-adapt/1``.
-
-    "Release" below is the published code, allenai/sso at commit 133b6a7, with the defaults of its command line;
-    "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
-    """
+    """Settings of a ``SkillMemory``; the defaults are the preset ``sso-adapt/1``. "Release" is the published code,
+    allenai/sso at commit 133b6a7, with the defaults of its command line; "paper" is the rSSO paper, and the SSO paper
+    (Nottingham et al., 2024) where rSSO is silent."""
 
     extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
     """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
     2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
     pairs: Literal["across-trials", "any"] = "across-trials"
-    """Which pieces are matched. ``across-trials``: pieces of different trajectories, so that one trial alone makes no
-    skill (paper, section 2.2: at least two trajectories). ``any``: also two pieces of one long trajectory (release,
-    skillset.py:60-75, 90-117)."""
+    """Which pieces are matched. ``across-trials``: those of different trajectories (paper, section 2.2: at least two).
+    ``any``: also two pieces of one long trajectory (release, skillset.py:60-75, 90-117)."""
     max_trajectories: int = 10
     """Number of newest pieces to match with each other (release, skillset.py:90)."""
     max_piece: int = 50
@@ -52,8 +49,7 @@ class SkillSettings:
     action_weight: float = 1.0
     """Weight of action similarity, in matching and in the score (release, main.py:196-215)."""
     feedback: bool = False
-    """Include the return after a targeted skill in its score. The paper omits it (section 4); the release always uses
-    it."""
+    """Include the return after a targeted skill in its score: the release does, the paper does not (section 4)."""
     feedback_weight: float = 1.0
     """Weight of one feedback event (release, class default); also part of the divisor while ``feedback`` is on."""
     feedback_trials: int = 20
@@ -61,19 +57,16 @@ class SkillSettings:
     discount: float = 0.9
     """Discount per step of the return that feedback uses (release, skillset.py:77-85)."""
     build_repeats: bool = True
-    """Match a piece that equals an earlier one. The release skips it, so an exact repeat teaches nothing
-    (skillset.py:93-95)."""
+    """Match a piece that equals an earlier one; the release skips it (skillset.py:93-95)."""
     keep_when_constant: bool = True
     """While a similarity has had only one value, the filter passes every candidate (True) or none (release)."""
     inventory_first: bool = False
-    """Embed state descriptions with the inventory first. An embedder that reads only the beginning of a text, such as
-    all-MiniLM-L6-v2 with 256 word pieces, otherwise loses the inventory in cluttered rooms."""
+    """Embed state descriptions with the inventory first, which an embedder that reads only the beginning loses."""
     past_reward: bool = False
     """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
     a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
     count_overhang: bool = False
-    """Count the last windows of a new piece twice, as windows one state too long. This changes only the running means.
-    A by-product of a loop bound of the release (skillset.py:99-105)."""
+    """Count the last windows of a new piece twice, in the running means alone, as the release does (skillset.py:99)."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
@@ -267,8 +260,7 @@ def describe_skill(skill: Skill) -> str:
 
 
 def render_skills(skills: Sequence[Skill], fully: bool = False) -> Recall:
-    """Render the region: each target as a numbered subgoal with its numbered instructions; `fully` also with its name
-    and the common beginning of its examples."""
+    """Each target as a numbered subgoal with its instructions; `fully` also with name and how its examples began."""
     if not skills:
         return NOTHING
     lines = []
@@ -301,11 +293,8 @@ LATELY = 10
 
 
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
-    """Return the ids of skills completed in the last steps.
-
-    A skill is complete if points were gained while pursuing it (unless its words go beyond its examples), or if as many
-    steps pursued it as it has instructions and the last step follows the last instruction.
-    """
+    """Return the ids of skills completed in the last steps: points were gained while pursuing it (unless its words go
+    beyond its examples), or as many steps pursued it as it has instructions and the last follows the last of them."""
     lately = steps[-LATELY:]
     pursued = [find_pursued_skill(step, skills) for step in lately]
     reached = set()
