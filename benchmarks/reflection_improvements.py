@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.loops import describe_loops
-from rsso_dspy.memory.improvements import IMPROVEMENTS
+from rsso_dspy.memory.reflections import IMPROVEMENTS
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.compare import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics

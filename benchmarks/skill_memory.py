@@ -32,12 +32,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.script import make_parser
 from rsso_dspy.memory.skills import SkillCandidate, SkillMemory, SkillSettings
-from rsso_dspy.memory.skills import memory as learning
-from rsso_dspy.memory.skills.select import search_skill_set
+from rsso_dspy.memory.skills import library as learning
+from rsso_dspy.memory.skills.library import search_skill_set
 from rsso_dspy.records import State, Step, Trajectory, Variant
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from tests.memory.memory_cases import Writer, words_embed
+from tests.memory.memory_cases import Writer, lend, words_embed
 from tests.memory.oracle import Oracle, search
 
 LENGTH = 50
@@ -166,8 +166,7 @@ class TimedSkillMemory(SkillMemory):
     searched."""
 
     def __init__(self, table: "VectorTable", settings: SkillSettings):
-        writer = Writer()
-        super().__init__(table, writer.verbalize, writer.equivalent, settings)
+        super().__init__(lend(Writer().ask, embed=table, skills=settings))
         self.match_seconds = self.select_seconds = 0.0
         self.searched: tuple[Sequence[SkillCandidate], Sequence[int]] = ((), ())
 

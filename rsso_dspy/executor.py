@@ -24,7 +24,7 @@ import dspy
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped
 from rsso_dspy.logged_lm import lookup_recorded_policy
-from rsso_dspy.memory.improvements import pass_on_reflections
+from rsso_dspy.memory.reflections import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
 from rsso_dspy.plan import Plan
 from rsso_dspy.playing import playing

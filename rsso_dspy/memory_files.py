@@ -12,23 +12,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rsso_dspy.config import Config
 from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path, make_marked_kind, read_text
 from rsso_dspy.memory.constitution import LASTING, Constitution
-from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution, render_block, replace_block
-from rsso_dspy.memory.skills.library import (
-    KIND,
+from rsso_dspy.memory.formats import (
     LIBRARY_FILE,
+    LIBRARY_KIND,
     SKILL_FILE,
+    ConstitutionFile,
     SkillLibraryFile,
-    load_library,
+    read_constitution,
     read_library,
+    render_block,
     render_skill_folder,
+    replace_block,
 )
-from rsso_dspy.memory.skills.memory import SkillMemoryState, parse_skill_snapshot
+from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.protocol import resolve_protocol
@@ -175,7 +175,7 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
     return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)
 
 
-LIBRARY = make_marked_kind("skill library", f'"kind": "{KIND}"'.encode())
+LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     sources = [str(key) for key in library.provenance.get("variants", ())]
     check_sources(file, library.provenance, sources, config, plan.variants, say)
     settings = resolve_protocol(config).skills
-    load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
+    library.check(str(file), settings, config.embedder.model)
     digest = hashlib.sha256(library.to_json().encode()).hexdigest()[:12]
     states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
     memories = {"skills": library.snapshot}

@@ -13,10 +13,9 @@ from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.lm import Backend
-from rsso_dspy.memory.constitution import ConstitutionSettings
-from rsso_dspy.memory.constitution.file import format_examples
-from rsso_dspy.memory.constitution.memory import require_examples
-from rsso_dspy.memory.improvements import ReflectionSettings
+from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
+from rsso_dspy.memory.formats import format_examples
+from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, resolve_protocol

@@ -32,7 +32,7 @@ from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.errors import ConfigError, UnknownName
 from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
-from rsso_dspy.memory.improvements import ReflectionSettings
+from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules, choose_retry_temperature
 from rsso_dspy.records import Variant

@@ -37,7 +37,7 @@ from rsso_dspy.forecast import (
     price_forecast,
 )
 from rsso_dspy.lm import Backend
-from rsso_dspy.memory.constitution.file import format_examples
+from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory_files import (
     InitialMemories,
     check_examples,

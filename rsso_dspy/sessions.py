@@ -25,9 +25,9 @@ from rsso_dspy.environments.wrappers import DemonstratingEnvironment, Demonstrat
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import Listening
-from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.contenders import EntrySettings
-from rsso_dspy.memory.improvements import Neighbours, Reflection, select_nearest
+from rsso_dspy.memory.formats import format_examples
+from rsso_dspy.memory.reflections import Neighbours, Reflection, select_nearest
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm

@@ -174,7 +174,6 @@ SPEAKS_OF = {
     "cli/options.py": "boil freeze",
     "cli/show.py": "find-plant",
     "cli/skills.py": "find-plant",
-    "memory/constitution/file.py": "boil",
     "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
 }
 """Files outside of the folders that may say such words: the others help with an example of a key, the last one holds a

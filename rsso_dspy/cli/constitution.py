@@ -16,7 +16,7 @@ from rsso_dspy.cli.terminal_text import echo, print_json_text
 from rsso_dspy.errors import LimitReached, UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.memory.constitution.file import ConstitutionFile
+    from rsso_dspy.memory.formats import ConstitutionFile
     from rsso_dspy.optimize.constitution import ConstitutionBuild
 
 app = typer.Typer(help="Build a constitution from calibration variants, show and export it.", no_args_is_help=True)

@@ -121,8 +121,6 @@ class Benchmark:
     """The actions of the variant's solution, given the user's data folder, if any, and the interface that words them.
     None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
     `find_gold_path` sees to that."""
-    about: str = ""
-    """What an actor is told of the environment: what it is, what is seen, how an action is worded."""
     lists_actions: bool = False
     """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
     hints: Hints = field(default_factory=Hints)

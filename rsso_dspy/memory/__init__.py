@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,17 +53,12 @@ class Services(Protocol):
     environment: Any
     """The environment of the present trial: ``action_templates``, ``lessons``, ``rules_of_thumb``."""
 
-    @property
-    def method(self) -> Any:
-        """The row of the method."""
-
-    @property
-    def modules(self) -> Mapping[str, Any]:
-        """The agent's modules by name."""
-
-    @property
-    def handed_on(self) -> frozenset[str]:
-        """Regions whose memories go on to other variants."""
+    method: Any
+    """The row of the method."""
+    modules: Mapping[str, Any]
+    """The agent's modules by name."""
+    handed_on: frozenset[str]
+    """Regions whose memories go on to other variants."""
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> Any:
         """What a module, or a method of it, answers."""
@@ -96,9 +91,11 @@ class Memory(ABC):
     learns_from_success = True
     """Whether a solved trial may cost calls."""
 
+    calls: ClassVar[dict[str, int]] = {}
+    """Role to the most calls after a trial."""
+
     @classmethod
     def make(cls, services: Services) -> "Memory":
-        """A fresh memory for a unit."""
         return cls(services)
 
     def __init__(self, services: Services):
@@ -133,15 +130,14 @@ class Memory(ABC):
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> Sequence[Any] | None:  # noqa: ARG003
-        """The items that a snapshot holds; None where they cannot be told. Raises `KeyError`, `TypeError`,
-        `ValueError`, `AttributeError` or `UsageError` for a snapshot that cannot be restored."""
+        """The items that a snapshot holds; None where they cannot be told."""
         return None
 
     @classmethod
     def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:  # noqa: ARG003
-        """Role to the most calls after a trial. `states` are the numbers of states of all trajectories so far, that of
-        the trial last; `alone` says that one trajectory can make skills."""
-        return {}
+        """`calls`, or what `states` make of them: the numbers of states of all trajectories so far, that of the trial
+        last. `alone` says that one trajectory can make skills."""
+        return dict(cls.calls)
 
 
 LONGEST_TEXT = 500

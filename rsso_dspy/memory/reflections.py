@@ -1,92 +1,194 @@
-"""Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3).
+"""Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3), with eight
+improvements that can be turned on.
 
-memory = ReflectionMemory(reflect)      # (trajectory, earlier plans) -> plan, or None for a malformed answer
-memory.learn(failed)                    # {"written": 1, ...}
-memory.preamble().text                  # "Attempt 1: ..."
+What a variant is shown of others never includes a plan that was written on that variant itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
 
-from rsso_dspy.memory import Embed, Memory, Recall, Services
-from rsso_dspy.memory.improvements import (
-    MOST_PASSED_ON,
-    WIDE,
-    LongTerm,
-    Neighbours,
-    Reflection,
-    ReflectionSettings,
-    compose_reflection,
-    is_similar,
-    select_nearest,
-    select_same_type,
-)
+from rsso_dspy.memory import Embed, Memory, Recall, Services, find_nearest
 from rsso_dspy.records import Trajectory, Variant
 
-Reflect = Callable[[Trajectory, tuple[str, ...]], str | None]
-"""Writes a plan from a failed trial and the plans held, oldest first; None for a malformed answer."""
+Improvement = Literal[
+    "structured", "loops", "hierarchical", "across-tasks", "adaptive", "novelty", "counterfactual", "retrieval"
+]
+"""structured: failed action pattern, root cause, missing exploration, strategy adjustment, priority locations.
+loops: the reflector is told of semantic loops. hierarchical: plans that leave are distilled into a long-term memory.
+across-tasks: plans go on to the next variants of their task type. adaptive: five plans are shown after five failures.
+novelty: a plan that says what an earlier one says is not kept. counterfactual: the critical step, what should have been
+done, the expected outcome. retrieval: plans of other units, by similarity of the tasks."""
 
-Distill = Callable[[LongTerm, str, Sequence[str]], tuple[Sequence[str], Sequence[str], str] | None]
-"""Distils plans of one task type into the long-term part: (long-term, task type, plans) -> (never, always, strategy of
-the type); None for a malformed answer."""
+IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
 
+WIDE = 5
+"""Plans that an adaptive window shows, after as many failures."""
+MOST_PASSED_ON = 200
+"""Plans that a stream passes on at most, the newest: every record of the stream holds them."""
+MOST_LINES, MOST_CHARACTERS = 10, 300
+"""Lines of each kind in the long-term part, the newest, and their characters: what a prompt has room for."""
 DISTILLER = "reflection_distiller"
 
 
-class ReflectionMemory(Memory):
-    """The last ``size`` plans, written after trials below 100 points and read once per trial.
+@dataclass(frozen=True, slots=True)
+class ReflectionSettings:
+    """Without improvements, the release of Reflexion: the last three plans."""
 
-    ``size`` is 3 in the release of Reflexion and in the paper. A plan keeps the number of the trial
-    that it was written after. `settings` turn improvements on, of which three need a callable: novelty and retrieval
-    `embed`, hierarchical `distill`. Retrieval asks `neighbours` instead where there is an index.
+    size: int = 3
+    """Plans kept and shown."""
+    improvements: frozenset[str] = frozenset()
+    """Those of `IMPROVEMENTS` that are on."""
+    novelty_threshold: float = 0.85
+    """Cosine similarity from which on a plan says what an earlier one says."""
+    retrieved: int = 3
+    """Plans of other units that retrieval shows."""
+    index: str | None = None
+    """Folder of the run whose reflections retrieval reads; without one it reads what the stream passes on."""
+
+    def has(self, improvement: Improvement) -> bool:
+        return improvement in self.improvements
+
+    @property
+    def is_passed_on(self) -> bool:
+        """Whether plans go from each unit of a stream to the next."""
+        return self.has("across-tasks") or (self.has("retrieval") and self.index is None)
+
+    @property
+    def tells_variants_apart(self) -> bool:
+        """Whether a plan has to say which variant it was written on."""
+        return self.has("across-tasks") or self.has("retrieval")
+
+    @property
+    def most_kept(self) -> int:
+        """Plans that one unit keeps at most."""
+        return max(self.size, WIDE) if self.has("adaptive") else self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """One plan, and the trial it was written after."""
+
+    trial: int
+    plan: str
+    variant: str = ""
+    """Key of the variant, ``task type::index``; empty where no plan leaves its unit."""
+    task: str = ""
+    """Description of the task, which retrieval compares; empty likewise."""
+
+    @property
+    def task_type(self) -> str:
+        return self.variant.partition("::")[0]
+
+    def dump(self) -> dict[str, Any]:
+        return asdict(self) if self.variant else {"trial": self.trial, "plan": self.plan}
+
+
+Neighbours = Callable[[str, int, str], Sequence[Reflection]]
+"""(task description, number, key of the variant that plays) -> the plans of other variants whose tasks are nearest."""
+
+
+def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The snapshot that the next unit starts from: everything is of others, nothing its own."""
+    carried = [*snapshot.get("carried", ()), *snapshot["plans"]][-MOST_PASSED_ON:]
+    kept = {"long_term": snapshot["long_term"]} if "long_term" in snapshot else {}
+    return {"plans": [], "carried": carried, **kept}
+
+
+def select_nearest(others: Sequence[Reflection], task: str, variant: str, most: int, embed: Embed) -> list[Reflection]:
+    """The plans whose tasks are most similar to a task, never of the variant itself, nearest first, equals in their
+    order."""
+    fit = [each for each in others if each.variant != variant]
+    return [fit[place] for place, _ in find_nearest(embed, task, [each.task for each in fit])[:most]]
+
+
+@dataclass(frozen=True, slots=True)
+class LongTerm:
+    """The long-term part of a hierarchical memory: what never to do, what always to do, a strategy per task type."""
+
+    never: list[str] = field(default_factory=list)
+    always: list[str] = field(default_factory=list)
+    strategies: dict[str, str] = field(default_factory=dict)
+    """Task type to its strategy, the newest last."""
+    learnt_on: list[str] = field(default_factory=list)
+    """Keys of the variants whose plans it was distilled from."""
+
+    @property
+    def text(self) -> str:
+        """What a prompt shows, one line each; empty when nothing was distilled."""
+        lines = []
+        for heading, listed in (("Never do:", self.never), ("Always do:", self.always)):
+            lines += [heading, *(f"- {line}" for line in listed)] if listed else []
+        return "\n".join([*lines, *(f"Strategy for {task}: {said}" for task, said in self.strategies.items())])
+
+    def replace_lines(self, task: str, said: Any, learnt_on: Sequence[str]) -> "LongTerm":
+        """The long-term part after a distillation, within its bounds."""
+        strategies = {name: known for name, known in self.strategies.items() if name != task}
+        if strategy := _clean_line(said.strategy or "") or self.strategies.get(task, ""):
+            strategies[task] = strategy
+        return LongTerm(
+            _bound_lines(said.never or ()) or self.never,
+            _bound_lines(said.always or ()) or self.always,
+            dict(list(strategies.items())[-MOST_LINES:]),
+            list(dict.fromkeys([*self.learnt_on, *learnt_on])),
+        )
+
+
+def _clean_line(line: str) -> str:
+    return " ".join(str(line).split())[:MOST_CHARACTERS]
+
+
+def _bound_lines(lines: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(filter(None, map(_clean_line, lines))))[-MOST_LINES:]
+
+
+STRUCTURED = (
+    "failed_action_pattern", "root_cause", "missing_exploration", "strategy_adjustment", "priority_locations",
+)  # fmt: skip
+"""What a structured reflection answers besides."""
+
+
+def compose_reflection(said: Any, trajectory: Trajectory) -> str:
+    """A reflector's answer as one text: what went wrong, what the improvements add, the plan."""
+    lines = [str(said.what_went_wrong)]
+    for name in STRUCTURED:
+        value = said.get(name)
+        if text := ", ".join(map(str, value)) if isinstance(value, list) else str(value or "").strip():
+            lines.append(f"{name.replace('_', ' ').capitalize()}: {text}")
+    number = said.get("critical_step")
+    if isinstance(number, int) and 1 <= number <= len(trajectory.steps):
+        lines.append(f"Critical step: {number}, {trajectory.steps[number - 1].action or 'no action'}")
+        for name, label in (("should_have_done", "Instead"), ("expected_outcome", "Expected")):
+            if text := str(said.get(name) or "").strip():
+                lines.append(f"{label}: {text}")
+    return "\n".join([*lines, str(said.plan)]).strip()
+
+
+def render_plans(long_term: str, others: Sequence[Reflection], own: Sequence[Reflection]) -> Recall:
+    """The text of the region: the long-term part, plans of other variants, and every own plan under the number of its
+    trial, oldest first; absent if there is none."""
+    texts = [long_term] if long_term else []
+    texts += [f"Attempt {each.trial}: (at another variant, of {each.task_type}) {each.plan}" for each in others]
+    texts += [f"Attempt {each.trial}: {each.plan}" for each in own]
+    ids = [f"{each.variant}-attempt-{each.trial}" for each in others] + [f"attempt-{each.trial}" for each in own]
+    return Recall(items=tuple(texts), ids=tuple(ids))
+
+
+class ReflectionMemory(Memory):
+    """The last three plans, written after trials below 100 points and read once per trial.
+
+    A plan keeps the number of the trial that it was written after. A method that names the module that distils is
+    hierarchical.
     """
 
-    region, asks, learns_from_success = "plans_from_past_attempts", ("reflector",), False
+    region, asks, calls = "plans_from_past_attempts", ("reflector",), {"reflector": 1}
+    learns_from_success = False
 
-    @classmethod
-    def make(cls, services: Services) -> "ReflectionMemory":
-        """With the improvements of the session, and hierarchical where the method names the module that distils."""
-        settings: ReflectionSettings = services.runtime.reflections or ReflectionSettings()
+    def __init__(self, services: Services):
+        super().__init__(services)
+        self.settings: ReflectionSettings = services.runtime.reflections or ReflectionSettings()
         if DISTILLER in services.modules:
-            settings = replace(settings, improvements=settings.improvements | {"hierarchical"})
-
-        def reflect(trajectory: Trajectory, earlier: tuple[str, ...]) -> str | None:
-            said = services.ask(
-                "reflector",
-                task=trajectory.task,
-                earlier_plans=list(earlier),
-                transcript=services.tell_transcript(trajectory),
-                outcome=services.tell_outcome(trajectory),
-                **services.list_reflection_fields(settings.improvements, trajectory),
-            )
-            return said and compose_reflection(said, trajectory)
-
-        def distill(
-            known: LongTerm, task_type: str, plans: Sequence[str]
-        ) -> tuple[Sequence[str], Sequence[str], str] | None:
-            said = services.ask(DISTILLER, **known.describe(task_type, plans))
-            return said and (said.never or (), said.always or (), said.strategy or "")
-
-        runtime = services.runtime
-        return cls(reflect, settings=settings, embed=runtime.embed, distill=distill, neighbours=runtime.neighbours)
-
-    def __init__(
-        self,
-        reflect: Reflect,
-        size: int | None = None,
-        settings: ReflectionSettings | None = None,
-        embed: Embed | None = None,
-        distill: Distill | None = None,
-        neighbours: Neighbours | None = None,
-    ):
-        self.settings = settings or ReflectionSettings(size=3 if size is None else size)
-        if self.settings.size < 1:
-            raise ValueError(
-                f"the size of a reflection memory must be at least 1, not {self.settings.size}; to disable it, remove "
-                "the memory"
-            )
-        self._reflect, self._embed, self._distill, self._neighbours = reflect, embed, distill, neighbours
+            self.settings = replace(self.settings, improvements=self.settings.improvements | {"hierarchical"})
         self._own: list[Reflection] = []
         self._others: list[Reflection] = []
         self._long_term = LongTerm()
@@ -95,14 +197,8 @@ class ReflectionMemory(Memory):
         """The variant whose failed trials are counted, where variants are told apart."""
         self._variant, self._task = "", ""
 
-    @property
-    def plans(self) -> tuple[tuple[int, str], ...]:
-        """(trial, plan) of this unit, as far as they are shown, oldest first."""
-        return tuple((each.trial, each.plan) for each in self._list_shown())
-
     def begin_trial(self, variant: Variant, task: str) -> None:
-        """Learn what is about to be played: improvements that look beyond the unit select by it. Plans of another
-        variant, in a training, are no longer its own."""
+        """Plans of another variant, in a training, are no longer the unit's own."""
         self._variant, self._task = variant.key, task
         if self.settings.tells_variants_apart:
             if self._failed_on != variant.key:
@@ -112,15 +208,9 @@ class ReflectionMemory(Memory):
             self._own = [each for each in self._own if each.variant == variant.key]
 
     def preamble(self) -> Recall:
-        """Return every plan under the number of its trial, oldest first; absent if there is none. The long-term part
-        and plans of other variants come first; in a stream nothing that was distilled from the variant itself."""
-        others, own = self._select_others(), self._list_shown()
+        """In a stream nothing is shown that was distilled from the variant itself."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
-        texts = ["" if of_itself else self._long_term.text]
-        texts += [f"Attempt {each.trial}: (at another variant, of {each.task_type}) {each.plan}" for each in others]
-        texts += [f"Attempt {each.trial}: {each.plan}" for each in own]
-        ids = [f"{each.variant}-attempt-{each.trial}" for each in others] + [f"attempt-{each.trial}" for each in own]
-        return Recall(items=tuple(text for text in texts if text), ids=tuple(ids))
+        return render_plans("" if of_itself else self._long_term.text, self._select_others(), self._list_shown())
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now. With
@@ -137,15 +227,22 @@ class ReflectionMemory(Memory):
         """Ask for a plan, and keep it unless it says what one that is held says."""
         self._failures += 1
         counts["calls"] = 1
-        held = tuple(each.plan for each in self._list_shown())
-        plan = (self._reflect(trajectory, held) or "").strip()
+        services, settings = self.services, self.settings
+        said = services.ask(
+            "reflector",
+            task=trajectory.task,
+            earlier_plans=[each.plan for each in self._list_shown()],
+            transcript=services.tell_transcript(trajectory),
+            outcome=services.tell_outcome(trajectory),
+            **services.list_reflection_fields(settings.improvements, trajectory),
+        )
+        plan = "" if said is None else compose_reflection(said, trajectory)
         if not plan:
             counts["malformed"] = 1
             return
-        settings = self.settings
-        if settings.has("novelty") and self._embed is not None:
-            kept = [each.plan for each in self._own]
-            if is_similar(plan, kept, settings.novelty_threshold, self._embed):
+        if settings.has("novelty"):
+            nearest = find_nearest(services.runtime.embed, plan, [each.plan for each in self._own])
+            if nearest and nearest[0][1] > settings.novelty_threshold:
                 counts["similar"] = 1
                 return
         counts["written"] = 1
@@ -166,36 +263,46 @@ class ReflectionMemory(Memory):
             gone = same[: max(0, len(same) + len(self._own) - most)]
             leaving = [*gone, *leaving]
             self._others = [each for each in self._others if each not in gone]
-        if leaving and self._distill is not None:
-            counts["calls"] += 1
-            said = self._distill(self._long_term, task_type, [each.plan for each in leaving])
-            if said is None:
-                counts["malformed"] += 1
-            else:
-                counts["distilled"] = len(leaving)
-                learnt_on = [each.variant or variant for each in leaving]
-                self._long_term = self._long_term.replace_lines(task_type, *said, learnt_on)
+        if not leaving:
+            return
+        counts["calls"] += 1
+        said = self.services.ask(
+            DISTILLER,
+            task_type=task_type,
+            known_never=self._long_term.never,
+            known_always=self._long_term.always,
+            known_strategy=self._long_term.strategies.get(task_type, ""),
+            plans="\n\n".join(f"Attempt {number}: {each.plan}" for number, each in enumerate(leaving, start=1)),
+        )
+        if said is None:
+            counts["malformed"] += 1
+        else:
+            counts["distilled"] = len(leaving)
+            self._long_term = self._long_term.replace_lines(
+                task_type, said, [each.variant or variant for each in leaving]
+            )
 
     def _list_shown(self) -> list[Reflection]:
-        """The unit's own plans that a prompt shows: three, of an adaptive memory five after five failures."""
+        """The unit's own plans that a prompt shows: of an adaptive memory five after five failures."""
         wide = self.settings.has("adaptive") and self._failures >= WIDE
         return self._own[-(max(self.settings.size, WIDE) if wide else self.settings.size) :]
 
     def _select_others(self) -> list[Reflection]:
-        """Plans of other variants: of the task type, then by similarity of the tasks; each once."""
-        settings = self.settings
-        if not settings.tells_variants_apart or not self._variant:
+        """Plans of other variants: the newest of the task type, oldest first; then those of the nearest tasks; each
+        once."""
+        settings, runtime, variant = self.settings, self.services.runtime, self._variant
+        if not settings.tells_variants_apart or not variant:
             return []
         found: list[Reflection] = []
         if settings.has("across-tasks"):
-            found += select_same_type(self._others, self._variant, settings.size)
-        if settings.has("retrieval"):
-            if self._neighbours is not None:
-                near = self._neighbours(self._task, settings.retrieved, self._variant)
-                found += [each for each in near if each.variant != self._variant]
-            elif self._embed is not None:
-                newest_first = self._others[::-1]
-                found += select_nearest(newest_first, self._task, self._variant, settings.retrieved, self._embed)
+            task_type = variant.partition("::")[0]
+            same = [each for each in self._others if each.task_type == task_type and each.variant != variant]
+            found += same[-settings.size :]
+        if settings.has("retrieval") and runtime.neighbours is not None:
+            near = runtime.neighbours(self._task, settings.retrieved, variant)
+            found += [each for each in near if each.variant != variant]
+        elif settings.has("retrieval"):
+            found += select_nearest(self._others[::-1], self._task, variant, settings.retrieved, runtime.embed)
         return list(dict.fromkeys(found))
 
     def snapshot(self) -> dict[str, Any]:
@@ -203,7 +310,7 @@ class ReflectionMemory(Memory):
         if self._others:
             data["carried"] = [each.dump() for each in self._others]
         if self._long_term.text:
-            data["long_term"] = self._long_term.dump()
+            data["long_term"] = asdict(self._long_term)
         if self.settings.has("adaptive"):
             data["failures"] = self._failures
             if self._failed_on:
@@ -211,16 +318,11 @@ class ReflectionMemory(Memory):
         return data
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        self._own = [Reflection.load(entry) for entry in data["plans"]][-self.settings.most_kept :]
-        self._others = [Reflection.load(entry) for entry in data.get("carried", ())]
-        self._long_term = LongTerm.load(data["long_term"]) if "long_term" in data else LongTerm()
-        self._failures = int(data.get("failures", 0))
-        self._failed_on = str(data.get("failed_on", ""))
+        self._own = [Reflection(**entry) for entry in data["plans"]][-self.settings.most_kept :]
+        self._others = [Reflection(**entry) for entry in data.get("carried", ())]
+        self._long_term = LongTerm(**data.get("long_term", {}))
+        self._failures, self._failed_on = data.get("failures", 0), data.get("failed_on", "")
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> Sequence[Reflection]:
-        return [Reflection.load(entry) for entry in (*snapshot["plans"], *snapshot.get("carried", ()))]
-
-    @classmethod
-    def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:  # noqa: ARG003
-        return {"reflector": 1}
+        return [Reflection(**entry) for entry in (*snapshot["plans"], *snapshot.get("carried", ()))]

@@ -30,9 +30,8 @@ from rsso_dspy.executor import (
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.forecast import SpendLimit, open_spend_limit
 from rsso_dspy.lm import Backend
-from rsso_dspy.memory.constitution import CATEGORIES, LASTING
-from rsso_dspy.memory.constitution.constitution import select_category_examples
-from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
+from rsso_dspy.memory.constitution import CATEGORIES, LASTING, select_category_examples
+from rsso_dspy.memory.formats import ConstitutionFile, read_constitution
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, extract_constitution
 from rsso_dspy.memory_files import get_stream_position as in_order
 from rsso_dspy.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan

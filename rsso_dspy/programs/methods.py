@@ -117,16 +117,16 @@ CONTENDERS = "rsso_dspy.memory.contenders"
 
 MEMORIES: dict[str, "str | type[Memory]"] = {
     "reflections": "rsso_dspy.memory.reflections:ReflectionMemory",
-    "skills": "rsso_dspy.memory.skills.memory:SkillMemory",
-    "constitution": "rsso_dspy.memory.constitution.memory:ConstitutionMemory",
-    "last-trajectory": f"{CONTENDERS}.past_attempts:LastTrajectory",
-    "long-context": f"{CONTENDERS}.past_attempts:LongContext",
-    "exprag": f"{CONTENDERS}.exprag:ExpRag",
-    "expel": f"{CONTENDERS}.expel:Expel",
-    "awm": f"{CONTENDERS}.awm:AgentWorkflowMemory",
-    "reasoningbank": f"{CONTENDERS}.reasoningbank:ReasoningBank",
-    "ace": f"{CONTENDERS}.ace:Playbook",
-    "cheatsheet": f"{CONTENDERS}.cheatsheet:Cheatsheet",
+    "skills": "rsso_dspy.memory.skills:SkillMemory",
+    "constitution": "rsso_dspy.memory.constitution:ConstitutionMemory",
+    "last-trajectory": f"{CONTENDERS}:LastTrajectory",
+    "long-context": f"{CONTENDERS}:LongContext",
+    "exprag": f"{CONTENDERS}:ExpRag",
+    "expel": f"{CONTENDERS}:Expel",
+    "awm": f"{CONTENDERS}:AgentWorkflowMemory",
+    "reasoningbank": f"{CONTENDERS}:ReasoningBank",
+    "ace": f"{CONTENDERS}:Playbook",
+    "cheatsheet": f"{CONTENDERS}:Cheatsheet",
 }
 """Name of a memory to its class, or to the place of its class."""
 

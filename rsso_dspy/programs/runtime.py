@@ -22,7 +22,7 @@ from rsso_dspy.records import SOLVED_SCORE, Outcome, State, Step, Trajectory, Tr
 if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
     from rsso_dspy.memory.contenders import EntrySettings
-    from rsso_dspy.memory.improvements import Neighbours, ReflectionSettings
+    from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
     from rsso_dspy.memory.skills import SkillSettings
 
 RETRY_TEMPERATURE = 0.7

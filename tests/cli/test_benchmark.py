@@ -16,7 +16,7 @@ import pytest
 import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.memory.constitution.file import KIND, SCHEMA
+from rsso_dspy.memory.formats import CONSTITUTION_KIND, SCHEMA
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
@@ -157,7 +157,7 @@ def test_a_writer_that_needs_examples_and_finds_none_is_refused(rsso, words):
     code, _, err = rsso(*words, *TOY)
     assert code == 2
     assert "--set memory.constitution.examples=FILE" in " ".join(err.split())
-    told = {"kind": KIND, "schema": SCHEMA, "rules": [], "examples": ["Progress rules:\n- At 1."]}
+    told = {"kind": CONSTITUTION_KIND, "schema": SCHEMA, "rules": [], "examples": ["Progress rules:\n- At 1."]}
     Path("book.json").write_text(json.dumps(told))
     chosen = ("--set", "memory.constitution.examples=book.json")
     assert rsso(*words, *TOY, *chosen)[0] == (2 if words[0] == "constitution" else 0)  # which keeps no progress

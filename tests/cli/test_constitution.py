@@ -12,7 +12,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
-from rsso_dspy.memory.constitution.file import read_constitution
+from rsso_dspy.memory.formats import read_constitution
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.store.run_folder import Store
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.reflection_improvements import count_events
-from rsso_dspy.memory.improvements import IMPROVEMENTS
+from rsso_dspy.memory.reflections import IMPROVEMENTS
 from rsso_dspy.store.run_folder import Store
 
 FOLDER = Path(__file__).parents[2] / "examples"

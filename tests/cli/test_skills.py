@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.embed import Embedder
-from rsso_dspy.memory.skills.library import load_library, read_library
+from rsso_dspy.memory.formats import read_library
 from rsso_dspy.records import Failure
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
+from tests.memory.memory_cases import skill_memory
 from tests.records import save
 
 UNIT = "use-thermometer::412"
@@ -82,7 +83,8 @@ def test_an_exported_library_retrieves_what_the_unit_did(rsso, played, unit, tmp
     assert (known["protocol"], known["method"], known["model"]) == (unit.protocol, "sso", "embedded/explorer")
     assert (known["rule_based"], known["embedder"], known["variants"]) == (True, "hash", [UNIT])
     assert (known["seed"], known["trials"], known["learnt_from"]) == (0, 3, [1, 2])
-    memory = load_library(file, Embedder("hash"), embedder="hash")
+    memory = skill_memory(embed=Embedder("hash"))
+    memory.restore(library.snapshot)
     last = unit.trials[2].trajectory
     for index, step in enumerate(last.steps):
         assert memory.recall(last.states[: index + 1], []).ids == step.recalled

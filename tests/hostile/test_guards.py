@@ -11,8 +11,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.memory.constitution import Constitution, Rule
-from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.memory.skills.library import SkillLibraryFile
+from rsso_dspy.memory.formats import ConstitutionFile, SkillLibraryFile
 from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.records import ZERO_SHOT, Lesson
 from rsso_dspy.runs import plan_run

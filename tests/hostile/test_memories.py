@@ -93,7 +93,7 @@ class Advisor:
         roles = Roles(self.agent.modules, self.agent.method, runtime)
         self.ledger = TrialLedger(runtime.spend)
         roles.begin_trial(self.ledger, 1)
-        memory = ConstitutionMemory.make(roles)
+        memory = ConstitutionMemory(roles)
         memory.begin_trial(Variant("boil", 3), "task")
         return memory
 

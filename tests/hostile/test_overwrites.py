@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.constitution.file import ConstitutionFile
+from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.store.run_folder import Store
 from tests.memory.memory_cases import skill_memory
 from tests.optimize.test_compiled import a_program

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rsso_dspy.memory.contenders import EntrySettings
-from rsso_dspy.memory.skills import Skill, SkillMemory, SkillSettings, Verbalization, Window
+from rsso_dspy.memory.skills import SkillMemory, SkillSettings, Verbalization, Window
 from rsso_dspy.records import Lesson, State, Step, Trajectory, Variant
 
 BOIL = Variant("boil", 22)
@@ -65,48 +64,74 @@ def walk(text: str, trial: int = 1) -> Trajectory:
     return trajectory([f"room {name}" for name in names], [f"act {name}" for name in names[1:]], rewards[1:], trial)
 
 
+class Answer(dict):
+    """A model's answer: its fields are attributes, as those of a prediction are."""
+
+    __getattr__ = dict.__getitem__
+
+
 class Writer:
     """Stands in for the language model: numbered words for every skill, and a record of what was asked."""
 
     def __init__(self, malformed: Sequence[int] = (), same: bool = False, equal_words: bool = False):
         self.asked: list[tuple[Window, ...]] = []
-        self.questions: list[tuple[str, tuple[str, ...]]] = []
-        self.malformed = malformed
-        self.same = same
-        self.equal_words = equal_words
+        self.questions = 0
+        self.malformed, self.same, self.equal_words = malformed, same, equal_words
 
-    def verbalize(self, examples: Sequence[Window]) -> Verbalization | None:
+    def ask(self, name: str, *, examples: Sequence[Window] = (), **_: Any) -> Answer | None:
+        if name == "skill_equivalence":
+            self.questions += 1
+            return Answer(equivalent=[1] if self.same else [])
         self.asked.append(tuple(examples))
         if len(self.asked) - 1 in self.malformed:
             return None
-        label = "there" if self.equal_words else f"place {len(self.asked)}"
-        return Verbalization(f"on the way to {label}", f"reach {label}", (f"go to {label}", "wait"), f"you are {label}")
-
-    def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
-        self.questions.append((new.id, tuple(skill.id for skill in library)))
-        return self.same
+        at = "there" if self.equal_words else f"place {len(self.asked)}"
+        skill = Verbalization(f"on the way to {at}", f"reach {at}", (f"go to {at}", "wait"), f"you are {at}")
+        return Answer(steps=skill.instructions, skill=skill)
 
 
-def skill_memory(settings: SkillSettings | None = None, writer: Writer | None = None, **other: Any) -> SkillMemory:
-    writer = writer or Writer()
-    return SkillMemory(other.get("embed", hash_embed), writer.verbalize, writer.equivalent, settings)
-
-
-def lend(ask: Callable[..., Any] = lambda *_, **__: None, handed_on: Sequence[str] = (), **entries: Any) -> Any:
-    """What an agent lends a memory: `ask` in place of its modules, and an attempt told by its variant and actions."""
+def lend(
+    ask: Callable[..., Any] = lambda *_, **__: None,
+    handed_on: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    writing: str | None = None,
+    environment: Any = None,
+    **runtime: Any,
+) -> Any:
+    """What an agent lends a memory: `ask` in place of its modules, and an attempt told by its variant and actions.
+    `runtime` holds settings by the name of their memory, and an embedder."""
+    usual = {"embed": words_embed, "neighbours": None, "examples": ""}
+    usual |= dict.fromkeys(("entries", "reflections", "skills", "constitution"))
     return SimpleNamespace(
         ask=ask,
+        reject=lambda *_: None,
         handed_on=frozenset(handed_on),
-        runtime=SimpleNamespace(embed=words_embed, entries=EntrySettings(**entries)),
+        modules=modules,
+        method=SimpleNamespace(name="a method", writing=writing),
+        runtime=SimpleNamespace(**(usual | runtime)),
+        environment=environment or SimpleNamespace(action_templates=""),
+        complete=False,
+        renderer=None,
         tell_transcript=lambda attempt: f"{attempt.variant.key} trial {attempt.trial}",
         tell_outcome=lambda attempt: "\n".join(step.action for step in attempt.steps),
+        list_reflection_fields=lambda *_: {},
     )
+
+
+def skill_memory(settings: SkillSettings | None = None, writer: Writer | None = None, embed=hash_embed) -> SkillMemory:
+    return SkillMemory(lend((writer or Writer()).ask, embed=embed, skills=settings))
 
 
 PLATEAU = "a b c+10 d e f g+10 h i"
 """Played twice the same way, it holds two skills: a-b-c and e-f-g."""
 FOUR = "a b c+5 d e f g+5 h i j k+5 l m n o+5"
 """Played twice the same way, it holds four."""
+NOISY = [
+    "a b c+10 d e f g+10 h i j+3",
+    "a x c+10 d e f g+10 h k j+3 l",
+    "b a c+10 y d e g+10 h i j+3",
+    "a b c+10 d f e g+10 i h j+3 z+1",
+]
 
 
 def taught(text: str, writer: Writer | None = None, settings: SkillSettings | None = None, **other):

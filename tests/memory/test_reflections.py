@@ -11,28 +11,54 @@ from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
 from rsso_dspy.memory import NOTHING
-from rsso_dspy.memory.improvements import IMPROVEMENTS, ReflectionSettings, pass_on_reflections
-from rsso_dspy.memory.reflections import ReflectionMemory
+from rsso_dspy.memory.reflections import (
+    DISTILLER,
+    IMPROVEMENTS,
+    ReflectionMemory,
+    ReflectionSettings,
+    pass_on_reflections,
+)
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import make_reflection_settings, resolve_protocol
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
-from tests.memory.memory_cases import plain, walk, words_embed
+from tests.memory.memory_cases import Answer, lend, plain, walk
 
 FAILED, SOLVED = "a b c+10", "a b c+100"
 
 
 class Reflector:
-    """Writes ``plan after <trial>``, and notes which earlier plans it was shown."""
+    """Writes ``plan after <trial>``, or the plans given; its distiller keeps the first word of what it is handed. Notes
+    which earlier plans it was shown."""
 
-    def __init__(self, malformed=()):
-        self.shown = []
-        self.malformed = malformed
+    def __init__(self, *improvements, plans=(), distills=True, modules=(), **settings):
+        self.plans, self.distills, self.shown = list(plans), distills, []
+        chosen = ReflectionSettings(improvements=frozenset(improvements), **settings)
+        self.memory = ReflectionMemory(lend(self.ask, modules=modules, reflections=chosen))
 
-    def __call__(self, trajectory, earlier):
-        self.shown.append(earlier)
-        return None if trajectory.trial in self.malformed else f"plan after {trajectory.trial}"
+    def ask(self, name, *, transcript="", earlier_plans="", known_never=(), plans="", task_type="", **_):
+        if name == DISTILLER:
+            leaving = [each.partition(": ")[2] for each in plans.split("\n\n")]
+            never = [*known_never, *(f"Do not {plan}" for plan in leaving)]
+            return (
+                Answer(never=never, always=["Look."], strategy=f"{task_type} by {leaving[-1]}")
+                if self.distills
+                else None
+            )
+        self.shown.append(earlier_plans)
+        plan = self.plans.pop(0) if self.plans else f"plan after {transcript.rpartition(' ')[2]}"
+        return None if plan is None else Answer(what_went_wrong="", plan=plan)
+
+
+def memory_of(*improvements, **settings) -> ReflectionMemory:
+    return Reflector(*improvements, **settings).memory
+
+
+def restored(memory: ReflectionMemory, *improvements, **settings) -> ReflectionMemory:
+    again = memory_of(*improvements, **settings)
+    again.restore(json.loads(json.dumps(memory.snapshot())))
+    return again
 
 
 @pytest.mark.parametrize(
@@ -46,7 +72,7 @@ class Reflector:
 )
 def test_a_trial_whose_score_is_below_100_writes_one_plan_under_its_own_number(walked, counts, text):
     reflector = Reflector()
-    memory = ReflectionMemory(reflector)
+    memory = reflector.memory
     assert memory.preamble() == memory.recall([plain("a")], []) == NOTHING
     assert memory.learn(walk(walked, trial=2)) == counts
     assert memory.preamble().text == text
@@ -55,13 +81,13 @@ def test_a_trial_whose_score_is_below_100_writes_one_plan_under_its_own_number(w
 
 def test_the_oldest_plan_goes_first_numbers_stay_true_and_a_restored_memory_goes_on():
     reflector = Reflector()
-    memory, again = ReflectionMemory(reflector, size=3), ReflectionMemory(reflector, size=3)
+    memory = again = reflector.memory
     for trial in range(1, 6):
-        again.restore(json.loads(json.dumps(memory.snapshot())))
+        again = restored(memory)
         memory.learn(walk(FAILED, trial))
     assert memory.preamble().text == "Attempt 3: plan after 3\n\nAttempt 4: plan after 4\n\nAttempt 5: plan after 5"
     assert memory.preamble().ids == ("attempt-3", "attempt-4", "attempt-5")
-    assert reflector.shown[-1] == ("plan after 2", "plan after 3", "plan after 4")
+    assert reflector.shown[-1] == "plan after 2\nplan after 3\nplan after 4"
     again.learn(walk(FAILED, 5))
     assert (again.snapshot(), again.preamble()) == (memory.snapshot(), memory.preamble())
     assert [each.plan for each in memory.entries(memory.snapshot())] == ["plan after 3", "plan after 4", "plan after 5"]
@@ -69,45 +95,10 @@ def test_the_oldest_plan_goes_first_numbers_stay_true_and_a_restored_memory_goes
 
 @pytest.mark.parametrize("answer", [None, "", "  \n"])
 def test_a_malformed_answer_is_counted_and_displaces_nothing(answer):
-    said = ["plan", answer]
-    memory = ReflectionMemory(lambda *_: said.pop(0), size=1)
+    memory = memory_of(plans=["plan", answer], size=1)
     memory.learn(walk(FAILED, 1))
     assert memory.learn(walk(FAILED, 2)) == {"calls": 1, "written": 0, "malformed": 1, "held": 1}
     assert memory.preamble().text == "Attempt 1: plan"
-
-
-def test_an_error_of_the_model_passes_through_and_a_memory_for_no_plans_is_refused():
-    def unreachable(*_):
-        raise ConnectionError("no answer")
-
-    with pytest.raises(ConnectionError):
-        ReflectionMemory(unreachable).learn(walk(FAILED))
-    with pytest.raises(ValueError, match="at least 1"):
-        ReflectionMemory(Reflector(), size=0)
-
-
-@pytest.mark.parametrize(
-    "plan", [{"trial": 1}, {"trial": True, "plan": "x"}, {"trial": -1, "plan": "x"}, {"trial": 1, "plan": 5}]
-)
-def test_a_snapshot_that_holds_no_plans_is_known(plan):
-    with pytest.raises((KeyError, ValueError)):
-        ReflectionMemory.entries({"plans": [plan]})
-
-
-def on(*improvements, **settings) -> ReflectionSettings:
-    return ReflectionSettings(improvements=frozenset(improvements), **settings)
-
-
-def memory_of(*improvements, plans=None, **settings) -> ReflectionMemory:
-    """Its plans are ``plan after N``, or those given; its distiller keeps the first word of what it is handed."""
-
-    def reflect(trajectory, earlier):  # noqa: ARG001
-        return plans[trajectory.trial - 1] if plans else f"plan after {trajectory.trial}"
-
-    def distill(known, task_type, leaving):
-        return [*known.never, *(f"Do not {plan}" for plan in leaving)], ["Look."], f"{task_type} by {leaving[-1]}"
-
-    return ReflectionMemory(reflect, settings=on(*improvements, **settings), embed=words_embed, distill=distill)
 
 
 def fail(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1) -> str:
@@ -120,8 +111,8 @@ def fail(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1) -> 
     return shown
 
 
-def hand_on(memory: ReflectionMemory, *improvements) -> ReflectionMemory:
-    after = memory_of(*improvements)
+def hand_on(memory: ReflectionMemory, *improvements, **settings) -> ReflectionMemory:
+    after = memory_of(*improvements, **settings)
     after.restore(json.loads(json.dumps(pass_on_reflections(memory.snapshot()))))
     return after
 
@@ -130,9 +121,8 @@ def test_an_adaptive_window_shows_five_plans_after_five_failures():
     memory = memory_of("adaptive")
     held = [memory.learn(walk(FAILED, trial))["held"] for trial in range(1, 8)]
     assert held == [1, 2, 3, 3, 5, 5, 5]
-    again = memory_of("adaptive")
-    again.restore(json.loads(json.dumps(memory.snapshot())))
-    assert again.plans == memory.plans == tuple((trial, f"plan after {trial}") for trial in range(3, 8))
+    assert restored(memory, "adaptive").preamble() == memory.preamble()
+    assert memory.preamble().ids == tuple(f"attempt-{trial}" for trial in range(3, 8))
 
 
 @pytest.mark.parametrize(("threshold", "kept"), [(0.85, 2), (0.999, 3), (-1.0, 1)])
@@ -140,29 +130,28 @@ def test_a_plan_that_says_what_a_kept_one_says_is_dropped(threshold, kept):
     plans = ["open the red door first", "open the red door first now", "heat water in a pot"]
     memory = memory_of("novelty", plans=plans, novelty_threshold=threshold)
     counts = [memory.learn(walk(FAILED, trial)) for trial in (1, 2, 3)]
-    assert len(memory.plans) == kept == 3 - sum(each["similar"] for each in counts)
+    assert counts[-1]["held"] == kept == 3 - sum(each["similar"] for each in counts)
     assert [each["calls"] for each in counts] == [1, 1, 1]
 
 
-def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part():
-    memory = memory_of("hierarchical")
+@pytest.mark.parametrize("how", [{"improvements": ["hierarchical"]}, {"improvements": [], "modules": [DISTILLER]}])
+def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part(how):
+    memory = memory_of(*how.pop("improvements"), **how)
     counts = [memory.learn(walk(FAILED, trial)) for trial in range(1, 20)]
     assert [each["distilled"] for each in counts[:5]] == [0, 0, 0, 1, 1]
     assert counts[3]["calls"] == 2
     text = memory.preamble().text
     assert text.startswith("Never do:\n- Do not plan after 7\n")
     assert "Always do:\n- Look.\nStrategy for boil: boil by plan after 16\n\nAttempt 17: plan after 17" in text
-    again = memory_of("hierarchical")
-    again.restore(json.loads(json.dumps(memory.snapshot())))
-    assert again.preamble() == memory.preamble()
+    assert restored(memory, "hierarchical").preamble() == memory.preamble()
 
 
 def test_a_malformed_distillation_is_counted_and_changes_nothing():
-    memory = ReflectionMemory(lambda *_: "plan", settings=on("hierarchical", size=1), distill=lambda *_: None)
+    memory = memory_of("hierarchical", size=1, distills=False)
     memory.learn(walk(FAILED, 1))
     counts = memory.learn(walk(FAILED, 2))
     assert counts == {"calls": 2, "written": 1, "malformed": 1, "distilled": 0, "held": 1}
-    assert memory.preamble().text == "Attempt 2: plan"
+    assert memory.preamble().text == "Attempt 2: plan after 2"
 
 
 def test_across_tasks_shows_the_next_variant_of_a_type_what_others_taught_and_never_its_own():
@@ -181,8 +170,7 @@ def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itsel
     memory = memory_of("retrieval", retrieved=1)
     for key, task in (("boil::1", "boil water in a pot"), ("grow::4", "grow a plant from seed")):
         fail(memory, key, task)
-        memory = hand_on(memory, "retrieval")
-    memory.settings = on("retrieval", retrieved=1)
+        memory = hand_on(memory, "retrieval", retrieved=1)
     assert "of boil" in fail(memory, "melt::3", "boil ice in a pot")
     assert "of grow" not in hand_on(memory, "retrieval").preamble().text
     assert "boil" in fail(hand_on(memory, "retrieval"), "grow::4", "grow a plant from seed")
@@ -195,8 +183,7 @@ def test_a_long_term_part_from_the_variant_itself_is_not_shown_in_a_stream():
     memory = memory_of("across-tasks", "hierarchical", size=1)
     for key in ("boil::1", "boil::2"):
         fail(memory, key)
-        settings, memory = memory.settings, hand_on(memory, "across-tasks", "hierarchical")
-        memory.settings = settings
+        memory = hand_on(memory, "across-tasks", "hierarchical", size=1)
     assert "Never do" in fail(memory, "boil::3")
     assert "Never do" not in fail(memory, "boil::1")
 
@@ -205,8 +192,7 @@ def test_all_improvements_work_together_and_survive_a_restart():
     memory = memory_of(*IMPROVEMENTS)
     for trial in range(1, 9):
         fail(memory, f"boil::{trial % 2}", trial=trial)
-    again = memory_of(*IMPROVEMENTS)
-    again.restore(json.loads(json.dumps(memory.snapshot())))
+    again = restored(memory, *IMPROVEMENTS)
     for each in (memory, again):
         each.begin_trial(Variant("boil", 5), "Your task is to boil.")
     assert again.preamble() == memory.preamble()
@@ -220,7 +206,7 @@ def test_failures_at_other_variants_widen_no_window():
     for memory in (alone, passed):
         for trial in range(1, 5):
             fail(memory, "boil::1", trial=trial)
-    assert [plan for _, plan in passed.plans] == [plan for _, plan in alone.plans]
+    assert passed.preamble() == alone.preamble()
 
 
 def steps_of(actions: str, places: str = "", told: str = "You are in the {}.") -> list[Step]:

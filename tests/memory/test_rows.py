@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rsso_dspy.memory import NOTHING
-from rsso_dspy.memory.contenders import shorten_text
+from rsso_dspy.memory.contenders import EntrySettings, shorten_text
 from rsso_dspy.programs.methods import MEMORIES, load_memory
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import lend
@@ -47,7 +47,7 @@ def edit(*rows):
 
 def make(row, ask=answer, shared=True, **settings):
     memory = load_memory(row)
-    return memory.make(lend(ask, [memory.region] * shared, **settings))
+    return memory(lend(ask, [memory.region] * shared, entries=EntrySettings(**settings)))
 
 
 def teach(memory, *trials):

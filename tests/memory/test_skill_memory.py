@@ -1,4 +1,5 @@
-"""What a user of the skill memory would notice: when it speaks, what it says, what it counts, what it survives."""
+"""What a user of the skill memory would notice: what trials leave in it, how often a model is asked, what the prompt
+holds, what is counted, what survives."""
 
 import json
 import os
@@ -10,24 +11,148 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rsso_dspy.errors import RunMismatch
+from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skills.match import cut_trajectory
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from tests.memory.memory_cases import FOUR, PLATEAU, hash_embed, plain, skill_memory, taught, trajectory, walk
+from tests.memory.memory_cases import (
+    FOUR,
+    NOISY,
+    PLATEAU,
+    Writer,
+    hash_embed,
+    plain,
+    skill_memory,
+    taught,
+    trajectory,
+    walk,
+)
+
+PAPER, RELEASE = SkillSettings(), SkillSettings.sso_release()
+
+# What is written, and how often a language model is asked.
+
+
+def test_counts_of_one_update_and_words_are_written_once_per_skill():
+    writer = Writer()
+    memory = skill_memory(writer=writer)
+    memory.learn(walk(PLATEAU, 1))
+    counts = dict.fromkeys(("retrieved", "targeted", "duplicates", "malformed"), 0)
+    counts |= {"pieces": 1, "candidates": 4, "written": 2, "verbalize_calls": 2, "equivalent_calls": 1}
+    assert memory.learn(walk(PLATEAU, 2)) == counts | {"pool": 4, "selected": 2, "library": 2}
+    counts = memory.learn(walk(PLATEAU, 3))
+    assert (counts["candidates"], counts["pool"], counts["library"]) == (8, 4, 2), (
+        "windows that say the same are one skill"
+    )
+    assert (counts["verbalize_calls"], counts["equivalent_calls"], counts["written"]) == (0, 0, 0)
+    assert len(writer.asked) == 2
+
+
+def test_both_examples_reach_the_writer_with_actions_and_rewards():
+    writer = Writer()
+    taught("z a b c+10", writer, SkillSettings(min_window=4))
+    (examples,) = writer.asked
+    assert [window.piece for window in examples] == [0, 1]
+    for window in examples:
+        assert [state.observation for state in window.states] == ["room z", "room a", "room b", "room c"]
+        assert window.actions == ("act a", "act b", "act c")
+        assert window.rewards == (0, 0, 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("trials", "actions", "beyond"),
+    [
+        (["a b c+10 d+10", "a b c+10 d+10"], ("act b", "act c", "act d"), 1),
+        (["a b c+10 d e+10", "a b c+10 d e+10"], ("act b", "act c", "act d"), 1),
+        (["a b c+10 d+10", "a b c+10 e+10"], ("act b", "act c"), 0),
+        (["a b c+10 d+10", "a b c+10"], ("act b", "act c"), 0),
+        (["a b c+10 0+10", "a b c+10 0+10"], ("act b", "act c"), 0),
+        (["a b c+10 d+-20 e+10", "a b c+10 d+-20 e+10"], ("act b", "act c"), 0),
+    ],
+    ids=["rewarded", "on the way", "another action", "at the end", "a number", "a loss"],
+)
+def test_the_words_go_one_action_past_the_reward_where_both_examples_do(trials, actions, beyond):
+    """The action that leads to state 0 is the number of an option alone."""
+    walks = [walk(text, trial) for trial, text in enumerate(trials, start=1)]
+    walks = [
+        replace(each, steps=tuple(replace(s, action=s.action.replace("act 0", "0")) for s in each.steps))
+        for each in walks
+    ]
+    for settings in (SkillSettings.adapt_2(), PAPER):
+        on, writer = settings.past_reward, Writer()
+        memory = skill_memory(settings, writer)
+        for each in walks:
+            memory.learn(each)
+        assert [window.actions for window in writer.asked[0]] == [actions if on else ("act b", "act c")] * 2
+        best = memory.library[0]
+        assert best.beyond == (beyond if on else 0)
+        assert [window.actions for window in best.windows] == [("act b", "act c")] * 2
+        again = skill_memory(SkillSettings(past_reward=not on))
+        again.restore(json.loads(json.dumps(memory.snapshot())))
+        assert again.library == memory.library
+
+
+def test_a_malformed_answer_is_counted_and_asked_again_at_the_next_update():
+    memory = skill_memory(writer=Writer(malformed=(0,)))
+    memory.learn(walk(PLATEAU, 1))
+    counts = memory.learn(walk(PLATEAU, 2))
+    assert (counts["malformed"], counts["written"], counts["library"]) == (1, 1, 1)
+    counts = memory.learn(walk("x y z", 3))
+    assert counts["verbalize_calls"] == 0, "a trial without candidates is no update"
+    counts = memory.learn(walk(PLATEAU, 4))
+    assert (counts["malformed"], counts["verbalize_calls"], counts["library"]) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(("writer", "questions"), [(Writer(equal_words=True), 0), (Writer(same=True), 1)])
+def test_equal_words_and_equivalent_skills_are_left_out_and_no_question_is_repeated(writer, questions):
+    memory = taught(PLATEAU, writer)
+    assert len(memory.library) == 1
+    counts = memory.learn(walk(PLATEAU, 3))
+    assert (counts["duplicates"], counts["equivalent_calls"]) == (1, 0)
+    assert writer.questions == questions
+
+
+def test_each_distinct_text_is_embedded_once():
+    asked = []
+    memory = taught(FOUR, embed=lambda texts: asked.extend(texts) or hash_embed(texts))
+    for _ in range(2):
+        memory.recall([plain("somewhere else")], [])
+    assert len(asked) == len(set(asked))
+
+
+def test_an_embedder_that_answers_in_another_shape_is_named():
+    with pytest.raises(BackendFailure, match=r"shape \(\d+,\); expected \(\d+, d\)"):
+        taught(PLATEAU, embed=lambda texts: np.ones(len(texts)))
+
+
+# Pieces and windows.
+
+
+@pytest.mark.parametrize("text", ["a", "a b c d e f", "a b c d+-5 e"])
+def test_a_trial_without_positive_reward_leaves_nothing(text):
+    memory = taught(text)
+    assert memory.held.pieces == []
+    assert memory.library == ()
+
+
+def test_pieces_end_at_a_reward_and_have_at_most_fifty_states():
+    (piece,) = cut_trajectory(walk("a b c+10 d e f+-100"), PAPER)
+    assert [state.observation for state in piece.states] == ["room a", "room b", "room c"]
+    assert (piece.actions, piece.rewards) == (("", "act b", "act c"), (0, 0, 10))
+    assert cut_trajectory(walk("a b c+10 d"), RELEASE) == cut_trajectory(walk("a b+10 c d"), PAPER) == []
+    names = [f"s{index}" for index in range(130)]
+    rewards = [10 if index in (40, 100, 129) else 0 for index in range(1, 130)]
+    pieces = cut_trajectory(trajectory(names, names[1:], rewards), PAPER)
+    assert [(piece.offset, len(piece)) for piece in pieces] == [(0, 41), (51, 50), (101, 29)]
+
 
 # What the prompt gets.
 
 
-def test_a_fresh_memory_is_absent_from_the_prompt():
-    memory = skill_memory()
-    assert memory.region == "skills"
-    assert memory.preamble() == NOTHING
-    assert memory.recall([plain("room a")], []) == NOTHING
-
-
 def test_the_region_lists_targets_with_numbered_instructions():
     memory = taught(PLATEAU)
+    assert skill_memory().recall([plain("room a")], []) == memory.preamble() == NOTHING
     recall = memory.recall([plain("room z"), plain("room a")], [])
     first, second = memory.library
     assert recall.text == (
@@ -38,28 +163,18 @@ def test_the_region_lists_targets_with_numbered_instructions():
     assert recall.targets == (first.target, second.target)
 
 
-def test_skills_come_by_nearness_of_their_start_and_at_most_three():
+def test_skills_come_by_nearness_of_their_start_at_most_three_and_equals_in_the_order_of_the_library():
     memory = taught(FOUR)
     assert len(memory.library) == 4
     for skill in memory.library:
         recall = memory.recall([skill.windows[0].states[0]], [])
         assert recall.ids[0] == skill.id
         assert len(recall.ids) == 3
-
-
-def test_equally_near_skills_keep_the_order_of_the_library():
+    left_out = next(skill for skill in memory.library if skill.id not in recall.ids)
+    memory.learn(trajectory(["x", "y"], ["go"], [0], 3, {0: (left_out.target, (left_out.id,))}))
+    assert memory.recall([skill.windows[0].states[0]], []) == recall, "one that was targeted is not added beyond three"
     memory = taught(FOUR, embed=lambda texts: np.ones((len(texts), 1)))
     assert memory.recall([plain("anywhere")], []).ids == tuple(skill.id for skill in memory.library[:3])
-
-
-def test_a_skill_targeted_earlier_is_not_added_beyond_three():
-    memory = taught(FOUR)
-    start = memory.library[0].windows[0].states[0]
-    before = memory.recall([start], [])
-    left_out = next(skill for skill in memory.library if skill.id not in before.ids)
-    use = {0: (left_out.target, (left_out.id,))}
-    memory.learn(trajectory(["room x", "room y"], ["act y"], [0], 3, use))
-    assert memory.recall([start], []) == before
 
 
 # Use of skills, and feedback.
@@ -77,74 +192,39 @@ def pursue(memory, rewards, trial=3):
 
 def test_a_skill_knows_how_often_it_was_shown_and_pursued():
     memory = taught(PLATEAU)
+    best, other = memory.library
     counts = memory.learn(pursue(memory, [0, 0]))
     assert (counts["retrieved"], counts["targeted"]) == (2, 1)
-    assert (memory.library[0].retrieved, memory.library[0].targeted) == (2, 1)
-    assert (memory.library[1].retrieved, memory.library[1].targeted) == (0, 0)
-
-
-def test_a_subgoal_that_was_not_offered_is_nobody_s():
-    memory = taught(PLATEAU)
-    best, other = memory.library
+    assert [(skill.retrieved, skill.targeted) for skill in memory.library] == [(2, 1), (0, 0)]
     counts = memory.learn(trajectory(["x", "y"], ["go"], [0], 3, {0: (best.target, (other.id,))}))
-    assert (counts["retrieved"], counts["targeted"]) == (1, 0)
+    assert (counts["retrieved"], counts["targeted"]) == (1, 0), "a subgoal that was not offered is nobody's"
 
 
-@pytest.mark.parametrize(("rewards", "term"), [([0, 0, 10], 2.0), ([0, 0, 0], -2.0), ([0, 0, -100], -2.0)])
-def test_feedback_is_for_a_pursuit_that_paid_and_against_one_that_did_not(rewards, term):
-    """All positive rewards are 10: they do not vary, so that any return counts 2, as an average one."""
-    memory = taught(PLATEAU, settings=SkillSettings(feedback=True))
-    before = memory.library[0]
-    memory.learn(pursue(memory, rewards))
-    memory.learn(walk(PLATEAU, 4))
-    after = next(skill for skill in memory.library if skill.id == before.id)
-    assert (before.scores.feedback, after.scores.feedback) == (0.0, term)
-
-
-def test_the_return_of_a_pursuit_is_discounted_and_judged_against_the_rewards():
-    """Return 0.81 * 10 = 8.1 points; the seven rewards have mean 10 and variance 150 / 7."""
-    memory = taught("a b c+5 d e f g+15", settings=SkillSettings(feedback=True))
-    name = memory.library[0].id
-    memory.learn(pursue(memory, [0, 0, 10]))
-    memory.learn(walk("a b c+5 d e f g+15", 4))
-    skill = next(skill for skill in memory.library if skill.id == name)
-    assert skill.scores.feedback == pytest.approx((8.1 - 10) / (150 / 7) ** 0.5 + 2)
-
-
-def test_without_the_flag_feedback_changes_nothing():
-    plainly, used = taught(PLATEAU), taught(PLATEAU)
-    plainly.learn(walk("x y z", 3))
-    used.learn(pursue(used, [0, 0]))
-    for memory in (plainly, used):
-        memory.learn(walk(PLATEAU, 4))
-    assert used.held.selected == plainly.held.selected
-    assert used.snapshot()["feedback"] == []
+@pytest.mark.parametrize(
+    ("text", "rewards", "term"),
+    [
+        (PLATEAU, [0, 0, 10], 2.0),
+        (PLATEAU, [0, 0, 0], -2.0),
+        (PLATEAU, [0, 0, -100], -2.0),
+        ("a b c+5 d e f g+15", [0, 0, 10], (8.1 - 10) / (150 / 7) ** 0.5 + 2),
+    ],
+)
+def test_feedback_is_for_a_pursuit_that_paid_and_against_one_that_did_not(text, rewards, term):
+    """Where all positive rewards are 10, any return counts 2, as an average one; the last return is 0.81 * 10 points,
+    and the seven rewards have mean 10 and variance 150 / 7."""
+    for on in (True, False):
+        memory = taught(text, settings=SkillSettings(feedback=on))
+        before = memory.library[0]
+        memory.learn(pursue(memory, rewards))
+        memory.learn(walk(text, 4))
+        after = next(skill for skill in memory.library if skill.id == before.id)
+        assert (before.scores.feedback, after.scores.feedback) == (0.0, pytest.approx(term) if on else 0.0)
 
 
 # What survives, and what doesn't.
 
 
-def test_nothing_of_one_unit_reaches_the_next():
-    first = taught(FOUR)
-    assert first.library
-    second = skill_memory()
-    assert second.snapshot() == skill_memory().snapshot()
-    for trial in (1, 2):
-        second.learn(walk(PLATEAU, trial))
-    assert second.snapshot() == taught(PLATEAU).snapshot()
-
-
-NOISY = [
-    "a b c+10 d e f g+10 h i j+3",
-    "a x c+10 d e f g+10 h k j+3 l",
-    "b a c+10 y d e g+10 h i j+3",
-    "a b c+10 d f e g+10 i h j+3 z+1",
-]
-
-
-@pytest.mark.parametrize(
-    "settings", [SkillSettings(feedback=True), SkillSettings.sso_release()], ids=["paper", "release"]
-)
+@pytest.mark.parametrize("settings", [SkillSettings(feedback=True), RELEASE], ids=["paper", "release"])
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_a_restored_memory_continues_byte_for_byte(settings, stop):
     whole, first = skill_memory(settings), skill_memory(settings)
@@ -152,36 +232,27 @@ def test_a_restored_memory_continues_byte_for_byte(settings, stop):
         assert whole.learn(walk(text, trial)) == first.learn(walk(text, trial))
     second = skill_memory(settings)
     stored = json.dumps(first.snapshot())
+    assert stored.count('"room a"') == 1, "every text stands there once"
     second.restore(json.loads(stored))
     assert json.dumps(second.snapshot()) == stored
     for trial, text in enumerate(NOISY[stop:], start=stop + 1):
         assert second.recall([plain("room a")], []).ids == whole.recall([plain("room a")], []).ids
-        assert {**second.learn(walk(text, trial))} == {**whole.learn(walk(text, trial))}
+        assert second.learn(walk(text, trial)) == whole.learn(walk(text, trial))
         assert [skill.id for skill in second.library] == [skill.id for skill in whole.library]
         for part in ("pieces", "candidates", "pool", "selected"):
             assert getattr(second.held, part) == getattr(whole.held, part)
 
 
-def test_a_snapshot_holds_every_text_once():
-    memory = taught(PLATEAU)
-    stored = json.dumps(memory.snapshot())
-    for name in "abcdefg":
-        assert stored.count(f'"room {name}"') == 1
-
-
 def test_a_snapshot_of_other_settings_is_refused():
-    stored = taught(PLATEAU).snapshot()
     with pytest.raises(RunMismatch, match="max_window 6 \\(now 5\\)"):
-        skill_memory(SkillSettings(max_window=5)).restore(stored)
-    with pytest.raises(RunMismatch, match="schema 99"):
-        skill_memory().restore({**stored, "schema": 99})
+        skill_memory(SkillSettings(max_window=5)).restore(taught(PLATEAU).snapshot())
+    with pytest.raises(ValueError, match="min_window <= max_window"):
+        SkillSettings(min_window=7)
 
 
 SCRIPT = """
 import json
-from rsso_dspy.records import State, Step, Trajectory, Variant
-from tests.memory.memory_cases import skill_memory, walk, plain
-from test_skill_memory import NOISY
+from tests.memory.memory_cases import NOISY, skill_memory, walk, plain
 memory = skill_memory()
 counts = [memory.learn(walk(text, trial)) for trial, text in enumerate(NOISY, start=1)]
 print(json.dumps([counts, memory.snapshot(), memory.recall([plain("room c")], []).text]))
@@ -189,8 +260,7 @@ print(json.dumps([counts, memory.snapshot(), memory.recall([plain("room c")], []
 
 
 def test_the_same_bytes_under_any_hash_seed():
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent.parent)])
+    path = str(Path(__file__).parents[2])
     outputs = [
         subprocess.run(
             [sys.executable, "-c", SCRIPT],
@@ -204,28 +274,16 @@ def test_the_same_bytes_under_any_hash_seed():
     assert b"Subgoal 1" in outputs[0]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"min_window": 7}, "min_window <= max_window"),
-        ({"windows_per_skill": 3}, "must be 2"),
-        ({"extraction": "slide"}, "reward-boundary"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        SkillSettings(**wrong)
-
-
 # What stands for a state.
 
 
 @pytest.mark.parametrize("first", [False, True])
 def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else(first):
     state = State("You move.", "This room is the kitchen. In it, you see: a sink", "In your inventory, you see: a cup")
-    settings = replace(SkillSettings(), inventory_first=first)
     asked = []
-    memory = skill_memory(settings, embed=lambda texts: asked.extend(texts) or hash_embed(texts))
+    memory = skill_memory(
+        SkillSettings(inventory_first=first), embed=lambda texts: asked.extend(texts) or hash_embed(texts)
+    )
     steps = [Step("wait", "wait", replace(state, observation=f"{n}."), 5 * (n == 3), 0, True) for n in (1, 2, 3)]
     for trial in (1, 2):
         memory.learn(Trajectory(Variant("boil", 22), trial, "task", state, 0, tuple(steps), "budget"))
@@ -235,15 +293,3 @@ def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else(f
     assert all(text.startswith("In your inventory") == first for text in described)
     assert all(text.count("a cup") == text.count("a sink") == 1 for text in described)
     assert state.description.endswith("a cup")
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        State("You see a cup in your inventory.", "You see a room", "you see a cup"),
-        State("", "A room", ""),
-        State("In your inventory, you see: a cup", "A room", "In your inventory, you see: a cup"),
-    ],
-)
-def test_an_inventory_that_does_not_stand_last_stays_where_it_is(state):
-    assert state.inventory_first == state.description

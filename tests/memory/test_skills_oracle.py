@@ -1,5 +1,6 @@
 """The array version agrees with the slow one of ``oracle.py`` on random trials."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsso_dspy.memory.skills import SkillCandidate, SkillSettings, Span
-from rsso_dspy.memory.skills.select import search_skill_set
+from rsso_dspy.memory.skills.library import search_skill_set
 from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, words_embed
 from tests.memory.oracle import Oracle, conflict, search
 
@@ -17,18 +18,7 @@ PRESETS = {
     "release": SkillSettings.sso_release(),
     "paper, short pieces": SkillSettings(max_piece=8, max_trajectories=3, pool_size=5),
     "paper, short pieces, pairs within a trial": SkillSettings(max_piece=8, pairs="any"),
-    "release, short pieces": SkillSettings(
-        extraction="sliding",
-        pairs="any",
-        min_piece=4,
-        max_window=5,
-        max_piece=7,
-        max_trajectories=3,
-        build_repeats=False,
-        keep_when_constant=False,
-        count_overhang=True,
-        beams=2,
-    ),
+    "release, short pieces": replace(SkillSettings.sso_release(), max_piece=7, max_trajectories=3, beams=2),
     "sliding, short windows": SkillSettings(extraction="sliding", min_window=2, max_window=3),
 }
 

@@ -6,7 +6,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
 from rsso_dspy.adapter import ChatAdapter
-from rsso_dspy.memory.improvements import IMPROVEMENTS
+from rsso_dspy.memory.reflections import IMPROVEMENTS
 from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.proposer import HEADING
 from rsso_dspy.offline.reflector import parse_transcript, select_actions_to_repeat

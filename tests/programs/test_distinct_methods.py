@@ -14,7 +14,7 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, get_benchmark
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING, ConstitutionSettings
-from rsso_dspy.memory.improvements import ReflectionSettings
+from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.offline import Explorer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS

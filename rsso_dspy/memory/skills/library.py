@@ -1,159 +1,485 @@
-"""Skill memories outside of a unit: as a file with its provenance, and as a folder of the Agent Skills format.
+"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data.
 
-    memory = load_library("boil.json", embed)
-    memory.rank_skills(state)       # retrieves like the exported memory, with similarities
-
-    kind, schema     what the file is
-    provenance       protocol, method, model, rule_based, embedder, variants, seed, trials
-    memory           the snapshot, see `memory.py`; includes the settings but no embeddings
-
-Plain JSON: a foreign file can only put words into prompts.
+As JSON data it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each
+window as piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal
+texts have equal rows.
 """
 
+import hashlib
 import json
-import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import reduce
+from math import sqrt
+from typing import Any, NamedTuple
 
-from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
-from rsso_dspy.files import read_json
-from rsso_dspy.memory import Embed
-from rsso_dspy.memory.skills.memory import (
-    Equivalent,
-    SkillMemory,
-    Verbalize,
-    parse_skill_snapshot,
+import numpy as np
+from numpy.typing import NDArray
+
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.memory import BILLION, Memory, Recall, Services
+from rsso_dspy.memory.skills.match import PieceTexts, TextIndex, cut_trajectory, match_windows, rank_by_similarity
+from rsso_dspy.memory.skills.skill import (
+    FREE,
+    Piece,
+    Skill,
+    SkillCandidate,
+    SkillScores,
+    SkillSettings,
+    Span,
+    Verbalization,
+    Window,
+    describe_skill,
+    find_pursued_skill,
+    just_reached,
+    normalize_text,
+    render_skills,
 )
-from rsso_dspy.memory.skills.skill import SkillSettings
+from rsso_dspy.records import State, Step, Trajectory
 
-KIND = "rsso-dspy skill library"
+Floats = NDArray[np.float64]
 
-SCHEMA = 1
-"""Schema version of the file; others are refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillLibraryFile:
-    """The content of one file."""
-
-    provenance: dict[str, Any]
-    snapshot: dict[str, Any]
-
-    def to_json(self) -> str:
-        data = {"kind": KIND, "schema": SCHEMA, "provenance": self.provenance, "memory": self.snapshot}
-        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+Content = tuple[tuple[int, ...], ...]
+"""The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
 
 
-def read_library(path: Path | str) -> SkillLibraryFile:
-    """Read a file. Raises `UsageError` if it is absent, damaged, or of another kind or schema."""
-    try:
-        data = read_json(Path(path))
-    except OSError as error:
-        raise UsageError(f"cannot read the skill library {path}: {error.strerror}") from None
-    except DamagedFile as error:
-        raise UsageError(f"{path} is damaged ({error.why}); export it again") from None
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UsageError(
-            f"{path} is not a skill library; `rsso-dspy skills export RUN TASK::VARIANT -o FILE` makes one"
-        )
-    if data.get("schema") != SCHEMA:
-        raise UsageError(
-            f"{path} has schema {data.get('schema')}, but this program reads schema {SCHEMA}; "
-            "use the version of rsso-dspy that wrote it, or export it again"
-        )
-    if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
-        raise UsageError(f"{path} is damaged (provenance or memory is missing); export it again")
-    return SkillLibraryFile(data["provenance"], data["memory"])
+# Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
+# with mean m and standard deviation s counts max(0, (x - m + 2s) / s): 2 when average, 0 from two deviations below.
+
+NEUTRAL = 2.0
+"""Value of a measure at its mean, and of every candidate if the measure does not vary."""
 
 
-def load_library(
-    path: Path | str,
-    embed: Embed,
-    settings: SkillSettings | None = None,
-    *,
-    embedder: str | None = None,
-    verbalize: Verbalize | None = None,
-    equivalent: Equivalent | None = None,
-) -> SkillMemory:
-    """Load the memory in a file; it retrieves like the exported one, byte for byte.
+@dataclass(slots=True)
+class RunningMoments:
+    """Running count, sum and sum of squares of integers: exact in any order."""
 
-    ``embed`` must be the embedder that the library was learned with; pass its name as ``embedder`` to check that.
-    Raises `RunMismatch` for another embedder or for ``settings`` other than the file's (the default), and what
-    `read_library` raises. Without ``verbalize`` and ``equivalent`` the memory is read-only: learning a skill raises
-    `UsageError`.
-    """
-    library = read_library(path)
-    _, stored = parse_skill_snapshot(library.snapshot, str(path))
-    learnt_with = library.provenance.get("embedder")
-    if embedder is not None and learnt_with is not None and embedder != learnt_with:
-        raise RunMismatch(
-            f"{path} was learned with the embedder {learnt_with}, not {embedder}: similarities would not be "
-            f"comparable; use embedder.model={learnt_with}"
-        )
-    memory = SkillMemory(embed, verbalize or _refuse_learning, equivalent or _refuse_learning, settings or stored)
-    try:
-        memory.restore(library.snapshot)
-    except RunMismatch as error:
-        raise RunMismatch(f"{path}: {error}") from None
-    return memory
+    count: int = 0
+    total: int = 0
+    squares: int = 0
 
+    def add_values(self, values: Iterable[int]) -> "RunningMoments":
+        for value in values:
+            self.count += 1
+            self.total += value
+            self.squares += value * value
+        return self
 
-def _refuse_learning(*_: Any) -> NoReturn:
-    raise UsageError(
-        "this skill library is read-only; pass `verbalize` and `equivalent` to load_library to learn with it"
-    )
+    @property
+    def is_constant(self) -> bool:
+        return self.count * self.squares == self.total * self.total
+
+    def accepts(self, value: int, constant: bool) -> bool:
+        """Return whether a value strictly exceeds the mean; `constant` says whether one that never varied passes."""
+        return value * self.count > self.total or (constant and self.is_constant)
+
+    def standardise(self, values: Sequence[float]) -> Floats:
+        """Return max(0, (x - mean + 2 sd) / sd) with the population deviation; ``NEUTRAL`` if that is zero."""
+        if self.is_constant:
+            return np.full(len(values), NEUTRAL)
+        mean = self.total / self.count
+        deviation = sqrt(self.count * self.squares - self.total * self.total) / self.count
+        return np.maximum(0.0, (np.array(values, dtype=float) - mean + 2 * deviation) / deviation)
 
 
-# A folder of the Agent Skills format: SKILL.md, with target and instructions of every skill, and the whole library.
-
-SKILL_FILE = "SKILL.md"
-LIBRARY_FILE = "references/library.json"
-
-LONGEST_NAME, LONGEST_DESCRIPTION, MOST_LINES = 64, 1024, 500
-"""Limits of the format: characters of a name and of a description, lines of a body."""
+COVERAGE = RunningMoments().add_values((3, 4, 5, 6))
+"""Numbers of steps are compared with the lengths 3 to 6 for any windows (release, skillset.py:49-50)."""
 
 
-def render_skill_folder(library: SkillLibraryFile, name: str, score: float | None = None) -> dict[str, str]:
-    """The files of the folder `name`: path to text. Raises `UsageError` for a name or size that the format forbids."""
-    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", name) or len(name) > LONGEST_NAME:
-        raise UsageError(
-            f"{name!r} cannot name an Agent Skill: lower-case letters, digits and single hyphens, at most "
-            f"{LONGEST_NAME} characters"
-        )
-    state, _ = parse_skill_snapshot(library.snapshot, "the library")
-    about = library.provenance
-    variants = [str(key) for key in about.get("variants", ())]
-    tasks = ", ".join(dict.fromkeys(key.partition("::")[0] for key in variants)) or "tasks of a text game"
-    metadata = {
-        "protocol": str(about.get("protocol", "")),
-        "score": "" if score is None else f"{score:g}",
-        "commit": str((about.get("made_by") or {}).get("commit", "")),
-        "learned-on": " ".join(variants)[:LONGEST_DESCRIPTION],
-        "model": str(about.get("model", "")),
+def score_candidates(
+    pool: Sequence[SkillCandidate],
+    pieces: Sequence[Piece],
+    similarities: Mapping[str, RunningMoments],
+    feedback: Mapping[int, Sequence[tuple[float, bool]]],
+    settings: SkillSettings,
+) -> list[SkillScores]:
+    """Return scores aligned with ``pool``: the weighted mean of coverage (steps), reward (points per window, losses
+    included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on:
+    (return in points, whether a reward followed) per event, by position in the pool."""
+    recent = pieces[-settings.max_trajectories :]
+    rewards = RunningMoments().add_values(points for piece in recent for points in piece.rewards if points > 0)
+    steps = [sum(min(end, len(pieces[at])) - start - 1 for at, start, end in item.spans) for item in pool]
+    gained = [[sum(pieces[at].rewards[start:end]) for at, start, end in item.spans] for item in pool]
+    terms = {
+        "coverage": COVERAGE.standardise(steps),
+        "reward": rewards.standardise([sum(points) / len(points) for points in gained]),
+        "state": similarities["state"].standardise([item.state for item in pool]),
+        "action": similarities["action"].standardise([item.action for item in pool]),
+        "feedback": np.zeros(len(pool)),
     }
-    description = f"How subgoals of these tasks were reached before: {tasks}. Use it when the task is like one of them."
-    front = ["---", f"name: {_quote(name)}", f"description: {_quote(_clean(description)[:LONGEST_DESCRIPTION])}"]
-    front += ["metadata:", *(f"  {key}: {_quote(_clean(value))}" for key, value in metadata.items() if value), "---"]
-    body = [
-        "# Skills",
-        "",
-        "Pursue a skill when its target is what is needed next. Each was at work in two trials.",
-        "",
-    ]
-    for skill in (state.skills[name] for name in state.library):
-        body += [f"## {_clean(skill.name)}", "", f"Target: {_clean(skill.target)}", ""]
-        body += [*(f"{number}. {_clean(step)}" for number, step in enumerate(skill.instructions, start=1)), ""]
-    if len(body) > MOST_LINES:
-        raise UsageError(f"the skills take {len(body)} lines, but a SKILL.md has at most {MOST_LINES}")
-    return {SKILL_FILE: "\n".join([*front, "", *body]), LIBRARY_FILE: library.to_json()}
+    for position, events in feedback.items():
+        worth = rewards.standardise([gain for gain, _ in events]).tolist()
+        signed = (value if followed else -value for value, (_, followed) in zip(worth, events, strict=True))
+        terms["feedback"][position] = sum(signed)
+    used = [name for name in terms if name != "feedback" or settings.feedback]
+    weights = {name: getattr(settings, f"{name}_weight") for name in used}
+    total = sum((weights[name] * terms[name] for name in weights), np.zeros(len(pool))) / sum(weights.values())
+    # Whole billionths: mathematically equal values tie, whatever the rounding of the last bit.
+    total = np.rint(total * BILLION) / BILLION
+    columns = (*terms.values(), total)
+    return [SkillScores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _quote(value: str) -> str:
-    plain = re.fullmatch(r"[a-z][a-z0-9-]*", value) and value not in ("true", "false", "null", "yes", "no", "on", "off")
-    return value if plain else json.dumps(value, ensure_ascii=False)
+# Selection: beam search for the conflict-free candidates with the largest sum of scores (SSO, section 3.3; release,
+# skillset.py:241-273). Two candidates conflict if any of their windows overlap or touch in the same piece. Sets are bit
+# masks over the pool.
 
 
-def _clean(text: str) -> str:
-    """One line, without the mark of a front matter."""
-    return re.sub(r"-{3,}", "--", " ".join(text.split()))
+class Selection(NamedTuple):
+    """Positions in the pool."""
+
+    best: tuple[int, ...]
+    """The best set, best candidate first."""
+    used: tuple[int, ...]
+    """Every candidate of any beam, most used first; equally used ones in pool order."""
+
+
+class Beam(NamedTuple):
+    score: int
+    members: tuple[int, ...]
+    mask: int
+    open: int
+    """Candidates that may still join: later in the pool than all members, and without conflicts."""
+
+
+def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. Scores
+    are integers, so equal sums tie exactly and keep the order in which they were found. All beams start empty with the
+    whole pool, so the first round tries up to ``width`` squared single candidates."""
+    if not pool:
+        return Selection((), ())
+    conflicts = ConflictMasks(pool)
+    beams = [Beam(0, (), 0, (1 << len(pool)) - 1)] * width
+    seen: set[int] = set()
+    uses = [0] * len(pool)
+    while any(beam.open for beam in beams):
+        grown = [beam._replace(open=0) for beam in beams]
+        for beam in beams:
+            for position in _take_unseen_extensions(beam, seen, width):
+                later = beam.open >> (position + 1) << (position + 1)
+                members, mask = (*beam.members, position), beam.mask | 1 << position
+                grown.append(Beam(beam.score + scores[position], members, mask, later & ~conflicts[position]))
+        beams = sorted(grown, key=lambda beam: -beam.score)[:width]
+        for beam in beams:
+            for position in beam.members:
+                uses[position] += 1
+    used = sorted((position for position, count in enumerate(uses) if count), key=lambda position: -uses[position])
+    return Selection(beams[0].members, tuple(used))
+
+
+def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]:
+    """Return the first ``limit`` open candidates that form a new set, and mark these sets as seen."""
+    found: list[int] = []
+    rest = beam.open
+    while rest and len(found) < limit:
+        lowest = rest & -rest
+        rest ^= lowest
+        if beam.mask | lowest not in seen:
+            seen.add(beam.mask | lowest)
+            found.append(lowest.bit_length() - 1)
+    return found
+
+
+class ConflictMasks(dict[int, int]):
+    """Masks of conflicting candidates, including the candidate itself; rows are computed on demand."""
+
+    def __init__(self, pool: Sequence[SkillCandidate]):
+        super().__init__()
+        self._spans = np.array([candidate.spans for candidate in pool], dtype=np.int64).reshape(len(pool), -1, 3)
+
+    def __missing__(self, position: int) -> int:
+        piece, start, end = np.moveaxis(self._spans, 2, 0)
+        hit = np.zeros(len(self._spans), dtype=bool)
+        for own_piece, own_start, own_end in self._spans[position]:
+            near = (np.maximum(start, own_start) <= np.minimum(end, own_end)) & (piece == own_piece)
+            hit |= near.any(axis=1)
+        self[position] = int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
+        return self[position]
+
+
+# The memory.
+
+
+@dataclass(slots=True)
+class SkillMemoryState:
+    """The state of a skill memory; empty when fresh."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    """All stored pieces; a span's ``piece`` is an index into them."""
+    candidates: tuple[SkillCandidate, ...] = ()
+    """Pairs matched in the last update, in order. Not part of a snapshot."""
+    built: int = 0
+    """Number of leading pieces that need no matching."""
+    similarities: dict[str, RunningMoments] = field(
+        default_factory=lambda: {"state": RunningMoments(), "action": RunningMoments()}
+    )
+    """Moments of both similarities, in billionths, over all candidates ever matched."""
+    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
+    """Candidates for the next search with their scores in the last one, most used first."""
+    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
+    """The skill set, best first."""
+    skills: dict[str, Skill] = field(default_factory=dict)
+    """Every skill ever verbalized, by id, as of its last selection."""
+    library: list[str] = field(default_factory=list)
+    """Ids of the skills in use, best first."""
+    feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
+    """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
+    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    """Equivalence answers by ids: the new skill, then the library."""
+
+    def dump(self, settings: SkillSettings) -> dict[str, Any]:
+        texts: dict[str, int] = {}
+        pieces = [piece.dump(texts) for piece in self.pieces]
+        return {
+            "settings": asdict(settings),
+            "texts": list(texts),
+            "pieces": pieces,
+            "built": self.built,
+            "similarities": {name: list(astuple(moments)) for name, moments in self.similarities.items()},
+            "pool": [[score, *candidate.dump()] for candidate, score in self.pool],
+            "selected": [[asdict(scores), *candidate.dump()] for candidate, scores in self.selected],
+            "skills": [skill.dump() for skill in self.skills.values()],
+            "library": list(self.library),
+            "feedback": [[list(event) for event in trial] for trial in self.feedback],
+            "answers": [[list(question), answer] for question, answer in self.answers.items()],
+        }
+
+    @classmethod
+    def load(cls, data: dict[str, Any], settings: SkillSettings) -> "SkillMemoryState":
+        """Raises ``RunMismatch`` for other settings."""
+        now, then = asdict(settings), data["settings"]
+        if differing := [name for name in now if name not in FREE and then[name] != now[name]]:
+            changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
+            raise RunMismatch(f"this skill memory has other settings: {changes}; restore these or start a new run")
+        pieces = [Piece.load(entry, data["texts"]) for entry in data["pieces"]]
+        return cls(
+            pieces=pieces,
+            built=data["built"],
+            similarities={name: RunningMoments(*moments) for name, moments in data["similarities"].items()},
+            pool=[(SkillCandidate.load(row), score) for score, *row in data["pool"]],
+            selected=[(SkillCandidate.load(row), SkillScores(**scores)) for scores, *row in data["selected"]],
+            skills={entry["id"]: Skill.load(entry, pieces) for entry in data["skills"]},
+            library=list(data["library"]),
+            feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
+            answers={tuple(question): answer for question, answer in data["answers"]},
+        )
+
+
+def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
+    """Load a snapshot and its settings. Raises `UsageError` naming ``where`` if it is damaged."""
+    try:
+        settings = SkillSettings(**snapshot["settings"])
+        return SkillMemoryState.load(snapshot, settings), settings
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
+
+
+class SkillMemory(Memory):
+    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step.
+
+    The same inputs give the same bytes. Nothing is shared between instances, not even embeddings. With the interface
+    `complete`, skills are shown with names and initial situations, and not when they were just completed.
+    """
+
+    region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
+
+    def __init__(self, services: Services):
+        super().__init__(services)
+        self.settings: SkillSettings = services.runtime.skills or SkillSettings()
+        self._texts = TextIndex(services.runtime.embed)
+        self.held = SkillMemoryState()
+        self._piece_texts: dict[int, PieceTexts] = {}
+
+    @property
+    def library(self) -> tuple[Skill, ...]:
+        """The skills in use, best first."""
+        return tuple(self.held.skills[name] for name in self.held.library)
+
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
+        reached = just_reached(steps, self.held.skills) if self.settings.skip_reached else ()
+        nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
+        return render_skills(nearest[: self.settings.retrieved])
+
+    def rank_skills(self, state: State) -> list[tuple[Skill, int]]:
+        return rank_by_similarity(self.library, state, self._texts, self.settings)
+
+    def learn(self, trajectory: Trajectory) -> dict[str, Any]:
+        """Counts: ``retrieved`` and ``targeted`` steps of the trial; ``pieces`` stored from it, ``candidates`` matched;
+        skills ``written`` into the library that it lacked before, ``duplicates`` and ``malformed`` ones left out,
+        calls made; sizes of ``pool``, ``selected`` and ``library`` now."""
+        counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
+        counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
+        held = self.held
+        self._count_skill_use(trajectory, counts)
+        number = held.pieces[-1].trajectory + 1 if held.pieces else 0
+        new = cut_trajectory(trajectory, self.settings, number)
+        held.pieces.extend(new)
+        held.candidates = tuple(self._match_new_pieces())
+        counts |= {"pieces": len(new), "candidates": len(held.candidates)}
+        if held.candidates:
+            self._select_skill_set(held.candidates)
+            self._build_library(counts)
+        return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
+
+    def snapshot(self) -> dict[str, Any]:
+        return self.held.dump(self.settings)
+
+    def restore(self, data: dict[str, Any]) -> None:
+        self.held = SkillMemoryState.load(data, self.settings)
+        self._piece_texts = {}
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> list[Skill]:
+        held, _ = parse_skill_snapshot(snapshot, "it")
+        return [held.skills[name] for name in held.library]
+
+    @classmethod
+    def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
+        """A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
+        most n / 8 of them; each costs three calls and one question whether it is known."""
+        return {"verbalizer": 4 * (sum(states) // 8) if alone or len(states) > 1 else 0}
+
+    # After a trial: use, match, choose, write.
+
+    def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        """Count shown and pursued skills, and store the discounted return from the first step of each pursuit on."""
+        events: dict[str, tuple[float, bool]] = {}
+        skills = self.held.skills
+        for index, step in enumerate(trajectory.steps):
+            counts["retrieved"] += bool(step.recalled)
+            for name in (name for name in step.recalled if name in skills):
+                skills[name] = replace(skills[name], retrieved=skills[name].retrieved + 1)
+            if meant := find_pursued_skill(step, skills):
+                counts["targeted"] += 1
+                skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
+                rewards = [later.reward for later in trajectory.steps[index:]]
+                gain = reduce(lambda later, points: points + self.settings.discount * later, reversed(rewards), 0.0)
+                events.setdefault(meant, (gain, any(points > 0 for points in rewards)))
+        if self.settings.feedback:
+            self.held.feedback.append([(name, *event) for name, event in events.items()])
+            del self.held.feedback[: -self.settings.feedback_trials]
+
+    def _match_new_pieces(self) -> list[SkillCandidate]:
+        pieces, settings = self.held.pieces, self.settings
+        oldest = max(0, len(pieces) - settings.max_trajectories)
+        todo = range(max(self.held.built, oldest + 1), len(pieces))
+        self.held.built = len(pieces)
+        found: list[SkillCandidate] = []
+        for new in todo:
+            if not settings.build_repeats and any(piece.content == pieces[new].content for piece in pieces[:new]):
+                continue
+            across, own = settings.pairs == "across-trials", pieces[new].trajectory
+            if earlier := [i for i in range(oldest, new) if not across or pieces[i].trajectory != own]:
+                indexed = {index: self._get_piece_texts(index) for index in (*earlier, new)}
+                found.extend(match_windows(new, earlier, indexed, self._texts, settings))
+        return found
+
+    def _get_piece_texts(self, index: int) -> PieceTexts:
+        if index not in self._piece_texts:
+            piece = self.held.pieces[index]
+            self._piece_texts[index] = PieceTexts.from_piece(piece, self._texts, self.settings)
+        return self._piece_texts[index]
+
+    def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
+        held, known = self.held, dict[Content, SkillCandidate]()
+        kept: Sequence[SkillCandidate] = candidates
+        for name, moments in held.similarities.items():
+            moments.add_values(getattr(candidate, name) for candidate in candidates)
+            kept = [each for each in kept if moments.accepts(getattr(each, name), self.settings.keep_when_constant)]
+        for candidate in (*(candidate for candidate, _ in held.pool), *kept):
+            known.setdefault(self._get_window_content(candidate.spans), candidate)
+        events, distinct = self._collect_feedback(list(known)), list(known.values())
+        scores = score_candidates(distinct, held.pieces, held.similarities, events, self.settings)
+        pool = sorted(zip(distinct, scores, strict=True), key=lambda pair: -pair[1].total)
+        worth = [round(scores.total * BILLION) for _, scores in pool]
+        choice = search_skill_set([candidate for candidate, _ in pool], worth, self.settings.beams)
+        held.selected = [pool[position] for position in choice.best]
+        kept_next = (pool[position] for position in choice.used[: self.settings.pool_size])
+        held.pool = [(candidate, scores.total) for candidate, scores in kept_next]
+
+    def _get_window_content(self, spans: Sequence[Span]) -> Content:
+        said = []
+        for piece, start, end in spans:
+            indexed = self._get_piece_texts(piece)
+            said.append((*indexed.states[start:end].tolist(), *indexed.actions[start + 1 : end].tolist()))
+        return tuple(sorted(said))
+
+    def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
+        positions = {content: position for position, content in enumerate(pool)}
+        events: dict[int, list[tuple[float, bool]]] = {}
+        for name, gain, followed in (event for trial in self.held.feedback for event in trial):
+            content = self._get_window_content([window.span for window in self.held.skills[name].windows])
+            if content in positions:
+                events.setdefault(positions[content], []).append((gain, followed))
+        return events
+
+    def _build_library(self, counts: dict[str, int]) -> None:
+        library: list[Skill] = []
+        for candidate, scores in self.held.selected:
+            skill = self._verbalize_candidate(candidate, scores, counts)
+            if skill is None:
+                counts["malformed"] += 1
+            elif library and self._is_duplicate(skill, library, counts):
+                counts["duplicates"] += 1
+            else:
+                library.append(skill)
+        before, self.held.library = self.held.library, [skill.id for skill in library]
+        counts["written"] = sum(name not in before for name in self.held.library)
+
+    def _verbalize_candidate(
+        self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]
+    ) -> Skill | None:
+        examples = self._get_windows(candidate.spans)
+        told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
+        name = _compute_skill_id(told)
+        if name in self.held.skills:
+            skill = replace(self.held.skills[name], windows=examples, scores=scores)
+        else:
+            counts["verbalize_calls"] += 1
+            services, verbalizer = self.services, self.asks[0]
+            said = services.ask(verbalizer, examples=told, action_templates=services.environment.action_templates)
+            if said is not None and not said.steps:
+                services.reject(verbalizer, said)
+            words: Verbalization | None = said and said.skill
+            if words is None or not words.instructions or not words.target.strip():
+                return None
+            beyond = len(told[0].actions) - len(examples[0].actions)
+            skill = Skill(name, **asdict(words), windows=examples, scores=scores, beyond=beyond)
+        self.held.skills[name] = skill
+        return skill
+
+    def _get_windows(self, spans: Sequence[Span]) -> tuple[Window, ...]:
+        return tuple(Window.from_span(span, self.held.pieces) for span in spans)
+
+    def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
+        """The windows, with the next action where all pieces go on with the same one, which costs no points. The number
+        of an option means nothing without its question."""
+        pieces = [(self.held.pieces[span.piece], span.end) for span in spans]
+        if all(end < len(piece) and piece.rewards[end] >= 0 for piece, end in pieces):
+            following = {normalize_text(piece.actions[end]) for piece, end in pieces}
+            if len(following) == 1 and (action := following.pop()) and not action.isdigit():
+                spans = [span._replace(end=span.end + 1) for span in spans]
+        return self._get_windows(spans)
+
+    def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
+        """Return whether two skills are equivalent, without a call for equal words or repeated questions."""
+        if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
+            return True
+        question = (new.id, *(skill.id for skill in library))
+        if question not in self.held.answers:
+            counts["equivalent_calls"] += 1
+            numbered = "\n".join(f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1))
+            said = self.services.ask(self.asks[1], library=numbered, new_skill=describe_skill(new))
+            named = (said and said.equivalent) or ()
+            self.held.answers[question] = any(1 <= number <= len(library) for number in named)
+        return self.held.answers[question]
+
+
+def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
+    return tuple(normalize_text(text, keep_fill_words=True) for text in (skill.target, *skill.instructions))
+
+
+def _compute_skill_id(examples: Sequence[Window]) -> str:
+    """Return 12 hexadecimal digits over the content of the examples, independent of their order."""
+    said = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]

@@ -1,37 +1,29 @@
-"""The settings of Skill Set Optimization with their sources, and its records, from a stretch of a trajectory to a skill
-in words."""
+"""A skill: the settings of Skill Set Optimization with their sources, its records from a stretch of a trajectory to a
+skill in words, its text in the prompt, and which skill a step pursued."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
-from rsso_dspy.memory import BILLION
-from rsso_dspy.records import State
+from rsso_dspy.memory import Recall
+from rsso_dspy.records import State, Step
 
 FREE = frozenset({"past_reward", "skip_reached"})
-"""Settings that a stored memory need not agree with: they concern how the next skills are put into words and when they
-are shown."""
-
-Extraction = Literal["reward-boundary", "sliding"]
-
-Pairs = Literal["across-trials", "any"]
+"""Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSettings:
-    """Settings of a ``SkillMemory``. The defaults are the preset ``sso-adapt/2``.
+    """Settings of a ``SkillMemory``; the defaults are the preset ``sso-adapt/2``. "Release" is the published code,
+    allenai/sso at commit 133b6a7, with the defaults of its command line; "paper" is the rSSO paper, and the SSO paper
+    (Nottingham et al., 2024) where rSSO is silent."""
 
-    "Release" below is the published code, allenai/sso at commit 133b6a7, with the defaults of its command line;
-    "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
-    """
-
-    extraction: Extraction = "reward-boundary"
+    extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
     """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
     2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
-    pairs: Pairs = "across-trials"
-    """Which pieces are matched. ``across-trials``: pieces of different trajectories, so that one trial alone makes no
-    skill (paper, section 2.2: at least two trajectories). ``any``: also two pieces of one long trajectory (release,
-    skillset.py:60-75, 90-117)."""
+    pairs: Literal["across-trials", "any"] = "across-trials"
+    """Which pieces are matched. ``across-trials``: those of different trajectories (paper, section 2.2: at least two).
+    ``any``: also two pieces of one long trajectory (release, skillset.py:60-75, 90-117)."""
     max_trajectories: int = 10
     """Number of newest pieces to match with each other (release, skillset.py:90)."""
     max_piece: int = 50
@@ -42,8 +34,6 @@ class SkillSettings:
     """Minimum states in a window, including first and last (paper, section 2)."""
     max_window: int = 6
     """Maximum states in a window (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
-    windows_per_skill: int = 2
-    """Examples of a skill: candidates are pairs, and verbalization shows both (release, max_traj_count)."""
     beams: int = 20
     """Beam width of the search for a skill set (release, num_beams)."""
     pool_size: int = 5000
@@ -59,8 +49,7 @@ class SkillSettings:
     action_weight: float = 1.0
     """Weight of action similarity, in matching and in the score (release, main.py:196-215)."""
     feedback: bool = False
-    """Include the return after a targeted skill in its score. The paper omits it (section 4); the release always uses
-    it."""
+    """Include the return after a targeted skill in its score: the release does, the paper does not (section 4)."""
     feedback_weight: float = 1.0
     """Weight of one feedback event (release, class default); also part of the divisor while ``feedback`` is on."""
     feedback_trials: int = 20
@@ -68,25 +57,18 @@ class SkillSettings:
     discount: float = 0.9
     """Discount per step of the return that feedback uses (release, skillset.py:77-85)."""
     build_repeats: bool = True
-    """Match a piece that equals an earlier one. The release skips it, so an exact repeat teaches nothing
-    (skillset.py:93-95)."""
+    """Match a piece that equals an earlier one; the release skips it (skillset.py:93-95)."""
     keep_when_constant: bool = True
     """While a similarity has had only one value, the filter passes every candidate (True) or none (release)."""
     inventory_first: bool = False
-    """Embed state descriptions with the inventory first. An embedder that reads only the beginning of a text, such as
-    all-MiniLM-L6-v2 with 256 word pieces, otherwise loses the inventory in cluttered rooms."""
+    """Embed state descriptions with the inventory first, which an embedder that reads only the beginning loses."""
     skip_reached: bool = False
     """Do not show a skill again that was carried out in the last steps."""
     past_reward: bool = False
     """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
     a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
     count_overhang: bool = False
-    """Count the last windows of a new piece twice, as windows one state too long. This changes only the running means.
-    A by-product of a loop bound of the release (skillset.py:99-105)."""
-
-    def dump(self) -> dict[str, Any]:
-        """The settings as a file holds them: free ones are left out while they are off."""
-        return {name: value for name, value in asdict(self).items() if value or name not in FREE}
+    """Count the last windows of a new piece twice, in the running means alone, as the release does (skillset.py:99)."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
@@ -94,11 +76,6 @@ class SkillSettings:
                 "windows need 2 <= min_window <= max_window <= max_piece, "
                 f"not {self.min_window}, {self.max_window}, {self.max_piece}"
             )
-        if self.windows_per_skill != 2:
-            raise ValueError(f"a skill is a pair of windows; windows_per_skill must be 2, not {self.windows_per_skill}")
-        for name, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
 
     @classmethod
     def adapt(cls) -> "SkillSettings":
@@ -109,15 +86,9 @@ class SkillSettings:
     def sso_release(cls) -> "SkillSettings":
         """Return the published code's constants and rules, except defects."""
         return cls(
-            extraction="sliding",
-            pairs="any",
-            min_piece=4,
-            max_window=5,
-            feedback=True,
-            build_repeats=False,
-            keep_when_constant=False,
-            count_overhang=True,
-        )
+            extraction="sliding", pairs="any", min_piece=4, max_window=5, feedback=True, build_repeats=False,
+            keep_when_constant=False, count_overhang=True,
+        )  # fmt: skip
 
 
 class Span(NamedTuple):
@@ -184,8 +155,8 @@ class Window:
     rewards: tuple[int, ...]
 
     @classmethod
-    def from_span(cls, span: Span, piece: Piece) -> "Window":
-        part = slice(span.start, span.end)
+    def from_span(cls, span: Span, pieces: Sequence[Piece]) -> "Window":
+        piece, part = pieces[span.piece], slice(span.start, span.end)
         return cls(*span, piece.states[part], piece.actions[part][1:], piece.rewards[part])
 
     @property
@@ -195,21 +166,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SkillCandidate:
-    """Two matched windows, the earlier piece first; similarities in billionths."""
+    """Two matched windows, the earlier piece first, with their similarities in billionths: the mean cosines of the
+    aligned state descriptions and of the aligned actions."""
 
     spans: tuple[Span, ...]
     state: int
     action: int
-
-    @property
-    def state_similarity(self) -> float:
-        """Mean cosine of the aligned state descriptions, -1 to 1."""
-        return self.state / BILLION
-
-    @property
-    def action_similarity(self) -> float:
-        """Mean cosine of the aligned actions, -1 to 1."""
-        return self.action / BILLION
 
     def dump(self) -> list[int]:
         return [self.state, self.action, *(number for span in self.spans for number in span)]
@@ -263,33 +225,84 @@ class Skill:
     beyond: int = 0
     """Number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""
 
-    def describe(self) -> str:
-        """Target and instructions in one line, for the question whether two skills are equivalent."""
-        return f"Target: {self.target} Instructions: {'; '.join(self.instructions)}"
-
     def dump(self) -> dict[str, Any]:
-        """JSON data with the windows as bounds; `beyond` is left out while it is 0."""
-        data = {
-            "id": self.id,
-            "name": self.name,
-            "summary": self.summary,
-            "instructions": list(self.instructions),
-            "target": self.target,
-            "windows": [list(window.span) for window in self.windows],
-            "scores": asdict(self.scores),
-            "retrieved": self.retrieved,
-            "targeted": self.targeted,
-        }
-        return data | ({"beyond": self.beyond} if self.beyond else {})
+        """JSON data with the windows as bounds."""
+        data = {name: getattr(self, name) for name in _PLAIN}
+        data |= {"instructions": list(self.instructions), "scores": asdict(self.scores)}
+        return data | {"windows": [list(window.span) for window in self.windows]}
 
     @classmethod
     def load(cls, entry: dict[str, Any], pieces: Sequence[Piece]) -> "Skill":
-        spans = [Span(*numbers) for numbers in entry["windows"]]
-        read = {
-            "instructions": tuple(entry["instructions"]),
-            "windows": tuple(Window.from_span(span, pieces[span.piece]) for span in spans),
-            "scores": SkillScores(**entry["scores"]),
-            "beyond": entry.get("beyond", 0),
-        }
-        names = ("id", "summary", "name", "target", "retrieved", "targeted")
-        return cls(**{name: entry[name] for name in names}, **read)
+        return cls(
+            **{name: entry[name] for name in _PLAIN},
+            instructions=tuple(entry["instructions"]),
+            windows=tuple(Window.from_span(Span(*numbers), pieces) for numbers in entry["windows"]),
+            scores=SkillScores(**entry["scores"]),
+        )
+
+
+_PLAIN = ("id", "name", "summary", "target", "retrieved", "targeted", "beyond")
+
+
+# Texts.
+
+PUNCTUATION = ".,!?\"')(}{][:;"
+FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
+
+
+def normalize_text(text: str, keep_fill_words: bool = False) -> str:
+    """Normalize a text for comparison: lower case, without punctuation and fill words (release, utils.py:12-20)."""
+    words = (word.strip(PUNCTUATION) for word in text.lower().split())
+    return " ".join(word for word in words if word and (keep_fill_words or word not in FILL_WORDS))
+
+
+def describe_skill(skill: Skill) -> str:
+    """Target and instructions in one line, for the question whether two skills are equivalent."""
+    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
+
+
+def render_skills(skills: Sequence[Skill]) -> Recall:
+    """Each target as a numbered subgoal with its numbered instructions."""
+    items = tuple(
+        "\n".join(
+            [f"Subgoal {number}: {skill.target}", *(f"{i}. {text}" for i, text in enumerate(skill.instructions, 1))]
+        )
+        for number, skill in enumerate(skills, start=1)
+    )
+    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=items)
+
+
+# Which skill a step pursued.
+
+
+def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
+    """Return the id of the shown skill whose target the actor named as its subgoal."""
+    wanted = normalize_text(step.subgoal or "", keep_fill_words=True)
+    shown = (name for name in step.recalled if name in skills)
+    return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
+
+
+LATELY = 10
+"""Number of steps for which a completed skill is not offered again."""
+
+
+def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
+    """Return the ids of skills completed in the last steps: points were gained while pursuing it (unless its words go
+    beyond its examples), or as many steps pursued it as it has instructions and the last follows the last of them."""
+    lately = steps[-LATELY:]
+    pursued = [find_pursued_skill(step, skills) for step in lately]
+    reached = set()
+    for place, (step, name) in enumerate(zip(lately, pursued, strict=True), start=1):
+        if name is None or not step.understood or step.asked_back or step.no_effect:
+            continue
+        instructions = skills[name].instructions
+        gained = step.reward > 0 and not skills[name].beyond
+        if gained or (pursued[:place].count(name) >= len(instructions) and _follows(step.action, instructions[-1])):
+            reached.add(name)
+    return frozenset(reached)
+
+
+def _follows(action: str, instruction: str) -> bool:
+    """Return whether an action contains all words of an instruction except placeholders in capitals."""
+    wanted = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
+    return set(normalize_text(wanted).split()) <= set(normalize_text(action).split())

@@ -1,0 +1,430 @@
+"""A constitution: rules distilled from experience, carried from task to task (OmniReflect).
+
+A `Constitution` is immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
+`ConstitutionMemory` writes them during a trial and keeps them afterwards.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory import Memory, Recall, Services
+from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+LASTING: tuple[Category, ...] = ("abstract", "error")
+"""Categories that outlive the episode."""
+
+HEADINGS: dict[Category, str] = {
+    "abstract": "How this world works:",
+    "error": "Mistakes that were made, and what to do instead:",
+}
+
+_WORDS = re.compile(r"[^\W_]+")
+_FILLERS = frozenset(
+    _WORDS.findall("a an and are as at be by can do for from has in into is it its not of on or that the to was")
+)
+ALIKE = 0.5
+"""Share of a rule's words above which a merged rule counts as containing it."""
+NEARLY_ALL = 0.8
+"""Share above which two rules say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a constitution."""
+
+    id: str
+    """Letter of its category and a number that is never reused, e.g. ``A7``."""
+    lesson: Lesson
+    task: str = ""
+    """Task type it was learned on; empty for initial rules and for rules from several tasks."""
+    source: str = ""
+    """Key of the variant it was learned on, several joined by `` + ``; or the author of a handwritten rule."""
+    count: int = 1
+    """How often it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEdit:
+    """One edit."""
+
+    what: Literal["add", "again", "merge", "drop", "keep"]
+    """add: a new rule. again: an existing rule was repeated. merge: several rules became one. drop: a rule was removed.
+    keep: a summary left out a category, whose rules stay."""
+    id: str
+    """The rule that was added, repeated or dropped, or that others were merged into; for keep, the first."""
+    source: str
+    """Key of the current variant, or another source of the edit."""
+    text: str = ""
+    """The text of the rule after the edit; for drop, before it."""
+    of: tuple[str, ...] = ()
+    """Merged or kept rules."""
+    why: str = ""
+    """For drop: the summary or a bound. For keep: what the summary lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constitution:
+    """Rules in the order of their first appearance."""
+
+    rules: tuple[Rule, ...] = ()
+    edits: tuple[RuleEdit, ...] = ()
+    numbered: int = 0
+    """Last number given to a rule."""
+
+    def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self.rules if rule.lesson.category in categories)
+
+    @property
+    def text(self) -> str:
+        """The lasting rules as prompt text; empty if there are none."""
+        parts = []
+        for category in LASTING:
+            if rules := self.select_rules(category):
+                parts.append("\n".join([HEADINGS[category], *(f"- {rule.lesson.line}" for rule in rules)]))
+        return "\n\n".join(parts)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The lasting rules as a prompt lists them."""
+        return tuple(rule.lesson.line for rule in self.select_rules(*LASTING))
+
+    @property
+    def progress(self) -> str:
+        return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
+
+    def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
+        """Add lessons; existing rules are counted once more, and new progress rules replace the old ones."""
+        book = self
+        for lesson in lessons:
+            if lesson.category != "progress":
+                book = book._add_lesson(lesson, task, source)
+        progress = {normalize_lesson(lesson): lesson for lesson in lessons if lesson.category == "progress"}.values()
+        if not progress:
+            return book
+        rules = [Rule(f"P{number}", lesson, task, source) for number, lesson in enumerate(progress, start=1)]
+        return replace(book, rules=(*book.select_rules(*LASTING), *rules))
+
+    def _add_lesson(self, lesson: Lesson, task: str, source: str) -> "Constitution":
+        if known := next((rule for rule in self.rules if _is_same(rule.lesson, lesson)), None):
+            said = replace(known, count=known.count + 1)
+            rules = tuple(said if rule is known else rule for rule in self.rules)
+            return replace(self, rules=rules, edits=(*self.edits, RuleEdit("again", known.id, source)))
+        rule = Rule(_make_rule_id(lesson, self.numbered + 1), lesson, task, source)
+        edits = (*self.edits, RuleEdit("add", rule.id, source, lesson.line))
+        return Constitution((*self.rules, rule), edits, self.numbered + 1)
+
+    def drop_categories(self, categories: Collection[Category]) -> "Constitution":
+        return self.drop_rules(self.select_rules(*categories), "", "category")
+
+    def drop_rules(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
+        """Remove rules. Those of progress leave no edit in the log."""
+        edits = [_make_drop_edit(rule, source, why) for rule in rules if rule.lesson.category != "progress"]
+        kept = tuple(rule for rule in self.rules if rule not in rules)
+        return replace(self, rules=kept, edits=(*self.edits, *edits))
+
+    def apply_summary(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
+        """Replace the lasting rules by their summary (OmniReflect, Algorithm 1, line 27): an unchanged rule keeps its
+        id and count, one with words of several is their merge, and one that no new rule mostly contains is dropped. A
+        category that the summary leaves out stays as it was."""
+        told = {lesson.category for lesson in lessons}
+        before = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in told]
+        made = list({normalize_lesson(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
+        homes = {rule.id: _find_successor(rule.lesson, made) for rule in before}
+        number, edits, rules = self.numbered, list(self.edits), []
+        for lesson in made:
+            sources = [rule for rule in before if homes[rule.id] is lesson]
+            same = next((rule for rule in sources if _is_same(rule.lesson, lesson)), None)
+            count = sum(rule.count for rule in sources) or 1
+            if same is None:
+                number += 1
+            name = same.id if same else _make_rule_id(lesson, number)
+            tasks = tuple(dict.fromkeys(rule.task for rule in sources))
+            origin = " + ".join(dict.fromkeys(part for rule in sources for part in rule.source.split(" + "))) or source
+            rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
+            if others := tuple(rule.id for rule in sources if rule is not same):
+                edits.append(RuleEdit("merge", name, source, lesson.line, others))
+            elif same is None:
+                edits.append(RuleEdit("add", name, source, lesson.line, why="summary"))
+        edits += [_make_drop_edit(rule, source, "summary") for rule in before if homes[rule.id] is None]
+        for category in (category for category in LASTING if category not in told):
+            if kept := self.select_rules(category):
+                names = tuple(rule.id for rule in kept)
+                edits.append(RuleEdit("keep", names[0], source, of=names, why=f"no {category} rules in the summary"))
+                rules += kept
+        return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
+
+    def dump(self) -> dict[str, Any]:
+        """JSON data; empty texts are left out."""
+        rules = [{**asdict(rule), **asdict(rule.lesson), "lesson": ""} for rule in self.rules]
+        rows, edits = (
+            [{key: value for key, value in row.items() if value} for row in each]
+            for each in (rules, map(asdict, self.edits))
+        )
+        return {"rules": rows, "edits": edits, "numbered": self.numbered}
+
+    @classmethod
+    def load(cls, data: dict[str, Any]) -> "Constitution":
+        """Load the data of `dump`."""
+        rules = []
+        for row in data["rules"]:
+            lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
+            rules.append(Rule(row["id"], lesson, row.get("task", ""), row.get("source", ""), row["count"]))
+        edits = [RuleEdit(**{"source": "", **row, "of": tuple(row.get("of", ()))}) for row in data["edits"]]
+        return cls(tuple(rules), tuple(edits), data["numbered"])
+
+
+def _make_rule_id(lesson: Lesson, number: int) -> str:
+    return f"{lesson.category[0].upper()}{number}"
+
+
+def _make_drop_edit(rule: Rule, source: str, why: str) -> RuleEdit:
+    return RuleEdit("drop", rule.id, source, rule.lesson.line, why=why)
+
+
+def normalize_lesson(lesson: Lesson) -> str:
+    """A lesson without case and punctuation, to find duplicates."""
+    return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
+
+
+def _is_same(one: Lesson, other: Lesson) -> bool:
+    return normalize_lesson(one) == normalize_lesson(other)
+
+
+def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
+    """Return the new rule that contains most of an old one, or None."""
+    if same := next((other for other in made if _is_same(other, lesson)), None):
+        return same
+    best = max(made, key=lambda other: compute_word_overlap(lesson, other), default=None)
+    return best if best is not None and compute_word_overlap(lesson, best) >= ALIKE else None
+
+
+def compute_word_overlap(one: Lesson, other: Lesson) -> float:
+    """The share of one lesson's words that the other contains; 0 for different categories."""
+    ours, theirs = (set(_WORDS.findall(each.line.lower())) - _FILLERS for each in (one, other))
+    return len(ours & theirs) / len(ours) if ours and one.category == other.category else 0.0
+
+
+def condense_rules(book: Constitution) -> list[Lesson]:
+    """Drop lasting rules whose words another rule nearly all contains: a summary without a model."""
+    lessons = [rule.lesson for rule in book.select_rules(*LASTING)]
+    kept: list[Lesson] = []
+    for lesson in sorted(lessons, key=lambda each: -len(each.line)):
+        if not any(compute_word_overlap(lesson, longer) >= NEARLY_ALL for longer in kept):
+            kept.append(lesson)
+    return [lesson for lesson in lessons if lesson in kept]
+
+
+# The memory: who writes, writing during an episode, keeping, summarizing.
+
+
+@dataclass(frozen=True, slots=True)
+class ConstitutionSettings:
+    """When rules are written, and how many are kept. Defaults follow the paper (section 3.2); bounds are ours."""
+
+    r_freq: int = 10
+    """Steps of an episode between two writings."""
+    s_freq: int = 10
+    """Tasks between two summaries."""
+    at_end: bool = False
+    """A model is asked at the end of an episode too, whatever its length, and told its outcome."""
+    max_rules: int = 50
+    """Maximum number of rules in a category."""
+    max_chars: int = 12_000
+    """Maximum length of the whole text in characters."""
+    prompts: Literal["joint", "separate"] = "joint"
+    """Whether a model is asked for all categories in one call, or for each in a call of its own."""
+    categories: tuple[Category, ...] = CATEGORIES
+    """Categories to keep (Table 4). A model is not asked for others; patterns' rules of others are discarded."""
+
+    def count_writings(self, steps: int) -> int:
+        """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
+        whole, rest = divmod(steps, self.r_freq)
+        ends = self.at_end and self.keeps_lasting_rules
+        if self.prompts == "joint":
+            return whole + (rest > 0 and ends)
+        last = len(self.select_categories(ended=True)) if ends else 0
+        during = whole - (rest == 0 and whole > 0 and ends)
+        return during * len(self.categories) + (last if steps else 0)
+
+    def select_categories(self, ended: bool) -> tuple[Category, ...]:
+        """The categories that a model is asked for: of an episode that is over, the lasting ones alone."""
+        return tuple(category for category in self.categories if category in LASTING or not ended)
+
+    @property
+    def keeps_lasting_rules(self) -> bool:
+        return bool(self.select_categories(ended=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PartialEpisode:
+    """An episode so far, as input of a writer."""
+
+    variant: Variant
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+    ended: Trajectory | None = None
+    """The whole of it, once it is over and its outcome is to be learned from."""
+    render: Callable[[Sequence[State]], list[str]] | None = None
+    """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
+
+
+def select_category_examples(examples: str, categories: Sequence[Category]) -> str:
+    """Remove the rules of other categories from a writer's examples. Empty if no rules are left."""
+    left = examples
+    for category in (category for category in CATEGORIES if category not in categories):
+        left = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", left, flags=re.M)
+    return left if left == examples or re.search(r"^\w+ rules:$", left, re.M) else ""
+
+
+def require_examples(method: str, writing: str | None, examples: str, kept: Sequence[Category] = CATEGORIES) -> str:
+    """Return the examples that a writer of a kind is shown, empty unless it is neuro-symbolic. Raises `UsageError` if
+    such a writer has none with rules of the categories kept: it would be the neural one under another name."""
+    if writing != "neuro-symbolic":
+        return ""
+    if not select_category_examples(examples, kept):
+        raise UsageError(
+            f"{method}: its writer is shown rules that patterns drew from play, and there are no such examples with "
+            f"{' or '.join(kept) or 'any'} rules. Name a constitution file that holds some, --set "
+            "memory.constitution.examples=FILE (`rsso-dspy constitution build --writer symbolic -o FILE` writes one if "
+            "the benchmark has `lessons`), or take a neural writer"
+        )
+    return examples
+
+
+WRITER = "constitution_writer"
+
+
+class ConstitutionMemory(Memory):
+    """Rules of three categories, written while the agent plays and read from the next step on.
+
+    The row of the method says who writes: a model every `r_freq` steps; patterns (``symbolic``) after every step, which
+    are free to write nothing and cost no calls; nobody, and then the constitution is read-only. Rules written in an
+    interrupted episode, which is replayed, are discarded.
+    """
+
+    region = "constitution"
+
+    def __init__(self, services: Services):
+        super().__init__(services)
+        self.settings: ConstitutionSettings = services.runtime.constitution or ConstitutionSettings()
+        method, kept = services.method, self.settings.categories
+        self._writes: bool = method.writing is not None
+        self._by_patterns: bool = method.writing == "symbolic"
+        self._examples = require_examples(method.name, method.writing, services.runtime.examples, kept)
+        self._kept = self.constitution = Constitution()
+        self._variant, self._task = Variant("", 0), ""
+        self._tasks = 0
+        self._met = ""
+        self._counts: dict[str, int] = {}
+
+    def begin_trial(self, variant: Variant, task: str) -> None:
+        self._variant, self._task = variant, task
+        self.constitution = self._kept
+        self._counts = dict.fromkeys(("calls", "written", "again", "malformed", "merged", "dropped", "summaries"), 0)
+        if self._by_patterns and not self.constitution.rules:
+            self._add_lessons(self.services.environment.rules_of_thumb, "", "written by hand")
+
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
+        return Recall(items=self.constitution.items, progress=self.constitution.progress)
+
+    def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:
+        if self._is_write_due(len(steps)):
+            self._write_rules(states, steps)
+
+    def learn(self, trajectory: Trajectory) -> dict[str, Any]:
+        """Write the lessons of the last step, with `at_end` of the whole episode; drop progress rules; summarize every
+        `s_freq` tasks, where several trials of one variant in a row are one.
+
+        Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
+        ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
+        """
+        if self._writes:
+            ended = trajectory if self.settings.at_end and not self._by_patterns else None
+            due = ended is not None or self._is_write_due(len(trajectory.steps))
+            if trajectory.steps and self.settings.keeps_lasting_rules and due:
+                self._write_rules(trajectory.states, trajectory.steps, ended)
+            self.constitution = self.constitution.drop_categories(["progress"])
+            new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
+            self._tasks += new
+            if new and self._tasks % self.settings.s_freq == 0:
+                self._summarize(trajectory.variant.key)
+        self._kept = self.constitution
+        return {**self._counts, "held": len(self._kept.rules)}
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        kept = self.settings.select_categories(ended=True)
+        dropped = [category for category in CATEGORIES if category not in kept]
+        self._kept = self.constitution = Constitution.load(data).drop_categories(dropped)
+        self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> Sequence[Rule]:
+        return Constitution.load(snapshot).rules
+
+    def _is_write_due(self, steps: int) -> bool:
+        if not self._writes or not self.settings.categories:
+            return False
+        return self._by_patterns or steps % self.settings.r_freq == 0
+
+    def _write_rules(self, states: Sequence[State], steps: Sequence[Step], ended: Trajectory | None = None) -> None:
+        variant, services = self._variant, self.services
+        if self._by_patterns:
+            answers = [services.environment.lessons(states, steps)]
+        else:
+            play = PartialEpisode(variant, self._task, states, steps, ended, services.environment.render)
+            due = self.settings.select_categories(ended=ended is not None)
+            parts = [due] if self.settings.prompts == "joint" else [(category,) for category in due]
+            asked = {"play": play, "known": self.constitution, "examples": self._examples}
+            said = [services.ask(WRITER, **asked, categories=part) for part in parts]
+            answers = [answer and answer.lessons for answer in said]
+            self._counts["calls"] += len(answers)
+            self._counts["malformed"] += sum(lessons is None for lessons in answers)
+        if any(lessons is not None for lessons in answers):
+            self._add_lessons([each for lessons in answers for each in lessons or ()], variant.task, variant.key)
+            if self._exceeds_bounds():
+                self._summarize(variant.key)
+
+    def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
+        self._take_over(self.constitution.with_lessons(self._filter_lessons(lessons), task, source))
+
+    def _filter_lessons(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+        return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
+
+    def _take_over(self, book: Constitution) -> None:
+        """Go on with an edited constitution, and count its new edits."""
+        names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
+        for edit in book.edits[len(self.constitution.edits) :]:
+            if edit.what in names:
+                self._counts[names[edit.what]] += 1
+        self.constitution = book
+
+    def _list_crowded(self) -> list[Category]:
+        return [each for each in LASTING if len(self.constitution.select_rules(each)) > self.settings.max_rules]
+
+    def _exceeds_bounds(self) -> bool:
+        return bool(self._list_crowded()) or len(self.constitution.text) > self.settings.max_chars
+
+    def _summarize(self, source: str) -> None:
+        """Summarize the lasting rules. Drop any surplus: the least repeated rules first, the oldest of equals."""
+        book = self.constitution
+        if not book.select_rules(*LASTING):
+            return
+        if self._by_patterns:
+            lessons = condense_rules(book)
+        else:
+            said = self.services.ask(WRITER, "shorten", known=book, categories=self.settings.categories)
+            lessons = (said and said.lessons) or []
+        if lessons := self._filter_lessons(lessons):
+            self._take_over(book.apply_summary(lessons, source))
+        self._counts["summaries" if lessons else "malformed"] += 1
+        while self._exceeds_bounds():
+            weakest = min(self.constitution.select_rules(*(self._list_crowded() or LASTING)), key=lambda r: r.count)
+            self._take_over(self.constitution.drop_rules([weakest], source, "bound"))

@@ -1,0 +1,452 @@
+"""Contenders: memories from other papers, a small class each at the end of this file, and their base: a list of texts,
+each with the trials that wrote it, shown within bounds.
+
+    class Notes(EntryMemory):
+        region, letter = "past_strategies", "N"
+
+        def write_entries(self, trajectory, counts):
+            self.add_entry("Open the door first.", trajectory)
+
+A memory that is handed on in a stream never shows a variant a text that was learned on that variant: `list_readable` is
+the only way to the prompt, and it leaves such entries out.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rsso_dspy.memory import NOTHING, Memory, Recall, Services, clean_text, find_nearest
+from rsso_dspy.records import State, Step, Trajectory, Variant
+
+Source = tuple[str, int]
+"""Variant and trial of an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySettings:
+    """Bounds of a memory of entries."""
+
+    max_entries: int = 100
+    """How many entries are kept."""
+    max_chars: int = 12_000
+    """How many characters of entries a prompt shows."""
+    retrieved: int = 3
+    """For memories that retrieve: from how many attempts at other tasks entries are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One text of a memory, with its lineage."""
+
+    id: str
+    """Letter of the memory and a number that is never reused, e.g. ``S7``."""
+    text: str
+    learned: tuple[Source, ...]
+    """The attempts that wrote the text or changed it, oldest first."""
+    about: str = ""
+    """The task that the entry comes from; memories that retrieve compare it with the present task."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What else the memory stores with the text, e.g. a title, votes or counts."""
+
+    def is_learned_on(self, variant: str) -> bool:
+        return any(key == variant for key, _ in self.learned)
+
+    def dump(self) -> dict[str, Any]:
+        row = asdict(self) | {"learned": [list(each) for each in self.learned]}
+        return {key: value for key, value in row.items() if value or key not in ("about", "data")}
+
+
+class EntryMemory(Memory):
+    """A memory of entries, kept in the order in which they were written.
+
+    Subclasses define in `write_entries` what is learned from a trial. They may override which entries are shown
+    (`select_entries`, `weigh`) and how (`format_entry`). Votes and counts of an entry are no part of its lineage: a
+    variant whose trials only voted on an entry may read it.
+    """
+
+    letter: str
+    """The letter that ids begin with."""
+    newest_first = True
+    """Whether the newest of the selected entries stay when they are too long for the prompt; otherwise the first."""
+    heading = ""
+    """What stands before an entry in the prompt, with ``{}`` for its place."""
+
+    def __init__(self, services: Services):
+        super().__init__(services)
+        self.settings: EntrySettings = services.runtime.entries or EntrySettings()
+        self.shared = self.region in services.handed_on
+        """Whether other variants read the memory; a variant then never reads what was learned on itself."""
+        self.held: list[Entry] = []
+        self.shown = NOTHING
+        """What the prompts of the trial hold."""
+        self._numbered = 0
+        self._variant, self._task = "", ""
+        self._left_out = 0
+
+    def begin_trial(self, variant: Variant, task: str) -> None:
+        self._variant, self._task = variant.key, task
+        self.shown = self.render_entries(self.fit_entries(self.select_entries(self.list_readable())))
+
+    def list_readable(self) -> list[Entry]:
+        return [entry for entry in self.held if not (self.shared and entry.is_learned_on(self._variant))]
+
+    def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries to show: the most important last if `newest_first`, otherwise first."""
+        return sorted(readable, key=self.weigh)
+
+    def weigh(self, entry: Entry) -> int:  # noqa: ARG002
+        """How much an entry is worth; the oldest of the least worth is left out and dropped first."""
+        return 0
+
+    def fit_entries(self, selected: Sequence[Entry]) -> list[Entry]:
+        """Return those that fit into the prompt, in their order. One that is too long on its own is shortened."""
+        room = self.settings.max_chars
+        kept: list[Entry] = []
+        self._left_out = 0
+        for entry in reversed(selected) if self.newest_first else selected:
+            size = len(self.format_entry(entry)) + 1
+            if size > room and not kept:
+                entry = replace(entry, text=shorten_text(entry.text, max(0, len(entry.text) - size + room)))
+                size = room
+            if size > room:
+                self._left_out = len(selected) - len(kept)
+                break
+            room -= size
+            kept.append(entry)
+        return kept[::-1] if self.newest_first else kept
+
+    def render_entries(self, shown: Sequence[Entry]) -> Recall:
+        """The text of the region: the entries, and how many are left out because of their length."""
+        if not shown:
+            return NOTHING
+        lines = [self.heading.format(place) + self.format_entry(entry) for place, entry in enumerate(shown, start=1)]
+        lines += [f"({self._left_out} more are left out.)"] if self._left_out else []
+        targets = tuple(entry.data["target"] for entry in shown if "target" in entry.data)
+        return Recall("\n".join(lines), tuple(entry.id for entry in shown), targets)
+
+    def format_entry(self, entry: Entry) -> str:
+        return f"- {entry.text}"
+
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
+        return self.shown
+
+    def learn(self, trajectory: Trajectory) -> dict[str, Any]:
+        """Counts: ``calls`` of a writer, entries ``written``, ``malformed`` answers, entries ``dropped`` because there
+        were too many and ``left_out`` of the trial's prompts because of their length; entries ``held`` now."""
+        counts = {"calls": 0, "written": 0, "malformed": 0, "dropped": 0, "left_out": self._left_out}
+        before = self._numbered
+        self.write_entries(trajectory, counts)
+        counts["written"] = self._numbered - before
+        while len(self.held) > self.settings.max_entries:
+            self.held.remove(min(self.held, key=self.weigh))
+            counts["dropped"] += 1
+        return counts | {"held": len(self.held)}
+
+    @abstractmethod
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        """Add entries, and change them; `counts`, but for those written, may be raised or extended."""
+
+    def add_entry(self, text: str, trajectory: Trajectory, about: str = "", **data: Any) -> Entry:
+        self._numbered += 1
+        learned = ((trajectory.variant.key, trajectory.trial),)
+        self.held.append(Entry(f"{self.letter}{self._numbered}", text, learned, about, data))
+        return self.held[-1]
+
+    def change_entry(self, entry: Entry, text: str = "", learned: Sequence[Source] = (), **data: Any) -> None:
+        """Change an entry's data, and its text with the attempts that it comes from now."""
+        sources = tuple(dict.fromkeys((*entry.learned, *learned)))
+        changed = replace(entry, text=text or entry.text, learned=sources, data={**entry.data, **data})
+        self.held[self.held.index(entry)] = changed
+
+    def rank_by_task(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries by the likeness of their task to the present one, nearest first."""
+        embed = self.services.runtime.embed
+        return [entries[place] for place, _ in find_nearest(embed, self._task, [entry.about for entry in entries])]
+
+    def tell_attempt(self, trajectory: Trajectory) -> str:
+        """An attempt as text: every action with what was seen after it, and how it ended."""
+        return f"{self.services.tell_transcript(trajectory)}\n{self.services.tell_outcome(trajectory)}"
+
+    def ask(self, counts: dict[str, int], **inputs: Any) -> Any:
+        """Ask the memory's module; None for a malformed answer. Both are counted."""
+        said = self.services.ask(self.asks[0], **inputs)
+        counts["calls"] += 1
+        counts["malformed"] += said is None
+        return said
+
+    def ask_about(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
+        """Ask the memory's module about an attempt."""
+        transcript, outcome = self.services.tell_transcript(trajectory), self.services.tell_outcome(trajectory)
+        return self.ask(counts, task=trajectory.task, attempt=transcript, outcome=outcome, **inputs)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"entries": [entry.dump() for entry in self.held], "numbered": self._numbered}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        self.held = self.entries(data)
+        self._numbered = int(data["numbered"])
+        self.shown = NOTHING
+
+    @classmethod
+    def entries(cls, snapshot: Mapping[str, Any]) -> list[Entry]:
+        return [Entry(**row | {"learned": tuple(map(tuple, row["learned"]))}) for row in snapshot["entries"]]
+
+
+_CUT = "(the first {} lines are left out)"
+
+
+def shorten_text(text: str, most: int) -> str:
+    """Return the end of a text in whole lines of at most `most` characters, below a line with the number left out."""
+    if len(text) <= most:
+        return text
+    lines = text.splitlines()
+    kept: list[str] = []
+    room = most - len(_CUT.format(len(lines)))
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join([_CUT.format(len(lines) - len(kept)), *reversed(kept)])
+
+
+# Past attempts, pasted into the prompt as they were: no model is asked.
+
+
+class LongContext(EntryMemory):
+    """All attempts at the task, which EvoMemBench (2026) finds hard to beat. The oldest are left out, in whole, of a
+    prompt that is full; a single one that is too long loses its beginning."""
+
+    region, letter = "past_attempts", "T"
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
+        self.add_entry(self.tell_attempt(trajectory), trajectory, trial=trajectory.trial)
+
+    def format_entry(self, entry: Entry) -> str:
+        return f"Attempt {entry.data['trial']}:\n{entry.text}"
+
+
+class LastTrajectory(LongContext):
+    """The last failed attempt alone: Reflexion's baseline with the last trajectory (Shinn et al. 2023)."""
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        if not trajectory.solved:
+            self.held.clear()
+            super().write_entries(trajectory, counts)
+
+
+class ExpRag(EntryMemory):
+    """Attempts at other tasks (ExpRAG of Evo-Memory, Wei et al. 2025): the `retrieved` ones whose tasks are worded most
+    like the present one, nearest first, each whole unless it exceeds its share of the prompt."""
+
+    region, letter, newest_first = "experience", "X", False
+
+    def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
+        return self.rank_by_task(readable)[: self.settings.retrieved]
+
+    def format_entry(self, entry: Entry) -> str:
+        return f"Task: {entry.about}\n{entry.text}\n"
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
+        share = self.settings.max_chars // self.settings.retrieved - len(trajectory.task) - len("Task: \n\n\n")
+        self.add_entry(shorten_text(self.tell_attempt(trajectory), max(0, share)), trajectory, trajectory.task)
+
+
+# What a model writes from attempts.
+
+
+class ReasoningBank(EntryMemory):
+    """Strategies with title, description and content, from successes and failures (ReasoningBank, Ouyang et al. 2025).
+
+    Those of the `retrieved` attempts are shown whose tasks are worded most like the present one.
+    """
+
+    region, letter, newest_first = "past_strategies", "S", False
+    asks, calls = ("strategy_writer",), {"verbalizer": 1}
+    MOST = 3
+    """How many strategies are taken from one attempt (section 3.2)."""
+
+    def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
+        nearest = self.rank_by_task(readable)
+        sources = list(dict.fromkeys(entry.learned for entry in nearest))[: self.settings.retrieved]
+        return [entry for entry in nearest if entry.learned in sources]
+
+    def format_entry(self, entry: Entry) -> str:
+        return f"- {entry.data['title']}: {entry.data['description']}\n  {entry.text}"
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        said = self.ask_about(trajectory, counts)
+        for each in ((said and said.strategies) or ())[: self.MOST]:
+            title, description, content = map(clean_text, (each.title, each.description, each.content))
+            if content:
+                self.add_entry(content, trajectory, trajectory.task, title=title, description=description)
+
+
+class AgentWorkflowMemory(EntryMemory):
+    """Workflows of solved attempts (Agent Workflow Memory, Wang et al. 2024, online): a description, which is the
+    subgoal that the actor may name, and steps with placeholders. A new one replaces one of the same description."""
+
+    region, letter, asks, calls = "skills", "W", ("workflow_writer",), {"verbalizer": 1}
+    heading = "Subgoal {}: "
+    MOST = 3
+    """How many workflows are taken from one attempt."""
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        if not trajectory.solved:
+            return
+        said = self.ask_about(trajectory, counts, known_workflows=[entry.data["target"] for entry in self.held])
+        for each in ((said and said.workflows) or ())[: self.MOST]:
+            description, steps = clean_text(each.description), [*filter(None, map(clean_text, each.steps))]
+            if description and steps:
+                self.held = [e for e in self.held if e.data["target"].lower() != description.lower()]
+                self.add_entry("\n".join(steps), trajectory, trajectory.task, target=description)
+
+    def format_entry(self, entry: Entry) -> str:
+        steps = [f"  {number}. {step}" for number, step in enumerate(entry.text.splitlines(), start=1)]
+        return "\n".join([entry.data["target"], *steps])
+
+
+class Cheatsheet(EntryMemory):
+    """One text, rewritten after each attempt (Dynamic Cheatsheet, Suzgun et al. 2025, cumulative).
+
+    Two versions are kept: the newest, and the newest that was written without the present variant, which it reads.
+    """
+
+    region, letter, asks, calls = "constitution", "V", ("cheatsheet_writer",), {"advisor": 1}
+
+    def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
+        return readable[-1:]
+
+    def format_entry(self, entry: Entry) -> str:
+        return entry.text
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        counts["cut"] = 0
+        sheet = self.held[-1].text if self.held else ""
+        said = self.ask_about(trajectory, counts, cheatsheet=sheet)
+        whole = said and "\n".join(filter(None, map(clean_text, str(said.new_cheatsheet or "").splitlines())))
+        if not whole:
+            counts["malformed"] += said is not None
+            return
+        most = self.settings.max_chars
+        kept = whole[:most].rpartition("\n")[0] if len(whole) > most else whole
+        counts["cut"] = len(whole) - len(kept)
+        before = self.held[-1].learned if self.held else ()
+        entry = self.add_entry(kept or whole[:most], trajectory)
+        newest = replace(entry, learned=tuple(dict.fromkeys((*before, *entry.learned))))
+        without = [each for each in self.held[:-1] if not each.is_learned_on(trajectory.variant.key)]
+        self.held = [*without[-1:], newest]
+
+
+class Playbook(EntryMemory):
+    """Bullets with counts of help and harm, merged by code (Agentic Context Engineering, Zhang et al. 2025).
+
+    After every attempt a model tags the bullets that were shown, and gives new ones; no text is ever rewritten.
+    """
+
+    region, letter, asks, calls = "constitution", "B", ("playbook_reviewer",), {"reflector": 1}
+    ALIKE = 0.9
+    """Two bullets with this cosine or more count as equal."""
+    MOST = 5
+    """How many new bullets are taken from one attempt."""
+    TAGS = ("helpful", "harmful")
+    """Tags that are counted; a model may also call a bullet neutral."""
+
+    def weigh(self, entry: Entry) -> int:
+        return int(entry.data["helpful"]) - int(entry.data["harmful"])
+
+    def format_entry(self, entry: Entry) -> str:
+        counts = ", ".join(f"{tag} {entry.data[tag]}" for tag in self.TAGS if entry.data[tag])
+        return f"- [{entry.id}{f': {counts}' if counts else ''}] {entry.text}"
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        counts |= {"helpful": 0, "harmful": 0, "again": 0}
+        said = self.ask_about(trajectory, counts, playbook=self.shown.text)
+        if said is None:
+            return
+        tags = {each.id: each.tag for each in said.bullet_tags or ()}
+        for entry in [entry for entry in self.held if entry.id in self.shown.ids]:
+            if (tag := tags.get(entry.id, "")) in self.TAGS:
+                self.change_entry(entry, **{tag: entry.data[tag] + 1})
+                counts[tag] += 1
+        for text in [*filter(None, map(clean_text, said.new_bullets or ()))][: self.MOST]:
+            nearest = find_nearest(self.services.runtime.embed, text, [entry.text for entry in self.held])
+            if nearest and nearest[0][1] >= self.ALIKE:
+                counts["again"] += 1
+            else:
+                self.add_entry(text, trajectory, helpful=0, harmful=0)
+
+
+class Expel(EntryMemory):
+    """Insights with votes, from pairs of a worse and a better attempt at one task type, and from successes (ExpeL, Zhao
+    et al. 2024).
+
+    A new insight has two votes; agreement and rewording add one, removal takes one, and one without votes is dropped.
+    """
+
+    region, letter, asks, calls = "constitution", "I", ("insight_writer",), {"advisor": 2}
+    FIRST_VOTES = 2
+    SUCCESSES = 3
+    """How many successes the model reads together."""
+    LONGEST = 6_000
+    """How many characters of an attempt are kept for the comparison with another attempt."""
+
+    def __init__(self, services: Services):
+        super().__init__(services)
+        self._last: dict[str, list[Any]] = {}
+        """Task type to variant, trial, points and text of its last attempt."""
+        self._solved: list[list[Any]] = []
+        """Variant, trial and text of successes that were not read yet."""
+
+    def weigh(self, entry: Entry) -> int:
+        return int(entry.data["votes"])
+
+    def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        counts |= {"agreed": 0, "edited": 0, "removed": 0}
+        kind, points = trajectory.variant.task, trajectory.accumulator
+        text = shorten_text(self.tell_attempt(trajectory), self.LONGEST)
+        key, trial, before, earlier = self._last.get(kind, ("", 0, points, ""))
+        self._last[kind] = [trajectory.variant.key, trajectory.trial, points, text]
+        if points != before:
+            worse, better = (earlier, text) if points > before else (text, earlier)
+            self._revise(trajectory, counts, [(key, trial)], worse, [better])
+        if trajectory.solved:
+            self._solved.append([trajectory.variant.key, trajectory.trial, text])
+        if len(self._solved) == self.SUCCESSES:
+            read, self._solved = self._solved, []
+            sources = [(variant, number) for variant, number, _ in read]
+            self._revise(trajectory, counts, sources, "", [text for *_, text in read])
+
+    def _revise(
+        self, trajectory: Trajectory, counts: dict[str, int], others: Sequence[Source], failed: str, solved: list[str]
+    ) -> None:
+        """Have the trial's attempt and `others` read, and apply the edits; that of an unknown insight has no effect."""
+        known = {number: entry.id for number, entry in enumerate(self.held, start=1)}
+        asked = {"task": trajectory.task, "known_insights": [entry.text for entry in self.held]}
+        said = self.ask(counts, **asked, failed_attempt=failed, successful_attempts=solved)
+        sources = ((trajectory.variant.key, trajectory.trial), *others)
+        for edit in (said and said.insight_edits) or ():
+            operation, text = edit.operation.lower(), clean_text(edit.text)
+            named = next((entry for entry in self.held if entry.id == known.get(edit.number)), None)
+            if operation == "add" and text and text not in [entry.text for entry in self.held]:
+                self.change_entry(self.add_entry(text, trajectory, votes=self.FIRST_VOTES), learned=sources)
+            elif named is None or operation == "add":
+                continue
+            elif operation == "edit" and text:
+                self.change_entry(named, text, sources, votes=self.weigh(named) + 1)
+                counts["edited"] += 1
+            elif operation == "agree":
+                self.change_entry(named, votes=self.weigh(named) + 1)
+                counts["agreed"] += 1
+            elif operation == "remove":
+                self.change_entry(named, votes=self.weigh(named) - 1)
+                counts["removed"] += self.weigh(named) == 1
+        self.held = [entry for entry in self.held if self.weigh(entry) > 0]
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "last": dict(self._last), "solved": list(self._solved)}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        super().restore(data)
+        self._last, self._solved = dict(data["last"]), list(data["solved"])

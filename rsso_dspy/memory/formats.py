@@ -1,0 +1,280 @@
+"""Memories outside of a unit: a skill library and a constitution as files, a folder of the Agent Skills format, and a
+marked block of Markdown.
+
+    kind, schema     what the file is
+    provenance       who learned it, from which variants, with which models
+    memory           of a library: the snapshot with its settings, see `skills/library.py`; no embeddings
+    rules, edits     of a constitution: the rules in order, and their history
+    examples         of a constitution: examples of play with rules drawn by patterns, for neuro-symbolic writers
+
+Plain JSON: a foreign file can only put words into prompts. A rule that a person writes needs only category and text, an
+error rule also a solution.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
+from rsso_dspy.files import read_json
+from rsso_dspy.memory import clean_text
+from rsso_dspy.memory.constitution import HEADINGS, LASTING, Constitution
+from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
+from rsso_dspy.memory.skills.skill import SkillSettings
+
+LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
+
+SCHEMA = 1
+"""Schema version of both files; others are refused."""
+
+
+def _read_kind(path: Path, kind: str, command: str) -> dict[str, Any]:
+    """Read a file of a kind. Raises `UsageError` if it is absent, damaged, or of another kind or schema."""
+    what = kind.removeprefix("rsso-dspy ")
+    try:
+        data = read_json(path)
+    except OSError as error:
+        raise UsageError(f"cannot read the {what} {path}: {error.strerror}") from None
+    except DamagedFile as error:
+        raise UsageError(f"{path} is damaged ({error.why}); make it again with {command}") from None
+    if not isinstance(data, dict) or data.get("kind") != kind:
+        raise UsageError(f"{path} is not a {what}; {command} makes one")
+    if data.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path} has schema {data.get('schema')}, but this program reads schema {SCHEMA}; use the version of "
+            f"rsso-dspy that wrote it, or make it again with {command}"
+        )
+    return data
+
+
+def _to_json(kind: str, **content: Any) -> str:
+    return json.dumps({"kind": kind, "schema": SCHEMA, **content}, indent=1, ensure_ascii=False) + "\n"
+
+
+# A skill library.
+
+
+@dataclass(frozen=True, slots=True)
+class SkillLibraryFile:
+    """The content of one file."""
+
+    provenance: dict[str, Any]
+    snapshot: dict[str, Any]
+
+    def to_json(self) -> str:
+        return _to_json(LIBRARY_KIND, provenance=self.provenance, memory=self.snapshot)
+
+    def check(self, name: str, settings: SkillSettings, embedder: str) -> None:
+        """Raise `RunMismatch` unless the library was learned with these settings and this embedder, `UsageError` if its
+        memory is damaged."""
+        parse_skill_snapshot(self.snapshot, name)
+        learnt_with = self.provenance.get("embedder")
+        if learnt_with is not None and embedder != learnt_with:
+            raise RunMismatch(
+                f"{name} was learned with the embedder {learnt_with}, not {embedder}: similarities would not be "
+                f"comparable; use embedder.model={learnt_with}"
+            )
+        try:
+            SkillMemoryState.load(self.snapshot, settings)
+        except RunMismatch as error:
+            raise RunMismatch(f"{name}: {error}") from None
+
+
+def read_library(path: Path | str) -> SkillLibraryFile:
+    """Read a file. Raises `UsageError` if it is absent, damaged, or of another kind or schema."""
+    command = "`rsso-dspy skills export RUN TASK::VARIANT -o FILE`"
+    data = _read_kind(Path(path), LIBRARY_KIND, command)
+    if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
+        raise UsageError(f"{path} is damaged (provenance or memory is missing); make it again with {command}")
+    return SkillLibraryFile(data["provenance"], data["memory"])
+
+
+# A library as a folder of the Agent Skills format: SKILL.md, with target and instructions of every skill, and the file.
+
+SKILL_FILE = "SKILL.md"
+LIBRARY_FILE = "references/library.json"
+
+LONGEST_NAME, LONGEST_DESCRIPTION, MOST_LINES = 64, 1024, 500
+"""Limits of the format: characters of a name and of a description, lines of a body."""
+
+
+def render_skill_folder(library: SkillLibraryFile, name: str, score: float | None = None) -> dict[str, str]:
+    """The files of the folder `name`: path to text. Raises `UsageError` for a name or size that the format forbids."""
+    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", name) or len(name) > LONGEST_NAME:
+        raise UsageError(
+            f"{name!r} cannot name an Agent Skill: lower-case letters, digits and single hyphens, at most "
+            f"{LONGEST_NAME} characters"
+        )
+    state, _ = parse_skill_snapshot(library.snapshot, "the library")
+    about = library.provenance
+    variants = [str(key) for key in about.get("variants", ())]
+    tasks = ", ".join(dict.fromkeys(key.partition("::")[0] for key in variants)) or "tasks of a text game"
+    metadata = {
+        "protocol": str(about.get("protocol", "")),
+        "score": "" if score is None else f"{score:g}",
+        "commit": str((about.get("made_by") or {}).get("commit", "")),
+        "learned-on": " ".join(variants)[:LONGEST_DESCRIPTION],
+        "model": str(about.get("model", "")),
+    }
+    description = f"How subgoals of these tasks were reached before: {tasks}. Use it when the task is like one of them."
+    front = ["---", f"name: {_quote(name)}", f"description: {_quote(_clean(description)[:LONGEST_DESCRIPTION])}"]
+    front += ["metadata:", *(f"  {key}: {_quote(_clean(value))}" for key, value in metadata.items() if value), "---"]
+    advice = "Pursue a skill when its target is what is needed next. Each was at work in two trials."
+    body = ["# Skills", "", advice, ""]
+    for skill in (state.skills[name] for name in state.library):
+        body += [f"## {_clean(skill.name)}", "", f"Target: {_clean(skill.target)}", ""]
+        body += [*(f"{number}. {_clean(step)}" for number, step in enumerate(skill.instructions, start=1)), ""]
+    if len(body) > MOST_LINES:
+        raise UsageError(f"the skills take {len(body)} lines, but a SKILL.md has at most {MOST_LINES}")
+    return {SKILL_FILE: "\n".join([*front, "", *body]), LIBRARY_FILE: library.to_json()}
+
+
+def _quote(value: str) -> str:
+    plain = re.fullmatch(r"[a-z][a-z0-9-]*", value) and value not in ("true", "false", "null", "yes", "no", "on", "off")
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def _clean(text: str) -> str:
+    """One line, without the mark of a front matter."""
+    return re.sub(r"-{3,}", "--", " ".join(text.split()))
+
+
+# A constitution.
+
+Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]
+"""Letter of the category and a number; empty where it is yet to be given."""
+Cleaned = Annotated[str, AfterValidator(clean_text)]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _RuleRow(_Row):
+    category: Literal["abstract", "error"]
+    text: Cleaned
+    solution: Cleaned = ""
+    id: Id = ""
+    task: str = ""
+    source: str = "written by hand"
+    count: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def check_whole(self) -> "_RuleRow":
+        if not self.text or (self.category == "error" and not self.solution):
+            raise ValueError("a rule needs a text, and an error rule a solution")
+        if self.id and self.id[0].lower() != self.category[0]:
+            raise ValueError(f"the id of a rule is {self.category[0].upper()} and a number, or none")
+        return self
+
+
+class _EditRow(_Row):
+    what: Literal["add", "again", "merge", "drop", "keep"]
+    id: Id
+    source: str = ""
+    text: str = ""
+    of: list[str] = []
+    why: str = ""
+
+
+class _Provenance(_Row):
+    model_config = ConfigDict(strict=True, extra="allow")
+    variants: list[Annotated[str, Field(pattern="::")]] = []
+
+
+class _Book(_Row):
+    rules: list[_RuleRow]
+    numbered: int = 0
+    provenance: _Provenance = _Provenance()
+    edits: list[_EditRow] = []
+    examples: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class ConstitutionFile:
+    """The content of one file."""
+
+    constitution: Constitution
+    provenance: dict[str, Any] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Keys of the variants it was learned on."""
+        return tuple(str(key) for key in self.provenance.get("variants", ()))
+
+    def to_json(self) -> str:
+        rules = self.constitution.dump()
+        return _to_json(CONSTITUTION_KIND, **rules, provenance=self.provenance, examples=list(self.examples))
+
+
+def read_constitution(path: Path) -> ConstitutionFile:
+    """Read a file. Raises `UsageError` that names the file, the fault and its place."""
+    data = _read_kind(path, CONSTITUTION_KIND, "`rsso-dspy constitution build -o FILE`")
+    try:
+        book = _Book.model_validate(data)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = " ".join(str(part + 1) if isinstance(part, int) else part for part in fault["loc"])
+        raise UsageError(f"{path}: {place}: {fault['msg']}; mend it or build it again") from None
+    names = [row.id for row in book.rules if row.id]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{path} gives two rules the same id; remove one of the ids")
+    taken = [int(name[1:]) for name in (*names, *(edit.id for edit in book.edits)) if name]
+    numbers = count(max([book.numbered, *taken]) + 1)
+    for row in book.rules:
+        row.id = row.id or f"{row.category[0].upper()}{next(numbers)}"
+    rules, edits = [row.model_dump() for row in book.rules], [row.model_dump() for row in book.edits]
+    numbered = next(numbers) - 1
+    held = Constitution.load({"rules": rules, "edits": edits, "numbered": numbered})
+    return ConstitutionFile(held, data.get("provenance", {}), tuple(book.examples))
+
+
+def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
+    """The examples of a constitution file, or the default ones, as a neuro-symbolic writer reads them. Raises what
+    `read_constitution` raises, and `UsageError` for a file without examples."""
+    found = tuple(usual) if path is None else read_constitution(path).examples
+    if path is not None and not found:
+        raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with examples")
+    return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
+
+
+# A marked block in AGENTS.md, CLAUDE.md or another Markdown file, which says which variants its rules were learned on.
+
+BEGIN, END = "<!-- rsso-dspy constitution: begin -->", "<!-- rsso-dspy constitution: end -->"
+TITLE = "## Rules learned in play"
+
+_BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.S)
+
+
+def render_block(book: ConstitutionFile) -> str:
+    said = json.dumps(book.provenance, ensure_ascii=False, sort_keys=True).replace("-->", "--\\u003e")
+    lines = [BEGIN, TITLE, f"<!-- provenance: {said} -->"]
+    for category in LASTING:
+        if rules := book.constitution.select_rules(category):
+            lines += ["", f"### {HEADINGS[category]}", ""]
+            for rule in rules:
+                lines.append(f"- {_hide_marks(rule.lesson.text)}")
+                lines += [f"  Instead: {_hide_marks(rule.lesson.solution)}"] if category == "error" else []
+    return "\n".join([*lines, END, ""])
+
+
+def replace_block(text: str, block: str) -> str:
+    """The text with its block replaced, or at its end. Raises `UsageError` for marks that do not match."""
+    if text.count(BEGIN) > 1 or text.count(BEGIN) != text.count(END) or (BEGIN in text and not _BLOCK.search(text)):
+        raise UsageError(f"the marks {BEGIN} and {END} do not match; mend or remove them")
+    if BEGIN in text:
+        return _BLOCK.sub(lambda _: block, text)
+    return f"{text.rstrip()}\n\n{block}" if text.strip() else block
+
+
+def _hide_marks(text: str) -> str:
+    """One line in which no comment begins or ends."""
+    line = " ".join(text.split())
+    return re.sub(r"(--)(\\*)>", r"\1\2\\>", re.sub(r"<(\\*)!--", r"<\1\\!--", line))
