@@ -21,14 +21,13 @@ from typing import Any
 
 from benchmarks.script import make_parser
 from rsso_dspy.config import CompileOptions, load_config
-from rsso_dspy.optimize.acceptance import Confirmation, Rollout, judge_candidate
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import compile_agent, play_phases
-from rsso_dspy.optimize.confirming import FLIP, FLIPPED
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.request import CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import Job, Rollouts, choose_candidate
 from rsso_dspy.optimize.student import SENTENCES, make_placebo
+from rsso_dspy.optimize.verdict import FLIP, FLIPPED, Confirmation, Rollout, judge_candidate
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program

@@ -434,8 +434,6 @@ class CompileOptions(Section):
     """Steps per trial at most; or what the protocol allows."""
     demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
     """Tokens of all demonstrations of a predictor at most, by bootstrap."""
-    roles: Names | None = None
-    """Roles or predictors that may change, e.g. actor,reflector; all when absent."""
     start: Path | None = None
     """Compiled program to improve on; zero-shot when absent."""
 

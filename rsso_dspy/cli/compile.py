@@ -34,8 +34,7 @@ def compile_program(
         str,
         typer.Option(
             help="K-per-task: of each task K training variants for train (feedback), K for val (to choose by), 3K for "
-            'confirm (the chosen one against the start); or a JSON file with {"train": ["task::index", ...], "val": '
-            '[...], "confirm": [...]}.'
+            "confirm (the chosen one against the start)."
         ),
     ] = "1-per-task",
     benchmark: options.BenchmarkName = None,
@@ -77,14 +76,14 @@ def compile_program(
 
     It is confirmed when it beats the program it started from on variants that neither has seen. Ctrl-C and a spent
     budget keep the best so far. Held-out variants are never played. More by --set or in section [compile] of the file:
-    compile.trials (2) and compile.steps (60) of a rollout, compile.demo_tokens (1500) of bootstrap, compile.roles
-    (all), compile.start (a compiled program to improve on).
+    compile.trials (2) and compile.steps (60) of a rollout, compile.demo_tokens (1500) of bootstrap, compile.start
+    (a compiled program to improve on).
     """
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import load_finished_compile
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.optimize.request import build_request
-    from rsso_dspy.optimize.rollout_logs import RolloutLogs
+    from rsso_dspy.optimize.rollouts import RolloutLogs
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.plan import check_writers
     from rsso_dspy.programs.methods import get_method
@@ -115,7 +114,7 @@ def compile_program(
     )
     base = request.start
     finished = load_finished_compile(out, settings, request)
-    kept = 0 if finished else RolloutLogs.for_output(out).check_request(request.describe(settings))
+    kept = 0 if finished else RolloutLogs(out).check_request(request.describe(settings))
     forecast = request.forecast(preset)
     print_plan(
         f"plan: {request.optimizer.name} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, "

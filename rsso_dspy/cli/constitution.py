@@ -32,8 +32,7 @@ def build(
     calib: Annotated[
         str,
         typer.Option(
-            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's); or a "
-            "JSON file as for compile, whose `train` is played."
+            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's)."
         ),
     ] = "1-per-task",
     writer: Annotated[

@@ -110,10 +110,11 @@ def describe_spending(usage: "Mapping[str, Usage]", amount: float | None = 0.0, 
     from rsso_dspy.records import Usage
 
     spent = sum(usage.values(), Usage())
+    sent = spent.calls if calls is None else calls
     per_role = ", ".join(f"{role} {each.calls:,}" for role, each in usage.items())
     dollars = f", {format_dollars(amount)}" if amount is None or amount else ""
     return (
-        f"{format_plural(range(spent.calls if calls is None else calls), 'model call')} ({per_role}), "
+        f"{sent:,} model call{'s' * (sent != 1)} ({per_role}), "
         f"{format_tokens(spent.input)} tokens in, "
         f"{format_tokens(spent.output)} out{dollars}"
     )

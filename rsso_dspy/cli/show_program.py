@@ -10,8 +10,7 @@ from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.report.terminal import create_named_table, print_renderable, to_plain_text
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.program_file import Compiled
-    from rsso_dspy.optimize.program_text import RoleDifference
+    from rsso_dspy.optimize.program_file import Compiled, RoleDifference
 
 ABRIDGED = 160
 """How many characters of a demonstration's field are printed; `--json` prints all."""
@@ -19,8 +18,7 @@ ABRIDGED = 160
 
 def show_program(file: Path, json_: bool) -> None:
     """Print a compiled program. Raises what `load` raises."""
-    from rsso_dspy.optimize.program_file import FILE, load
-    from rsso_dspy.optimize.program_text import compare_states
+    from rsso_dspy.optimize.program_file import FILE, compare_states, load
     from rsso_dspy.programs.agent import Agent
 
     compiled = load(file)
@@ -37,8 +35,7 @@ def show_program(file: Path, json_: bool) -> None:
 
 def describe_compile(compiled: "Compiled") -> Iterator[str]:
     """Yield what a compile found and took, a line each; scores are on the scale of 0 to 100."""
-    from rsso_dspy.optimize.program_file import describe_verdict
-    from rsso_dspy.optimize.program_text import describe_noise
+    from rsso_dspy.optimize.program_file import describe_noise, describe_verdict
     from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
     before, after = compiled.before, compiled.after

@@ -3,17 +3,6 @@
 `confirm` tests whether one of any two DSPy programs is better, as a compile tests its candidate.
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rsso_dspy.optimize.confirming import confirm
+from rsso_dspy.optimize.verdict import confirm
 
 __all__ = ["confirm"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from rsso_dspy.optimize import confirming
-
-        return getattr(confirming, name)
-    raise AttributeError(f"module 'rsso_dspy.optimize' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -10,7 +10,6 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from types import FrameType
@@ -22,7 +21,6 @@ from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.executor import EventStream, StopRequested
 from rsso_dspy.files import check_output_path
-from rsso_dspy.optimize.acceptance import CandidateProgram, explain_no_choice, judge_candidate, measure_noise
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.program_file import (
     FILE,
@@ -36,10 +34,10 @@ from rsso_dspy.optimize.program_file import (
     load,
 )
 from rsso_dspy.optimize.request import CompileRequest, build_request
-from rsso_dspy.optimize.rollout_logs import RolloutLogs
-from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, choose_candidate, race_on_val
+from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate, race_on_val
 from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, EvaluationListener, Search, make_placebo
 from rsso_dspy.optimize.teacher import choose_teacher, open_lead
+from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate, measure_noise
 from rsso_dspy.plan import check_writers
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
@@ -47,6 +45,15 @@ from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import describe_difference
+
+ENDED = {
+    "": "",
+    "rollouts": "the rollouts of --max-rollouts were spent",
+    "cost": "the dollars of --max-cost were spent",
+    "interrupted": "it was interrupted",
+    "error": "an error cut it short",
+}
+"""How a compile was cut short, in words."""
 
 CUT_SHORT = ("interrupted", "error")
 """Values of `ended_by` after which the same command continues the compile."""
@@ -67,23 +74,14 @@ def compile(
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
     of the session's configuration and as many simulators as it has. `teacher` is "gold" or the name of a backend: see
     `teacher.py`. Without `optimizer`, gepa runs, or bootstrap under a teacher. `options` are those of `CompileOptions`
-    but `start`: trials, steps, roles, demo_tokens. Prints the verdict and returns the program; unless it is confirmed,
-    it plays as the one that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    but `start`: trials, steps, demo_tokens. Prints the verdict and returns the program; unless it is confirmed, it
+    plays as the one that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
-    wanted = build_request(
-        agent.method,
-        live.protocol,
-        calibration,
-        optimizer,
-        CompileOptions(**options),
-        max_rollouts,
-        max_cost,
-        config.seed,
-        seeds,
-        choose_teacher(teacher, config) if teacher else None,
-    )
+    by = choose_teacher(teacher, config) if teacher else None
+    asked = (optimizer, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
+    wanted = build_request(agent.method, live.protocol, calibration, *asked)
     found = CompiledAgent(compile_agent(agent, live, wanted, live.jobs))
     kept = "" if found.compiled.improved else ". It plays the program that it started from"
     candidate = "; .compiled.select_candidate() plays the candidate" if found.compiled.candidate else ""
@@ -126,13 +124,12 @@ def compile_agent(
     and called again, it plays none of them twice. Raises what `Session.check_models`, `check_writers` and
     `check_stock_modules` raise.
     """
-    events = events or EventStream()
     live.check_models([agent])
     check_writers([agent.method], live.config)
     check_stock_modules(agent)
     if out is not None:
         check_writable(out)
-    logs = RolloutLogs.for_output(out, live.backend.replay) if out else RolloutLogs(source=live.backend.replay)
+    logs = RolloutLogs(out, live.backend.replay)
     with logs.open_for_request(wanted.describe(live.config)):
         lead = open_lead(wanted.teacher, wanted.calibration, live) if wanted.teacher else None
         rollouts = Rollouts(live, wanted, jobs, events, logs, lead)
@@ -207,14 +204,12 @@ def stop_on_interrupt(rollouts: Rollouts) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-NO_ROOM = "the budget left too few rollouts to confirm it"
-
-
 def play_phases(agent: Agent, rollouts: Rollouts) -> None:
     """Play all phases of a compile, as far as its budget goes. `rollouts` holds the results."""
     with suppress(CompileStopped):
         search_candidates(agent, rollouts)
-    confirm_choice(agent, rollouts)
+    with suppress(CompileStopped):
+        confirm_choice(agent, rollouts)
 
 
 def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
@@ -237,45 +232,33 @@ def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
 
 def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
     """Play the best candidate and the program to improve on `confirm`, in pairs, if the budget covers all of it."""
-    rollouts.release_reserve()
+    rollouts.reserved = 0  # the search is over
     chosen, calibration = choose_candidate(rollouts), rollouts.wanted.calibration
     if chosen is None or rollouts.is_halted:
         return
     if rollouts.rollouts_left < calibration.confirm_rollouts:
-        rollouts.unconfirmed = NO_ROOM
+        rollouts.unconfirmed = "the budget left too few rollouts to confirm it"
         return
     program = Agent(agent.method.name)
     program.load_state(chosen.state)
     both = (agent, program)
-    pairs = [(each, variant, n) for variant in calibration.confirm for n in range(rollouts.seeds) for each in both]
-    with suppress(CompileStopped):
-        rollouts.play_each(pairs)
-
-
-ENDED = {
-    "rollouts": "the rollouts of --max-rollouts were spent",
-    "cost": "the dollars of --max-cost were spent",
-    "interrupted": "it was interrupted",
-    "error": "an error cut it short",
-}
-"""How a compile was cut short, in words."""
+    rollouts.play_each([(each, one, n) for one in calibration.confirm for n in range(rollouts.seeds) for each in both])
 
 
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     """The content of the file of a compile, finished or cut short."""
     wanted: CompileRequest = rollouts.wanted
-    live, seeds = rollouts.live, rollouts.seeds
+    live, seeds, calibration = rollouts.live, rollouts.seeds, wanted.calibration
     start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # in case nothing was begun
     start = rollouts.candidates.get(start.program, start)
-    chosen, calibration = choose_candidate(rollouts), wanted.calibration
-    cut_short = rollouts.unconfirmed or ENDED.get(rollouts.ended_by or "", "")
-    candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
-    none_chosen = explain_no_choice(candidates, rollouts.val, seeds)
-    confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, cut_short, none_chosen)
+    chosen, ended = choose_candidate(rollouts), rollouts.ended_by or ""
+    confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, rollouts.unconfirmed or ENDED[ended])
     improved = confirmation.verdict == "confirmed"
     best = chosen or start
     kept = best if improved else start
-    models, played = live.backend.models, live.config.active_benchmark
+    candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
+    models = live.backend.models
+    usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
     found = {
         **wanted.describe(live.config),
         "improved": improved,
@@ -289,7 +272,7 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "confirmation": confirmation,
         "noise": measure_noise(candidates, rollouts.val, seeds),
         "candidate": None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
-        "search_end": _explain_search_end(rollouts),
+        "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,
         "usage": dict(sorted(rollouts.usage.items())),
         "abandoned": rollouts.find_abandoned_usage(),
@@ -298,19 +281,10 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "rule_based": live.backend.rule_based,
         "environment": CompileEnvironment.of(live.config),
         "signatures": hash_schema(agent),
-        "versions": {**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
         "program": kept.program,
         "state": kept.state,
     }
     return FILE.validate_python(found)
-
-
-def _explain_search_end(rollouts: Rollouts) -> str:
-    if rollouts.search_end:
-        return rollouts.search_end
-    if rollouts.ended_by == "rollouts":
-        return BUDGET_SPENT
-    return ENDED.get(rollouts.ended_by or "", NOTHING_LEFT)
 
 
 def _describe_candidate(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:

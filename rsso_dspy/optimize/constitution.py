@@ -17,7 +17,7 @@ from rsso_dspy.calls import find_log_folder
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.wrappers import ExplorationPool
-from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
+from rsso_dspy.errors import LimitReached, RssoError, SplitError, Stopped, UsageError
 from rsso_dspy.executor import (
     EventStream,
     Executor,
@@ -32,8 +32,7 @@ from rsso_dspy.forecast import SpendLimit, open_spend_limit
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING, select_category_examples
 from rsso_dspy.memory.formats import ConstitutionFile, read_constitution
-from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, extract_constitution
-from rsso_dspy.memory_files import get_stream_position as in_order
+from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, extract_constitution, get_stream_position
 from rsso_dspy.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan
 from rsso_dspy.pricing import CostEntry, make_price_lookup, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
@@ -43,33 +42,25 @@ from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Store
 
-EXAMPLES = 3
-"""Maximum number of examples in a file."""
-
-STRETCH = 10
-"""Steps of an example."""
+EXAMPLES, STRETCH = 3, 10
+"""Maximum number of examples in a file, and steps of each."""
 
 
 @dataclass(frozen=True)
 class ConstitutionBuild:
-    """A constitution being distilled from calibration variants by a meta-advisor (OmniReflect, section 3.4).
+    """A constitution being distilled from calibration variants by a meta-advisor.
 
     Played episodes are kept in ``FILE.run/``, so repeating an interrupted command resumes it.
     """
 
     config: Config
-    plan: Plan
-    explored: Plan | None
-    """Plan of the exploration episodes without a task; None if there are none."""
+    plans: tuple[Plan, ...]
+    """Plan of the exploration episodes without a task, if there are any, and that of the variants."""
     out: Path
 
     @property
-    def folder(self) -> Path:
-        return self.out.with_name(f"{self.out.name}.run")
-
-    @property
-    def plans(self) -> tuple[Plan, ...]:
-        return (self.explored, self.plan) if self.explored else (self.plan,)
+    def plan(self) -> Plan:
+        return self.plans[-1]
 
     def load_finished(self) -> ConstitutionFile | None:
         """Return what this very build wrote into its file before; None for another file, or none."""
@@ -82,20 +73,10 @@ class ConstitutionBuild:
 
     def make_stores(self) -> list[Store]:
         """Open one store per plan. Raises `RunMismatch` if they hold another build."""
-        stores = []
+        folder, stores = self.out.with_name(f"{self.out.name}.run"), []
         for number, plan in enumerate(self.plans, start=1):
-            store = Store(self.folder / str(number), option="-o")
-            try:
-                store.check_identity(
-                    self._make_plan_identity(plan), fingerprint_programs(make_zero_shot_programs(plan))
-                )
-            except RunMismatch as error:
-                lines = [line for line in str(error).splitlines() if line.startswith("  ")]
-                raise RunMismatch(
-                    "\n".join([f"{self.folder} holds another build of {self.out.name}:", *lines])
-                    + f"\nRemove {self.folder} to start from scratch, or name another -o."
-                ) from None
-            stores.append(store)
+            stores.append(Store(folder / str(number), option="-o"))
+            stores[-1].check_identity(*self._identify(plan))
         return stores
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
@@ -110,20 +91,20 @@ class ConstitutionBuild:
         """
         stream, stop = events or EventStream(), threading.Event()
         purse.follow(stream, stop)
-        kept, examples = NOTHING_CARRIED, tuple[str, ...]()
+        kept, usage = NOTHING_CARRIED, dict[str, Usage]()
         records: list[UnitRecord] = []
+        played: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
-            programs = make_zero_shot_programs(plan)
             used = live
-            if plan is self.explored:
-                used = replace(
-                    live, runtime=replace(live.runtime, environments=ExplorationPool(live.runtime.environments))
-                )
+            if plan is not self.plan:
+                explored = ExplorationPool(live.runtime.environments)
+                used = replace(live, runtime=replace(live.runtime, environments=explored))
             with store.lock():
-                store.open(self._make_plan_identity(plan), fingerprint_programs(programs))
+                store.open(*self._identify(plan))
                 void_downstream_units(plan, store)
                 source = live.backend.replay and find_log_folder(live.backend.replay) / store.folder.name
                 answers = Store(source, read_only=True) if source else None
+                programs = make_zero_shot_programs(plan)
                 player = UnitRunner(used, store, programs, make_provenance(self.config), kept, stream, answers, stop)
                 try:
                     outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
@@ -135,45 +116,35 @@ class ConstitutionBuild:
                         f"{outcome.errored[0].key} ended in an error ({failure}); fix the cause and repeat the "
                         "command: finished episodes are kept"
                     )
-                records += sorted(store.units(), key=in_order)
+                played = list(store.units())
+                records += sorted(played, key=get_stream_position)
+                for role, spent in store.read_spending():
+                    usage[role] = usage.get(role, Usage()) + spent
                 store.check_exists()
             dumped = {**records[-1].memories["constitution"], "edits": []}
             kept = InitialMemories({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
-            if plan is self.plan:
-                examples = select_examples(
-                    [t for record in store.units() for t in record.trajectories], self.config.active_benchmark
-                )
         found = extract_constitution(records)
-        usage = {role: asdict(spent) for role, spent in self._sum_usage().items()}
-        about = {**found.provenance, "usage": usage, "asked": self._describe_settings()}
+        costs = {role: asdict(spent) for role, spent in sorted(usage.items())}
+        about = {**found.provenance, "usage": costs, "asked": self._describe_settings()}
+        examples = select_examples([each for one in played for each in one.trajectories], self.config.active_benchmark)
         book = replace(found, examples=examples, provenance=about)
         atomic_write_text(self.out, book.to_json(), folders=False)
         return book
-
-    def _sum_usage(self) -> dict[str, Usage]:
-        """Return the cost by role, including abandoned episodes."""
-        total: dict[str, Usage] = {}
-        for store in self.make_stores():
-            for role, usage in store.read_spending():
-                total[role] = total.get(role, Usage()) + usage
-        return dict(sorted(total.items()))
 
     def _describe_settings(self) -> dict[str, Any]:
         """Return the settings needed to build it again."""
         return {
             "calibration": sorted(unit.variant.key for unit in self.plan.units),
-            "explore": len(self.explored.units) if self.explored else 0,
+            "explore": sum(len(plan.units) for plan in self.plans[:-1]),
             "config": self.config.resolve_settings(),
         }
 
-    def _make_plan_identity(self, plan: Plan) -> dict[str, Any]:
-        played = [f"{unit.variant.key} {unit.place}" for unit in plan.units]
-        writer = plan.units[0].arm.name
-        return {
-            **make_run_identity(self.config, resolve_protocol(self.config)),
-            "writer": writer,
-            "calibration": played,
-        }
+    def _identify(self, plan: Plan) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the identity of a plan's folder, and its arm with the fingerprint of its program."""
+        identity = make_run_identity(self.config, resolve_protocol(self.config))
+        identity |= {"writer": plan.units[0].arm.name}
+        identity |= {"calibration": [f"{unit.variant.key} {unit.place}" for unit in plan.units]}
+        return identity, fingerprint_programs(make_zero_shot_programs(plan))
 
 
 def plan_constitution_build(
@@ -190,38 +161,32 @@ def plan_constitution_build(
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
     check_output_path(out)
-    kept = [name for name in config.memory.constitution.categories if name in LASTING]
-    settings = config.memory.constitution.model_copy(update={"categories": tuple(kept)})
+    folder = out.with_name(f"{out.name}.run")
+    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
+        raise UsageError(
+            f"{folder} holds foreign files, but the log of {out.name} is kept there; name another -o, or move it away"
+        )
+    lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
+    settings = config.memory.constitution.model_copy(update={"categories": lasting})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
     protocol = resolve_protocol(config)
     arm = Arm(get_method(f"omnireflect-{writing}"))
     check_writers([arm.method], config)
-
-    def make_stream_plan(chosen: Sequence[Variant]) -> Plan:
+    plans = []
+    for chosen in filter(None, (variants[:explore], variants)):
         budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
         made = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
-        return arrange_streams(replace(made, writings=protocol.constitution, stream_trials=1))
-
-    explored = make_stream_plan(variants[:explore]) if explore else None
-    made = ConstitutionBuild(config, make_stream_plan(variants), explored, out)
-    if made.folder.exists() and any(entry.name not in ("1", "2") for entry in made.folder.iterdir()):
-        raise UsageError(
-            f"{made.folder} holds foreign files, but the log of {out.name} is kept there; name another -o, or move it "
-            "away"
-        )
-    return made
+        plans.append(arrange_streams(replace(made, writings=protocol.constitution, stream_trials=1)))
+    return ConstitutionBuild(config, tuple(plans), out)
 
 
 def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntry]:
     """Return the costs of building a constitution under a configuration by role, those of abandoned episodes
     included."""
-    models, price_of = Backend(config.active_backend).models, make_price_lookup(config.prices)
-    by_role: dict[str, str] = {role: model for role, model in models.items()}  # noqa: C416
-    writer = str(book.provenance.get("writer", ""))
-    return [
-        price_usage(writer, role, by_role[role], Usage(**spent), price_of)
-        for role, spent in book.provenance.get("usage", {}).items()
-    ]
+    models: dict[str, str] = dict(Backend(config.active_backend).models.items())
+    price_of, about = make_price_lookup(config.prices), book.provenance
+    usage = {role: Usage(**spent) for role, spent in about.get("usage", {}).items()}
+    return [price_usage(str(about.get("writer", "")), role, models[role], usage[role], price_of) for role in usage]
 
 
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:

@@ -1,7 +1,4 @@
-"""What compilation optimizes: a score between 0 and 1 of the trials of one variant, and the metric around it.
-
-The scale is that of `score_trials`: three quarters for the best trial, one for trial 1, a little for few steps. 0.98
-and more says that trial 1 solved the task.
+"""The metric for DSPy's optimizers, on the scale of `score_trials`.
 
 dspy.GEPA(metric=metric, ...)           # score, and feedback when it names a predictor
 dspy.BootstrapFewShot(metric=metric)    # score alone
@@ -25,11 +22,10 @@ def metric(
     pred_name: str | None = None,
     pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
 ) -> "float | ScoreWithFeedback":
-    """The metric for DSPy and GEPA, of a prediction with ``trials``, with ``progress`` (the goals of every trial) if
-    known, and with ``benchmark`` (its name) unless it is the default one. Returns a number from 0 to 1, on the scale of
-    `score_trials`: the prediction's own ``score`` if it has one (a mean over several seeds, or an estimate for a
-    candidate that was dropped), else that of its trials. When a predictor is named, returns the same number with
-    feedback on that predictor's call. None, which SIMBA gives for a program that raised, scores 0."""
+    """The score of a prediction, from 0 to 1: its own ``score`` if it has one (a mean over several seeds, or an
+    estimate for a candidate that was dropped), else that of its ``trials``. When a predictor is named, the same number
+    with feedback on that predictor's call, which reads ``progress`` (the goals of every trial) and ``benchmark`` (its
+    name). None, which SIMBA gives for a program that raised, scores 0."""
     if prediction is None:
         return 0.0
     known = prediction.get("score")

@@ -18,11 +18,11 @@ import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.optimize.acceptance import Rollout, TracedCall, is_solved
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import find_answer_steps
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.student import ProposerAdapter, Search, SearchDone, Student
+from rsso_dspy.optimize.verdict import Rollout, TracedCall, is_solved
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.programs.render import is_transcript_of
@@ -32,11 +32,8 @@ from rsso_dspy.signatures.proposing import PROPOSING
 MINIBATCH = 3
 """Rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's own default)."""
 
-PROPOSALS = 12
-"""Maximum instructions per predictor that MIPROv2 combines (its "medium" setting)."""
-
-DEMONSTRATIONS = 4
-"""Maximum demonstrations per predictor that MIPROv2 combines (its own default)."""
+PROPOSALS, DEMONSTRATIONS = 12, 4
+"""Maximum instructions per predictor that MIPROv2 combines (its "medium" setting), and demonstrations (its default)."""
 
 WORTH_SHOWING = 0.5
 """Lowest metric of a rollout that demonstrations are taken from."""
@@ -46,9 +43,6 @@ CIRCLES = 2
 
 LONGEST_INPUT = 1200
 """Maximum characters of an input field in an example that a proposer is shown; the feedback digests the trials."""
-
-TRAIN_SOLVED = "every train variant was solved at the first trial, and no spare one was left to draw"
-NOTHING_TAUGHT = "no rollout on train has anything that is short enough and good enough to show"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +75,13 @@ def get_optimizer(name: str) -> Optimizer:
     return row
 
 
-# GEPA: instructions that evolve by reflection on feedback.
+def compute_minibatch_size(calibration: Calibration) -> int:
+    """Rollouts in a minibatch of GEPA's."""
+    return min(MINIBATCH, len(calibration.train))
 
 
 def gepa(search: Search) -> Iterator[Agent]:
-    """Evolve the instructions of every role that was called, by reflection (Agrawal et al. 2025)."""
+    """Evolve the instructions of every role that was called, by reflection on feedback (Agrawal et al. 2025)."""
     calibration, rollouts = search.calibration, search.rollouts
     needed = compute_minibatch_size(calibration) + calibration.val_rollouts
 
@@ -114,19 +110,9 @@ def gepa(search: Search) -> Iterator[Agent]:
     yield from search.run(compile_student, lambda rollout: list(rollout.calls))
 
 
-def count_gepa_least(calibration: Calibration) -> int:
-    """Rollouts of zero-shot and one candidate on the val variants and a minibatch each."""
-    return 2 * calibration.val_rollouts + 2 * compute_minibatch_size(calibration)
-
-
 def count_gepa_proposals(calibration: Calibration, rollouts: int) -> int:
     """One proposal for every two minibatches, recalled ones included."""
     return ceil((CIRCLES * rollouts - calibration.val_rollouts) / (2 * compute_minibatch_size(calibration)))
-
-
-def compute_minibatch_size(calibration: Calibration) -> int:
-    """Rollouts in a minibatch."""
-    return min(MINIBATCH, len(calibration.train))
 
 
 def _make_instruction_proposer(adapter: ProposerAdapter) -> Callable[..., dict[str, str]]:
@@ -134,18 +120,12 @@ def _make_instruction_proposer(adapter: ProposerAdapter) -> Callable[..., dict[s
     feedback that tells the trials."""
     ask = InstructionProposer(base_instructions=PROPOSING, adapter=adapter)
 
-    def propose(
-        candidate: dict[str, str], reflective_dataset: Mapping[str, Any], components_to_update: list[str]
-    ) -> dict[str, str]:
-        shown = {
-            name: [
-                {**example, "Inputs": {key: _shorten(str(text)) for key, text in example["Inputs"].items()}}
-                for example in examples
-            ]
-            for name, examples in reflective_dataset.items()
-        }
-        proposed: dict[str, str] = ask(candidate, shown, components_to_update)
-        return proposed
+    def shorten(example: Mapping[str, Any]) -> dict[str, Any]:
+        return {**example, "Inputs": {key: _shorten(str(text)) for key, text in example["Inputs"].items()}}
+
+    def propose(candidate: Any, reflective_dataset: Mapping[str, Any], components_to_update: list[str]) -> Any:
+        shown = {name: list(map(shorten, examples)) for name, examples in reflective_dataset.items()}
+        return ask(candidate, shown, components_to_update)
 
     return propose
 
@@ -171,7 +151,9 @@ class UnsolvedBatches:
         unsolved = [n for n, each in enumerate(self.variants) if best is None or not is_solved(best, [each])]
         at_hand = unsolved[: len(self.search.calibration.train)]
         if not at_hand:
-            self.search.rollouts.end_search(TRAIN_SOLVED)
+            self.search.rollouts.end_search(
+                "every train variant was solved at the first trial, and no spare one was left"
+            )
             raise SearchDone
         size = min(compute_minibatch_size(self.search.calibration), len(at_hand))
         self._round = [place for place in self._round if place in at_hand]
@@ -193,9 +175,6 @@ def select_called_predictors(
     from."""
     said = {call[0].signature.instructions for data in trajectories for call in data["trace"]}
     return [name for name, instruction in candidate.items() if instruction in said]
-
-
-# MIPROv2: instructions that a model writes from demonstrations, in combination with them.
 
 
 def mipro(search: Search) -> Iterator[Agent]:
@@ -238,12 +217,12 @@ def mipro(search: Search) -> Iterator[Agent]:
 
 
 def count_combined_instructions(trials: int) -> int:
-    """How many instructions per predictor, and sets of demonstrations, to combine in this many trials."""
+    """How many instructions per predictor, and sets of demonstrations, MIPROv2 combines in this many trials. (It takes
+    the first of them as it is.)"""
     return max(2, min(2 * trials // 3, PROPOSALS))
 
 
 def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
-    """The first of them is replaced by the instruction as it is."""
     left = rollouts - calibration.val_rollouts - len(calibration.train)
     return count_combined_instructions(left // calibration.val_rollouts)
 
@@ -295,7 +274,7 @@ def bootstrap(search: Search) -> Iterator[Agent]:
     lessons = [lesson for rollout in played for lesson in list_lessons(rollout, search.open)]
     chosen = choose_lessons(lessons, rollouts.wanted.options.demo_tokens, f"{search.seed} 0")
     if not chosen:
-        rollouts.end_search(NOTHING_TAUGHT)
+        rollouts.end_search("no rollout on train has anything that is short enough and good enough to show")
         return
     program = Agent(agent.method.name)
     program.load_state(agent.dump_state())
@@ -304,11 +283,6 @@ def bootstrap(search: Search) -> Iterator[Agent]:
         program.predictors_by_name[name].demos = demos
     if not search.is_done(rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
         yield program
-
-
-def count_one_set_rollouts(calibration: Calibration) -> int:
-    """Rollouts to play the train variants and one set of demonstrations."""
-    return 2 * calibration.val_rollouts + len(calibration.train)
 
 
 def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
@@ -398,12 +372,11 @@ def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
     yield from ()
 
 
-OPTIMIZERS = {
-    row.name: row
-    for row in (
-        Optimizer("gepa", gepa, count_gepa_least, count_gepa_proposals),
-        Optimizer("mipro", mipro, count_one_set_rollouts, count_mipro_proposals, needs="optuna"),
-        Optimizer("bootstrap", bootstrap, count_one_set_rollouts, tries_once=True),
-        Optimizer("none", none, lambda calibration: calibration.val_rollouts, searches=False, tries_once=True),
-    )
-}
+_ROWS = (
+    # Zero-shot and one candidate on val, and on a minibatch or on train.
+    Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
+    Optimizer("mipro", mipro, lambda c: 2 * c.val_rollouts + len(c.train), count_mipro_proposals, needs="optuna"),
+    Optimizer("bootstrap", bootstrap, lambda c: 2 * c.val_rollouts + len(c.train), tries_once=True),
+    Optimizer("none", none, lambda c: c.val_rollouts, searches=False, tries_once=True),
+)
+OPTIMIZERS = {row.name: row for row in _ROWS}

@@ -9,10 +9,12 @@ it is used.
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -21,55 +23,27 @@ from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
-from rsso_dspy.optimize.acceptance import CompileEnding, Confirmation, Noise
 from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.verdict import CompileEnding, Confirmation, Noise
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
 
+SCHEMA, KIND = 1, "rsso-dspy compiled program"
+"""Version and kind of the file. Another version is refused by name."""
 
-@dataclass(frozen=True, slots=True)
-class ProgramScores:
-    """Scores of a program on the val variants."""
+ELSEWHERE = "dspy"
+"""Stands for the optimizer of a program that `rsso-dspy compile` did not make."""
 
-    metric: float
-    """Mean of the metric, 0 to 1."""
-    mean: float
-    """Mean of the best accumulator over the trials: the paper's Mean, 0 to 100."""
-
-
-@dataclass(frozen=True, slots=True)
-class TriedProgram:
-    """A candidate that was played on val variants."""
-
-    program: str
-    scores: ProgramScores
-    """Over those that it was played on: all, unless it was dropped."""
-    per_variant: dict[str, float] = field(default_factory=dict)
-    """Key of a calibration variant to the metric there, 0 to 1; of several seeds the mean."""
-    number: int | None = None
-    """Number in the order of trying, the same in progress and on pages; None where nobody counted."""
-    placebo: bool = False
-    """Whether it is a placebo, which is never chosen."""
-    dropped: bool = False
-    """Whether it fell so far behind that it was not played on the rest of val."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptCandidate:
-    """The candidate that did best on val, kept beside the program it started from because it is not confirmed."""
-
-    program: str
-    """Fingerprint of the state."""
-    state: "dict[str, PredictorState]"
+_STRICT = ConfigDict(extra="forbid")
 
 
 class FieldState(TypedDict):
     """Words of one field of a signature, as DSPy keeps them."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
     prefix: str
     description: str
 
@@ -77,7 +51,7 @@ class FieldState(TypedDict):
 class SignatureState(TypedDict):
     """Words of a signature, as DSPy keeps them."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
     instructions: str
     fields: list[FieldState]
 
@@ -85,7 +59,7 @@ class SignatureState(TypedDict):
 class PredictorState(TypedDict):
     """One predictor, as DSPy keeps it. There is no model in it: models come from the configuration."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
     traces: list[Any]
     train: list[Any]
     demos: list[dict[str, Any]]
@@ -93,41 +67,39 @@ class PredictorState(TypedDict):
     lm: None
 
 
-def check_stock_modules(agent: Agent) -> None:
-    """Raise `UsageError` for an agent with modules or models of its own: a file holds only prompts."""
-    stock = Agent(agent.method.name)
-    if agent.predictors_by_name.keys() != stock.predictors_by_name.keys() or hash_schema(agent) != hash_schema(stock):
-        raise UsageError(
-            "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
-            "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
-        )
+@dataclass(frozen=True, slots=True)
+class ProgramScores:
+    """Scores of a program: mean of the metric, 0 to 1, and of the best accumulator over the trials, the paper's Mean, 0
+    to 100."""
+
+    metric: float
+    mean: float
 
 
-def hash_schema(agent: Agent) -> str:
-    """Hash (12 hexadecimal digits) of names, kinds and types of the fields of all predictors, which a saved state must
-    fit. The words, which compiling changes, do not enter it."""
-    fields = {
-        name: [
-            (key, str(info.annotation), key in predictor.signature.output_fields)
-            for key, info in predictor.signature.fields.items()
-        ]
-        for name, predictor in agent.predictors_by_name.items()
-    }
-    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
+@dataclass(frozen=True, slots=True)
+class TriedProgram:
+    """A candidate that was played on val variants: all of them, unless it was dropped."""
+
+    program: str
+    scores: ProgramScores
+    per_variant: dict[str, float] = field(default_factory=dict)
+    """Key of a calibration variant to the metric there, 0 to 1; of several seeds the mean."""
+    number: int | None = None
+    placebo: bool = False
+    dropped: bool = False
 
 
-SCHEMA = 1
-"""Version of the file. Another version is refused by name."""
+@dataclass(frozen=True, slots=True)
+class KeptCandidate:
+    """The candidate that did best on val, kept beside the program it started from because it is not confirmed."""
 
-KIND = "rsso-dspy compiled program"
-
-ELSEWHERE = "dspy"
-"""Stands for the optimizer of a program that `rsso-dspy compile` did not make."""
+    program: str
+    state: dict[str, PredictorState]
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled program and its history. The content of one JSON file."""
+    """A compiled program and its history. The content of one JSON file. Variants are keys; scores are on val."""
 
     method: str
     optimizer: str
@@ -147,8 +119,7 @@ class Compiled:
     """DSPy's state of the program, by predictor."""
     improved: bool = False
     """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
-    and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
-    compared with nothing."""
+    and the best candidate is in `candidate`. False for a program made elsewhere, which was compared with nothing."""
     ended_by: CompileEnding | None = None
     """What cut the compile short; None when the optimizer finished."""
     trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)] = 0
@@ -160,36 +131,29 @@ class Compiled:
     """What a reader of the scores should know."""
     max_rollouts: int = 0
     max_cost: float | None = None
-    """US dollars."""
-    roles: tuple[str, ...] = ()
-    """Predictors that the optimizer was allowed to change."""
     start: str = ZERO_SHOT
     """Fingerprint of the compiled program that the compile started from, or zero-shot."""
     seen: tuple[str, ...] = ()
-    """Keys of the variants that the program of `start` was compiled on."""
+    """Variants that the program of `start` was compiled on."""
     confirm: tuple[str, ...] = ()
     """Variants that the chosen candidate and the program to improve were compared on."""
     fresh: tuple[str, ...] = ()
     """Further variants that feedback came from, drawn once some of `train` were solved."""
     seeds: int = 1
-    """Number of seeds that each val and confirm variant was played with."""
     placebos: int = 0
     """How many placebos were asked for."""
     before: ProgramScores | None = None
-    """Scores on val of the program to improve; None when it was not played on all of val."""
+    """Scores of the program to improve; None when it was not played on all of val."""
     after: ProgramScores | None = None
-    """Scores on val of the best candidate, confirmed or not."""
+    """Scores of the best candidate, confirmed or not."""
     tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None
     """The verdict; None for a program made elsewhere."""
     noise: Noise | None = None
-    """What placebos gained."""
     candidate: KeptCandidate | None = None
-    """The best candidate on val, where it is not confirmed."""
     search_end: str | None = None
     """Why the search ended, in words."""
     rollouts: int = 0
-    """Rollouts spent."""
     usage: dict[str, Usage] = field(default_factory=dict)
     """Calls and tokens by role."""
     abandoned: dict[str, Usage] = field(default_factory=dict)
@@ -200,13 +164,12 @@ class Compiled:
     """The model that proposed instructions."""
     rule_based: bool = False
     """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
-    versions: dict[str, str] = field(default_factory=dict)
     teacher: str | None = None
     """Who played the train variants for demonstrations: `gold`, or a backend's acting model; None when nobody did."""
     demo_tokens: int | None = None
     """Maximum tokens of all demonstrations of a predictor, under a teacher."""
     kind: str = KIND
-    schema: int = field(default=SCHEMA)
+    schema: int = SCHEMA
 
     def __repr__(self) -> str:
         said = self.confirmation or ("made elsewhere" if self.is_made_elsewhere else "no verdict")
@@ -224,7 +187,7 @@ class Compiled:
 
     @property
     def calibration(self) -> tuple[str, ...]:
-        """Keys of all variants that the program has seen, those of the program it was made from included."""
+        """All variants that the program has seen, those of the program it was made from included."""
         return tuple(dict.fromkeys((*self.seen, *self.train, *self.fresh, *self.val, *self.confirm)))
 
     @property
@@ -244,7 +207,7 @@ class Compiled:
     @property
     def protocol(self) -> str:
         """Id of the protocol that it was compiled under."""
-        return str(self.identity["protocol"]) or "a protocol that it does not name"
+        return str(self.identity.get("protocol") or "a protocol that it does not name")
 
     @property
     def benchmark(self) -> Benchmark:
@@ -270,26 +233,23 @@ class Compiled:
     ) -> "Compiled":
         """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand, as a compiled program. `trainset` and
         `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. `environment` is
-        the benchmark it was made in; None means any version of the default benchmark. It counts as not `improved`,
-        because nothing was compared; runs play it all the same. Raises `UsageError` for modules
+        the benchmark it was made in; None means any version of the default benchmark. Raises `UsageError` for modules
         that are not the method's own, `SplitError` for held-out variants."""
         check_stock_modules(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
-        notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
         compiled = cls(
             method=agent.method.name,
             optimizer=ELSEWHERE,
-            notes=notes,
+            notes=("made outside of rsso-dspy compile: what it was compiled on is what its maker said",),
             train=tuple(trainset),
             val=tuple(valset),
             environment=environment,
             signatures=hash_schema(agent),
-            identity={"protocol": ""},
+            identity={},
             program=fingerprint_state(state),
             state=cast(dict[str, PredictorState], state),
         )
-        if held_out := compiled.benchmark.select_held_out(compiled.calibration):
-            raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
+        _check_variants(compiled)
         return compiled
 
     def agent(self, method: str | None = None) -> Agent:
@@ -315,6 +275,27 @@ class Compiled:
 FILE = TypeAdapter(Compiled)
 
 
+def check_stock_modules(agent: Agent) -> None:
+    """Raise `UsageError` for an agent with modules or models of its own: a file holds only prompts."""
+    stock = Agent(agent.method.name)
+    if agent.predictors_by_name.keys() != stock.predictors_by_name.keys() or hash_schema(agent) != hash_schema(stock):
+        raise UsageError(
+            "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
+            "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
+        )
+
+
+def hash_schema(agent: Agent) -> str:
+    """Hash (12 hexadecimal digits) of names, kinds and types of the fields of all predictors, which a saved state must
+    fit. The words, which compiling changes, do not enter it."""
+    fields = {
+        name: [(key, str(info.annotation), key in outputs) for key, info in each.signature.fields.items()]
+        for name, each in agent.predictors_by_name.items()
+        for outputs in [each.signature.output_fields]
+    }
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
+
+
 def derive_program_name(path: Path | str) -> str:
     """The name of a program in runs and tables: its file's name. Raises `UsageError` for a name that cannot stand in a
     folder name or a comma-separated list, or that is reserved."""
@@ -329,19 +310,17 @@ def derive_program_name(path: Path | str) -> str:
 
 
 def load(path: Path | str) -> Compiled:
-    """The compiled program in a file. Raises `UsageError` for a file that is damaged, of another version, made for
-    other signatures or changed since, `SplitError` when it was compiled on held-out variants."""
+    """The compiled program in a file of `rsso-dspy compile` or of `agent.save`. Raises `UsageError` for a file that is
+    damaged, of another version, made for other signatures or changed since, `SplitError` when it was compiled on
+    held-out variants."""
     path = Path(path)
     try:
         data = read_json(path)
     except OSError as error:
-        raise UsageError(
-            f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
-        ) from None
+        why = f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
+        raise UsageError(why) from None
     except DamagedFile as error:
-        raise UsageError(
-            f"{path} is damaged or no compiled program ({error.why}); restore it, or compile again"
-        ) from None
+        raise UsageError(f"{path} is damaged or no compiled program ({error.why}); compile again") from None
     if is_plain_state(data):
         return _load_saved_agent(path)
     if not isinstance(data, dict) or data.get("kind") != KIND:
@@ -355,16 +334,13 @@ def load(path: Path | str) -> Compiled:
         )
     try:
         compiled = FILE.validate_python(data)
+        _check_compiled(compiled)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path} is damaged ({where}: {first['msg']}); restore it, or compile again") from None
-    try:
-        _check_compiled(compiled)
-    except SplitError as error:
-        raise SplitError(f"{path}: {error}") from None
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise (SplitError if isinstance(error, SplitError) else UsageError)(f"{path}: {error}") from None
     return compiled
 
 
@@ -400,7 +376,6 @@ def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled
 
 
 def _load_saved_agent(path: Path) -> Compiled:
-    """The program in a file that `agent.save` wrote."""
     saved = read_state(path)
     if not saved.method:
         raise UsageError(
@@ -412,18 +387,18 @@ def _load_saved_agent(path: Path) -> Compiled:
     return Compiled.from_agent(agent)
 
 
-def _check_compiled(compiled: Compiled) -> None:
-    if "protocol" not in compiled.identity:
-        raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
+def _check_variants(compiled: Compiled) -> None:
     of = compiled.benchmark
     if not compiled.is_made_elsewhere:
         given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
         train, val, confirm, fresh = (tuple(map(of.tasks.parse, keys)) for keys in given)
         Calibration(train, val, confirm, benchmark=of.name, spare=fresh)
-    elif held_out := of.select_held_out((*compiled.train, *compiled.val)):
-        raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
-    if held_out := of.select_held_out(compiled.seen):
-        raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
+    if held_out := of.select_held_out(compiled.calibration):
+        raise SplitError(f"it, or the program it was made from, was made on held-out variants: {', '.join(held_out)}")
+
+
+def _check_compiled(compiled: Compiled) -> None:
+    _check_variants(compiled)
     if compiled.signatures != hash_schema(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
@@ -444,7 +419,84 @@ def _check_compiled(compiled: Compiled) -> None:
 
 def describe_verdict(compiled: Compiled) -> str:
     """The verdict in one line."""
-    found = compiled.confirmation
-    if found is None:
-        return "verdict: none; it was made elsewhere"
-    return f"verdict: {found}"
+    return f"verdict: {compiled.confirmation or 'none; it was made elsewhere'}"
+
+
+def describe_noise(compiled: Compiled) -> Iterator[str]:
+    """What placebos gained, in lines; no line where none was played."""
+    noise = compiled.noise
+    if noise is None or not noise.gains:
+        return
+    gains = ", ".join(f"{100 * gain:+.1f}" for gain in noise.gains)
+    told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
+    yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
+    if noise.won:
+        yield (
+            "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
+            "chosen and cannot be confirmed."
+        )
+
+
+# What it says in each role, beside the zero-shot program.
+
+Op = Literal["same", "removed", "added"]
+
+_BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)|(?<=:)\n")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleDifference:
+    """How one predictor differs from the same one of another program."""
+
+    name: str
+    changed: bool
+    rows: tuple[tuple[Op, str], ...]
+    """Sentences and list lines of both instructions, in order."""
+    fields: tuple[str, ...]
+    """Fields whose words differ."""
+    added: tuple[dict[str, str], ...]
+    """New demonstrations, field to text."""
+
+
+def compare_states(
+    before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]
+) -> Iterator[RoleDifference]:
+    """What changes between the states of two programs of one method, role by role."""
+    for name, one in before.items():
+        old, new = _list_demonstrations(one), _list_demonstrations(after[name])
+        words, now = one["signature"], after[name]["signature"]
+        fields = zip_longest(words["fields"], now["fields"])
+        yield RoleDifference(
+            name,
+            changed=words != now or old != new,
+            rows=tuple(align_sentences(words["instructions"], now["instructions"])),
+            fields=tuple((a or b or {}).get("prefix", "").rstrip(":") for a, b in fields if a != b),
+            added=tuple(demo for demo in new if demo not in old),
+        )
+
+
+def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
+    """The sentences and list lines of two instructions, however their sources were wrapped: those that both have, that
+    only the first has, and that only the second has."""
+    old, new = (list(_split_sentences(text)) for text in (before, after))
+    for op, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        yield from (("same" if op == "equal" else "removed", sentence) for sentence in old[a0:a1])
+        yield from (("added", sentence) for sentence in new[b0:b1] if op != "equal")
+
+
+def _split_sentences(text: str) -> Iterator[str]:
+    for paragraph in _BREAK.split(text):
+        yield from filter(None, _SENTENCE.split(" ".join(paragraph.split())))
+
+
+def _list_demonstrations(state: PredictorState) -> list[dict[str, str]]:
+    """The demonstrations of a predictor, without DSPy's own mark of where they came from."""
+    return [
+        {
+            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for key, value in demo.items()
+            if key != "augmented"
+        }
+        for demo in state["demos"]
+    ]

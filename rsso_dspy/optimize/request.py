@@ -4,27 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
-from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.forecast import TEACHING, Forecast, forecast_calls
-from rsso_dspy.optimize.calibration import CONFIRM_SHARE, Calibration, count_confirm_variants
-from rsso_dspy.optimize.confirming import (
-    FLIP,
-    FLIPPED,
-    LARGEST_GAIN,
-    LEVEL,
-    compute_power,
-    count_needed_pairs,
-    find_smallest_gain,
-)
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.program_file import Compiled
-from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.optimize.teacher import Teacher
+from rsso_dspy.optimize.verdict import FLIP, FLIPPED, LARGEST_GAIN, LEVEL, compute_power, find_smallest_gain
 from rsso_dspy.plan import Plan, compute_step_budgets
 from rsso_dspy.programs.methods import ROLE_OF, Method
 from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol
@@ -38,14 +28,11 @@ SWEEPS = 4
 PLACEBOS = 1
 """Default number of placebos."""
 
-MOST_SEEDS = 20
-"""Maximum seeds per variant."""
+MOST_SEEDS, MOST_ROLLOUTS = 20, 100_000
+"""Maximum seeds per variant, and rollouts."""
 
 ROLES = ("actor", "reflector", "verbalizer", "advisor")
 """Roles that are called while a program plays."""
-
-MOST_ROLLOUTS = 100_000
-"""Maximum rollouts."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +49,6 @@ class CompileRequest:
     max_rollouts: int
     max_cost: float | None = None
     """US dollars."""
-    tuned: tuple[str, ...] = tuple(ROLE_OF)
-    """Predictors that may be changed."""
     start: Compiled | None = None
     """The compiled program that the compile starts from; None for zero-shot."""
     placebos: int = 0
@@ -71,10 +56,8 @@ class CompileRequest:
     teacher: Teacher | None = None
     """The teacher, who plays train in place of the student."""
 
-    @property
-    def trials(self) -> int:
-        """Trials of a rollout."""
-        return self.options.trials
+    tuned: ClassVar[tuple[str, ...]] = tuple(ROLE_OF)
+    """Predictors that may be changed."""
 
     @property
     def reserved(self) -> int:
@@ -84,7 +67,7 @@ class CompileRequest:
 
     def describe(self, config: Config) -> dict[str, Any]:
         """What the result depends on, as JSON data. The file of the compiled program holds the same fields."""
-        teacher, parts = self.teacher, ("train", "val", "confirm")
+        teacher = self.teacher
         taught = {"teacher": teacher.describe()} if teacher else {}
         return {
             **({"teacher": teacher.model, "demo_tokens": self.options.demo_tokens} if teacher else {}),
@@ -95,9 +78,8 @@ class CompileRequest:
             "seed": self.seed,
             "max_rollouts": self.max_rollouts,
             "max_cost": self.max_cost,
-            "roles": list(self.tuned),
             "start": self.start.program if self.start else ZERO_SHOT,
-            **{part: [variant.key for variant in getattr(self.calibration, part)] for part in parts},
+            **{part: [each.key for each in getattr(self.calibration, part)] for part in ("train", "val", "confirm")},
             "seeds": self.calibration.seeds,
             "placebos": self.placebos,
             "identity": {**make_run_identity(config, resolve_protocol(config)), **taught},
@@ -123,12 +105,12 @@ class CompileRequest:
         if reserved:
             calls += _accumulate_costliest_calls([costs[v] for v in calibration.confirm], reserved)[-1]
         roles = {role: calls[role] for role in ROLES}
-        predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
+        predictors = sum(roles.get(role, 0) > 0 for role in ROLE_OF.values())
         roles["proposer"] = predictors * self.optimizer.proposals(calibration, total)
         return Forecast({role: count for role, count in (roles | lessons).items() if count})
 
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
-        rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)
+        rules = replace(protocol.rules, trials=self.options.trials, learn_after_success=False)
         of = get_benchmark(self.calibration.benchmark)
         known = variant not in self.calibration.spare or of.budget.is_known(variant)  # an unknown one takes minutes
         budget = self.find_budget(variant) if known else self.options.steps
@@ -156,22 +138,23 @@ def build_request(
     that is of another method or environment. Unknown gold lengths are computed; `say` is told."""
     options = options or CompileOptions()
     chosen = get_optimizer(optimizer_name or ("bootstrap" if teacher else "gepa"))
-    if options.trials > MOST_TRIALS:
-        raise UsageError(f"cannot play {options.trials} trials a rollout; ask for {MOST_TRIALS} at most")
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"cannot play a variant with {seeds} seeds; ask for 1 to {MOST_SEEDS}")
+    if "constitution" in method.memories and method.writing is None:
+        raise UsageError(
+            f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
+            "program plays with a constitution too"
+        )
     calibration, played = replace(calibration, seeds=seeds), get_benchmark(calibration.benchmark)
-    tuned = _check_roles(method, options.roles)
     if start is not None:
-        simplification = calibration.variants[0].simplification
-        here = CompileEnvironment(played.name, played.version, simplification)
+        here = CompileEnvironment(played.name, played.version, calibration.variants[0].simplification)
         check_environment(start, "the program to start from", here)
         if start.method != method.name:
             raise UsageError(
                 f"the program to start from is of {start.method}, not {method.name}; give --method {start.method}"
             )
     if teacher:
-        teacher.check(calibration, chosen.name, tuned)
+        teacher.check(calibration, chosen.name, CompileRequest.tuned)
     compute_step_budgets(protocol, (*calibration.train, *calibration.val, *calibration.confirm), say, played)
 
     def find_budget(variant: Variant) -> int:
@@ -183,21 +166,8 @@ def build_request(
     rollouts = _choose_budget(chosen, calibration, max_rollouts)
     placebos = PLACEBOS if chosen.searches else 0
     return CompileRequest(
-        method, calibration, find_budget, chosen, options, seed, rollouts, max_cost, tuned, start, placebos, teacher
+        method, calibration, find_budget, chosen, options, seed, rollouts, max_cost, start, placebos, teacher
     )
-
-
-def _check_roles(method: Method, roles: str | None) -> tuple[str, ...]:
-    """The predictors that may change. Raises `UsageError` when the method asks none of them."""
-    if "constitution" in method.memories and method.writing is None:
-        raise UsageError(
-            f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
-            "program plays with a constitution too"
-        )
-    tuned = resolve_predictors(None if roles is None else [name.strip() for name in roles.split(",")])
-    if not any(name.partition(".")[0] in ("actor", *method.list_modules()) for name in tuned):
-        raise UsageError(f"{method.name} never asks {roles}, so there is nothing to change; name others")
-    return tuned
 
 
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
@@ -224,69 +194,32 @@ def _accumulate_costliest_calls(costs: Sequence[dict[str, int]], count: int) -> 
     return list(accumulate(turns, initial=Counter()))
 
 
-GAINS = (0.05, 0.10)
-"""True gains for which the plan says how many confirm variants they take."""
-
-
 def describe_power(wanted: CompileRequest) -> Iterator[str]:
-    """Lines: the smallest true gain that this compile confirms in four of five cases once its candidate is chosen, or
-    why it confirms none, and what gains of 5 and 10 points take."""
+    """A line: the smallest true gain that this compile confirms in four of five cases once its candidate is chosen, or
+    why it confirms none."""
+    pairs, seeds = len(wanted.calibration.confirm), wanted.calibration.seeds
     if not wanted.optimizer.searches:
         return
-    calibration = wanted.calibration
-    if why := find_hindrance(wanted):
+    if why := _find_hindrance(wanted):
         yield f"it can confirm nothing: {why}; whatever it finds stays unconfirmed"
-    else:
-        yield _describe_smallest_gain(calibration)
-    yield "; ".join(_describe_price(wished, calibration) for wished in GAINS)
-
-
-def _describe_smallest_gain(calibration: Calibration) -> str:
-    """The smallest gain that is confirmed in four of five simulated compiles; if none is, how often the largest one is,
-    and what would do."""
-    pairs, seeds = len(calibration.confirm), calibration.seeds
-    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}"
+        return
+    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
     flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points"
-    gain = find_smallest_gain(pairs, seeds)
-    if gain is not None:
-        given = f"; if scores differ from seed to seed, and {flips}" if seeds > 1 else f"; if {flips}"
-        return (
+    if (gain := find_smallest_gain(pairs, seeds)) is not None:
+        given = "scores differ from seed to seed, and " if seeds > 1 else ""
+        yield (
             f"once the candidate is chosen, a true gain of {100 * gain:.1f} points or more is confirmed in four of "
-            f"five such compiles: {played}, p < {LEVEL}{given}"
+            f"five such compiles: {played}; if {given}{flips}"
         )
-    many, _ = _find_calibration(calibration, count_needed_pairs(LARGEST_GAIN, seeds))
-    return (
+        return
+    yield (
         f"no gain is confirmed in four of five such compiles: where {flips}, even the largest possible gain, "
         f"{100 * LARGEST_GAIN:.1f} points, is confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of "
-        f"100 ({played}, p < {LEVEL}); "
-        + (f"--calib {many}-per-task would do" if many else "more --seeds may do, if scores differ from seed to seed")
+        f"100 ({played}); a larger --calib or more --seeds would do"
     )
 
 
-def _find_calibration(calibration: Calibration, needed: int) -> tuple[int | None, int]:
-    """The least K of ``K-per-task`` that gives so many confirm variants, None if there is none, and how many the tasks
-    have at most, or with that K."""
-    tasks, of = {variant.task for variant in calibration.val}, get_benchmark(calibration.benchmark)
-    many, before, there = 1, 0, count_confirm_variants(tasks, 1, of)
-    while there < needed and there > before:
-        many, before, there = many + 1, there, count_confirm_variants(tasks, many + 1, of)
-    return (many if there >= needed else None), there
-
-
-def _describe_price(wished: float, calibration: Calibration) -> str:
-    """What confirming a true gain takes."""
-    seeds = calibration.seeds
-    needed = count_needed_pairs(wished, seeds)
-    said = f"{100 * wished:.0f} points take about {needed} confirm variants"
-    many, there = _find_calibration(calibration, needed)
-    if many is None:
-        return f"{said}, more than the {there} that these tasks have"
-    tasks = {variant.task for variant in calibration.val}
-    rollouts = (SWEEPS * (1 + seeds) + 2 * CONFIRM_SHARE * seeds) * many * len(tasks)
-    return f"{said} (--calib {many}-per-task, {rollouts:,} rollouts)"
-
-
-def find_hindrance(wanted: CompileRequest) -> str:
+def _find_hindrance(wanted: CompileRequest) -> str:
     """Why a compile can confirm nothing; empty when it can."""
     calibration = wanted.calibration
     if not calibration.confirm:

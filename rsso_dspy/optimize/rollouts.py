@@ -7,47 +7,147 @@ against the budget. A failure of infrastructure ends the compile and is never sc
     rollouts.play(program, variant)             # played once, whoever asks
     rollouts.stop_compile("interrupted")        # nothing more is begun, and what runs stops before its next step
     race_on_val(rollouts, program)              # in blocks of val, until it is hopeless
+
+Every rollout and every question to the proposer is logged beside the compiled program as it comes. A compile that is
+killed at any moment and run again plays no rollout twice, and asks no model again what it had answered.
+
+    FILE.rollouts/run.json          what the rollouts depend on; another compile is refused
+    FILE.rollouts/units/ARM/...     a rollout, a unit of the method with its program's fingerprint, whose last line
+                                    says what it came to; the unit `PROPOSALS` holds the proposer's calls, whose trial
+                                    is the number of the question
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import dspy
+from pydantic import TypeAdapter, ValidationError
 
+from rsso_dspy.calls import find_log_folder
 from rsso_dspy.environments import Environments, Goal
-from rsso_dspy.errors import BackendFailure, Stopped
+from rsso_dspy.errors import BackendFailure, DamagedFile, Stopped
 from rsso_dspy.executor import Event, EventStream
-from rsso_dspy.forecast import SpendLimit
-from rsso_dspy.optimize.acceptance import CandidateProgram, CompileEnding, Rollout, is_hopeless, order_by_contrast
-from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.rollout_logs import RolloutLogs
+from rsso_dspy.forecast import TEACHING, SpendLimit
 from rsso_dspy.optimize.teacher import Lead
+from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout, is_hopeless, order_by_contrast
+from rsso_dspy.playing import playing
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.prediction import score_trials
-from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Usage, Variant
 from rsso_dspy.sessions import Session
+from rsso_dspy.store.run_folder import Arm, Store, Unit, name_log
+from rsso_dspy.store.unit_log import UnitLog
+
+_ROLLOUT = TypeAdapter(Rollout)
+
+Job = tuple[str, Variant, int]
+"""Fingerprint of a program, a variant, and which of its seeds."""
+
+PROPOSALS = Unit(Arm(get_method("react"), "proposer"), Variant("proposals", 0), 0, 0)
+"""Stands for the proposer's questions in the log."""
+
+
+class RolloutLogs:
+    """The logs of the compile that writes to `out`; nothing is kept without. Thread-safe: each file has one writer.
+    `source` is another compile, whose logs answer instead of models."""
+
+    def __init__(self, out: Path | None = None, source: Path | None = None):
+        self.store = Store(out.with_name(f"{out.name}.rollouts"), option="-o") if out else None
+        self.source = Store(find_log_folder(source), read_only=True) if source else None
+        self._stop = threading.Event()
+        self._proposals: UnitLog | None = None
+
+    def check_request(self, request: Mapping[str, Any]) -> int:
+        """Return how many rollouts are kept. Raises `RunMismatch` when they were played for another request, and
+        `UsageError` for a folder of something else."""
+        assert self.store is not None
+        self.store.check_identity(_make_identity(request))
+        return sum(log.rollout is not None for _, log in self._load_logs())
+
+    @contextmanager
+    def open_for_request(self, request: Mapping[str, Any]) -> Iterator[None]:
+        """Keep the rollouts of this request inside the block. Raises what `check_request` and `Store.lock` raise."""
+        if self.store is None:
+            yield
+            return
+        self.check_request(request)
+        with self.store.lock():
+            self.store.open(_make_identity(request))
+            yield
+
+    def find_rollout(self, unit: Unit) -> Rollout | None:
+        """The rollout of a program on a variant; None when it was not played to its end, or its log is damaged or does
+        not earn its score."""
+        log = self.store.load_log(self.store.path_of(unit)) if self.store else None
+        try:
+            found = _ROLLOUT.validate_python(log.rollout) if log and log.rollout else None
+        except (ValidationError, DamagedFile):
+            return None
+        if found is None or (found.variant, found.repeat) != (unit.variant, unit.seed) or not found.trials:
+            return None
+        return found if abs(score_trials(found.trials) - found.score) < 1e-9 else None
+
+    @contextmanager
+    def log_calls(self, unit: Unit, log: UnitLog | None = None) -> Iterator[UnitLog]:
+        """Log the calls of models inside the block as those of this unit, or answer them from its log."""
+        if log is None:
+            log = self.store.open_log(unit) if self.store else UnitLog(whole=True)
+            log.answer_from_own(0)
+            if self.source:
+                log.source = self.source.read_log(unit).make_answers(name_log(unit))
+        with log.stop_on_error(self._stop), playing(calls=log):
+            yield log
+
+    @contextmanager
+    def log_proposals(self) -> Iterator[None]:
+        """Log the proposer's calls inside the block, or answer them from their log."""
+        with self.log_calls(PROPOSALS, self._proposals) as self._proposals:
+            yield
+
+    def void_proposal(self, number: int, why: str) -> None:
+        """Write that this question to the proposer has failed and is to be asked again."""
+        if self._proposals is not None:
+            self._proposals.void(number, why)
+
+    def sum_usage(self) -> dict[str, Usage]:
+        """Usage of everything that was ever answered here, by role."""
+        total: dict[str, Usage] = {}
+        for _, log in self._load_logs():
+            ahead = TEACHING if log.head.get("teacher") else ""
+            for role, usage in log.sum_usage().items():
+                total[f"{ahead}{role}"] = total.get(f"{ahead}{role}", Usage()) + usage
+        return total
+
+    def _load_logs(self) -> Iterable[tuple[str, UnitLog]]:
+        return self.store.load_logs() if self.store and self.store.exists else ()
+
+
+def _make_identity(request: Mapping[str, Any]) -> dict[str, Any]:
+    asked = {name: value for name, value in request.items() if name != "identity"}
+    return {"request": asked, **request["identity"]}
 
 
 class CompileStopped(BaseException):
     """The compile ends here. Not an `Exception`, because optimizers swallow those."""
 
 
+@dataclass(frozen=True)
 class GoalRecordingEnvironments:
     """Environments that record the goals at the end of each trial, if they know them. The program does not see the
     goals, and an environment refuses to give those of a held-out variant."""
 
-    def __init__(self, environments: Environments):
-        self.environments = environments
-        self.progress: list[tuple[Goal, ...]] = []
+    environments: Environments
+    progress: list[tuple[Goal, ...]] = field(default_factory=list)
 
     @contextmanager
     def lease(self) -> Iterator[Any]:
@@ -59,10 +159,6 @@ class GoalRecordingEnvironments:
 
     def close(self) -> None:
         self.environments.close()
-
-
-Job = tuple[str, Variant, int]
-"""Fingerprint of a program, a variant, and which of its seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +184,14 @@ class Rollouts:
         lead: Lead | None = None,
     ):
         self.live, self.wanted, self.jobs = live, wanted, jobs
-        calibration: Calibration = wanted.calibration
-        self.val, self.seeds = calibration.val, calibration.seeds
+        self.val: tuple[Variant, ...] = wanted.calibration.val
+        self.seeds: int = wanted.calibration.seeds
         self.logs = logs or RolloutLogs(source=live.backend.replay)
         self.events = events or EventStream()
         self.reserved: int = wanted.reserved
         """Rollouts that are kept back for confirming: the search may not begin them."""
-        self.spent = 0
-        """Rollouts begun."""
-        self.recalled = 0
-        """Rollouts of `spent` that were found in the log instead of played."""
+        self.spent, self.recalled = 0, 0
+        """Rollouts begun, and how many of them were found in the log instead of played."""
         self.usage: dict[str, Usage] = {}
         """Usage of all answers by role, the proposer's included."""
         self.candidates: dict[str, CandidateProgram] = {}
@@ -105,24 +199,20 @@ class Rollouts:
         self.taught: dict[Variant, Rollout] = {}
         """Rollouts that the teacher played. They belong to no candidate, because their scores are not the student's."""
         self.search_end: str | None = None
-        """Why the search ended early; None when it finished. The first reason stays."""
         self.unconfirmed = ""
-        """Why the confirm variants were not played; empty if they were, or may still be."""
+        """Why the search ended early, and why the confirm variants were not played, if so."""
         self.ended_by: CompileEnding | None = None
         self.error: BaseException | None = None
-        """What went wrong, when `ended_by` is "error"."""
         self._lead = lead
         self._played: dict[Job, Future[Rollout]] = {}
         self._running = 0
-        self._promised: set[Job] | None = None
-        """Jobs of a batch that may still begin when the budget does not cover the whole batch; None when it does."""
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
-        models: dict[str, str] = {**dict(live.backend.models.items())}
+        models: dict[str, str] = dict(live.backend.models.items())
         models |= wanted.teacher.models if wanted.teacher else {}
         self.purse = SpendLimit(wanted.max_cost, None, models, make_price_lookup(live.config.prices))
-        self.purse.add_earlier_usage(self.logs.sum_usage().items())
-        self._halt_at_limit()
+        for role, usage in self.logs.sum_usage().items():
+            self._pay(role, usage)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Rollouts":
         """Copies of a program share its rollouts."""
@@ -132,7 +222,6 @@ class Rollouts:
 
     @property
     def rollouts_left(self) -> int:
-        """Rollouts that may still be begun."""
         return int(self.wanted.max_rollouts) - self.spent - self.reserved
 
     @property
@@ -148,18 +237,12 @@ class Rollouts:
     @property
     def has_spent_search_share(self) -> bool:
         """Whether the search has used its share of the money; the rest is for the rollouts that are kept back."""
-        limit: float | None = self.wanted.max_cost
-        share: float = 1 - self.reserved / self.wanted.max_rollouts
+        limit, share = self.purse.max_cost, 1 - self.reserved / int(self.wanted.max_rollouts)
         return bool(self.reserved) and limit is not None and self.purse.cost >= share * limit
 
     def end_search(self, why: str) -> None:
         """Note why the search ends; the first reason stays."""
         self.search_end = self.search_end or why
-
-    def release_reserve(self) -> None:
-        """End the search: the rollouts that were kept back may begin."""
-        with self._lock:
-            self.reserved, self._promised = 0, None
 
     def stop_compile(self, why: CompileEnding, error: BaseException | None = None) -> None:
         """End the compile; the first reason stays. Running rollouts stop before their next step."""
@@ -167,13 +250,16 @@ class Rollouts:
             if self.ended_by is None:
                 self.ended_by, self.error = why, error
             self._halted.set()
-            self._lock.notify_all()
 
     def record_usage(self, role: str, usage: Usage) -> None:
         """Add what an answer cost."""
         self.recall_usage(role, usage)
+        self._pay(role, usage)
+
+    def _pay(self, role: str, usage: Usage) -> None:
         self.purse.add_usage(role, usage)
-        self._halt_at_limit()
+        if self.purse.exceeded_limit:
+            self.stop_compile("cost")
 
     def recall_usage(self, role: str, usage: Usage) -> None:
         """Add what an answer cost that an earlier attempt has paid for."""
@@ -182,14 +268,9 @@ class Rollouts:
 
     def find_abandoned_usage(self) -> dict[str, Usage]:
         """What attempts that were cut short cost and this one had no use for, by role."""
-        left = {
-            role: spent.subtract(self.usage.get(role, Usage())) for role, spent in sorted(self.logs.sum_usage().items())
-        }
+        spent = sorted(self.logs.sum_usage().items())
+        left = {role: usage.subtract(self.usage.get(role, Usage())) for role, usage in spent}
         return {role: usage for role, usage in left.items() if usage != Usage()}
-
-    def _halt_at_limit(self) -> None:
-        if self.purse.exceeded_limit:
-            self.stop_compile("cost")
 
     # Candidates.
 
@@ -236,7 +317,7 @@ class Rollouts:
             job = (candidate.program, variant, repeat)
             known = self._played.get(job)
             if known is None:
-                self._begin_rollout(job)
+                self._begin_rollout(variant)
                 future = self._played[job] = Future()
         if known is not None:
             return known.result()
@@ -265,21 +346,32 @@ class Rollouts:
         self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
 
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> None:
-        """Play these, `jobs` at a time; only the first ones if the budget does not cover all."""
-        self._promise(wanted)
+        """Play these, `jobs` at a time. If the budget does not cover all, play the first ones and raise
+        `CompileStopped`."""
+        names = {id(program): fingerprint_program(program) for program, _, _ in wanted}
+        covered, left = [], self.rollouts_left
+        for program, variant, repeat in wanted:
+            left -= not self.is_free(variant) and (names[id(program)], variant, repeat) not in self._played
+            if left >= 0:
+                covered.append((program, variant, repeat))
         with ThreadPoolExecutor(max_workers=self.jobs, thread_name_prefix="rollout") as threads:
-            futures = [threads.submit(self.play, *each) for each in wanted]
+            futures = [threads.submit(self.play, *each) for each in covered]
             try:
                 for future in futures:
                     future.result()
             except KeyboardInterrupt:
                 self.stop_compile("interrupted")
                 raise CompileStopped from None
+        if left < 0:
+            self.ended_by = self.ended_by or "rollouts"
+            raise CompileStopped
 
     def reserve_budget(self, program: Agent, variants: Sequence[Variant]) -> None:
-        """Reserve what is left of the budget for the first of these variants. When it runs out, threads then do not
-        decide which of them are played."""
-        self._promise([(program, variant, 0) for variant in dict.fromkeys(variants)])
+        """If the budget does not cover these train variants, play the first ones in their order, and raise
+        `CompileStopped`: threads do not decide which of them are played."""
+        asked = [each for each in dict.fromkeys(variants) if each not in self.val and not self.is_free(each)]
+        if self.count_missing(program, asked) > self.rollouts_left:
+            self.play_all(program, asked)
 
     def wait_until_idle(self) -> None:
         """Wait until no rollout is running."""
@@ -295,30 +387,23 @@ class Rollouts:
         """The teacher, if this variant is the teacher's to play."""
         return self._lead if self._lead and variant in self._lead.variants else None
 
-    def _promise(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> None:
-        with self._lock:
-            names = {id(program): fingerprint_program(program) for program, _, _ in wanted}
-            jobs = [(names[id(program)], variant, repeat) for program, variant, repeat in wanted]
-            missing = [job for job in jobs if job not in self._played and not self.is_free(job[1])]
-            self._promised = set(missing[: self.rollouts_left]) if len(missing) > self.rollouts_left else None
-
-    def _begin_rollout(self, job: Job) -> None:
+    def _begin_rollout(self, variant: Variant) -> None:
         if self.is_halted:
             raise CompileStopped
-        if not self.is_free(job[1]):
-            if self.rollouts_left < 1 or (self._promised is not None and job not in self._promised):
-                # Wait for the promised and the running ones.
-                self._lock.wait_for(lambda: self._running == 0 and (not self._promised or self.is_halted))
+        if not self.is_free(variant):
+            if self.rollouts_left < 1:
                 self.ended_by = self.ended_by or "rollouts"
                 raise CompileStopped
-            if self._promised is not None:
-                self._promised.remove(job)
             self.spent += 1
         self._running += 1
 
+    def _make_unit(self, job: Job) -> Unit:
+        program, variant, repeat = job
+        return Unit(Arm(self.wanted.method, program), variant, repeat, 0)
+
     def _recall_rollout(self, job: Job) -> Rollout | None:
         """The rollout, if an earlier attempt at this compile has paid for it. None otherwise."""
-        rollout = self.logs.find_rollout(*job)
+        rollout = self.logs.find_rollout(self._make_unit(job))
         if rollout is not None:
             with self._lock:
                 self.recalled += 1
@@ -329,39 +414,13 @@ class Rollouts:
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
         """Play one rollout. Raises `BackendFailure` when infrastructure failed."""
-        name, variant, repeat = job
+        _, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         lead = self._find_lead(variant)
         watched = GoalRecordingEnvironments(self.live.runtime.environments)
-        runtime = self._make_runtime(watched)
-        if lead:
-            runtime = lead.take_over(runtime, variant)
-        with (
-            self.logs.log_rollout(name, variant, repeat, lead is not None) as log,
-            self.live.activate_for_run(),
-            dspy.context(adapter=lead.adapter) if lead else nullcontext(),
-            runtime.activate(),
-            dspy.context(trace=[]),
-        ):
-            played = Agent.forward(program, variant, seed=self.wanted.seed + repeat)
-            calls = tuple((names[id(each)], given, said.toDict()) for each, given, said in dspy.settings.trace)
-            failure = played.trials[-1].failure
-            if failure is not None:
-                log.void(0, f"it could not be played: {failure}")
-        if failure is not None:
-            raise BackendFailure(
-                f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the cause "
-                "(`rsso-dspy doctor`) and repeat the command"
-            )
-        trials = lead.bill(played.trials) if lead else played.trials
-        rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls, repeat)
-        self.logs.save_rollout(name, rollout)
-        return rollout
-
-    def _make_runtime(self, watched: GoalRecordingEnvironments) -> Runtime:
         # No later trial would show what the skills of a success are worth.
-        rules = replace(self.live.runtime.rules, trials=self.wanted.trials, learn_after_success=False)
-        return replace(
+        rules = replace(self.live.runtime.rules, trials=self.wanted.options.trials, learn_after_success=False)
+        runtime = replace(
             self.live.runtime,
             environments=watched,
             budget=self.wanted.find_budget,
@@ -370,13 +429,36 @@ class Rollouts:
             rules=rules,
             stopped=lambda: self.is_halted,
         )
+        if lead:
+            runtime = lead.take_over(runtime, variant)
+        with (
+            self.logs.log_calls(self._make_unit(job)) as log,
+            self.live.activate_for_run(),
+            dspy.context(adapter=lead.adapter) if lead else nullcontext(),
+            runtime.activate(),
+            dspy.context(trace=[]),
+        ):
+            if lead:
+                log.write_entry({"unit": {"teacher": True}}, unless=log.head)
+            played = Agent.forward(program, variant, seed=self.wanted.seed + repeat)
+            calls = tuple((names[id(each)], given, said.toDict()) for each, given, said in dspy.settings.trace)
+            if failure := played.trials[-1].failure:
+                log.void(0, f"it could not be played: {failure}")
+                raise BackendFailure(
+                    f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the "
+                    "cause (`rsso-dspy doctor`) and repeat the command"
+                )
+            trials = lead.bill(played.trials) if lead else played.trials
+            rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls, repeat)
+            log.write_entry({"rollout": _ROLLOUT.dump_python(rollout, mode="json")})
+        return rollout
 
-    def _stop_on_error(self, error: BaseException) -> None:
+    def _stop_on_error(self, error: BaseException | None) -> None:
         if isinstance(error, KeyboardInterrupt):
             self.stop_compile("interrupted")
-        elif isinstance(error, Stopped) and error.__cause__:
-            self.stop_compile("error", error.__cause__)
-        elif not isinstance(error, CompileStopped | Stopped):
+        elif isinstance(error, Stopped):
+            self._stop_on_error(error.__cause__)
+        elif error is not None and not isinstance(error, CompileStopped):
             self.stop_compile("error", error)
 
 

@@ -25,9 +25,9 @@ from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped, UnknownName
-from rsso_dspy.optimize.acceptance import Rollout, TracedCall, estimate_score, is_solved
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
+from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_solved
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.roles import TrialLedger

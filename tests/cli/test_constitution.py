@@ -14,6 +14,7 @@ from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
 from rsso_dspy.memory.formats import read_constitution
 from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.optimize.constitution import plan_constitution_build
 from rsso_dspy.store.run_folder import Store
 
 FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/2-cap60"]
@@ -107,10 +108,9 @@ def test_a_build_that_was_stopped_goes_on(built, tmp_path):
 
 
 def test_held_out_variants_are_refused(tmp_path):
-    file = tmp_path / "calib.json"
-    file.write_text(json.dumps({"train": ["find-plant::229"], "val": ["boil::0"]}))
-    with pytest.raises(SplitError):
-        call("constitution", "build", "--calib", file, *FAST, "-o", tmp_path / "book.json")
+    variant = get_benchmark().tasks.parse("find-plant::229")
+    with pytest.raises(SplitError, match="find-plant::229 are held out"):
+        plan_constitution_build(load_config(), [variant], "neural", tmp_path / "book.json")
 
 
 def test_a_finished_build_is_shown_again_and_another_does_not_overwrite_it(built):

@@ -111,18 +111,3 @@ def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeyp
     code, _, err = rsso("tasks", "--benchmark", name)
     assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
     assert says in " ".join(rsso("tasks")[1].split())
-
-
-@pytest.mark.parametrize(
-    ("name", "train", "held_out"),
-    [("pddl", "gripper::0", "gripper::52"), ("babyai", "GoToRedBall::0", "GoToRedBall::1234")],
-)
-def test_a_test_problem_or_level_in_a_calibration_is_refused(rsso, name, train, held_out):
-    if (package := EXTRAS.get(name)) and find_spec(package) is None:
-        pytest.skip(f"the extra {name} is not installed")
-    Path("calib.json").write_text(json.dumps({"train": [held_out], "val": [train]}))
-    words = ("--benchmark", name, "--calib", "calib.json", *FAST)
-    for command in (("compile", "--method", "react", "-o", "p.json"), ("constitution", "build", "-o", "c.json")):
-        code, _, err = rsso(*command, *words)
-        says = f"calib.json: these variants cannot calibrate: of the held-out test split: {held_out}"
-        assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err

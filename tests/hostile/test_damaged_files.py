@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.environments.scienceworld.tasks import _get_cache_file, find_known_length
-from rsso_dspy.optimize.rollout_logs import RolloutLogs
+from rsso_dspy.optimize.rollouts import RolloutLogs
+from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Variant
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import Arm, Store, Unit
 from tests.hostile.conftest import ORDER
 
 UNIT = "lifespan-longest-lived::98"
@@ -43,7 +44,6 @@ FILES: dict[str, list[tuple[str, ...]]] = {
     "skills.json": [(*ORDER, "--skills", "skills.json", "--out", "new", "--dry-run")],
     "constitution.json": [("constitution", "show", "constitution.json")],
     "program.json": [("show", "program.json"), ("evaluate", "program.json", "--dry-run")],
-    "calib.json": [("compile", "--calib", "calib.json", "--dry-run")],
 }
 CASES = [(file, damage) for file in FILES for damage in (DAMAGES if file == UNIT_LOG else SOME)]
 
@@ -101,10 +101,11 @@ def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
     variant = Variant("boil", 22, simplification="noSuch")
     put(_get_cache_file(variant), damage)
     assert find_known_length(variant) is None
-    logs = RolloutLogs(tmp_path / "logs")
+    logs = RolloutLogs(tmp_path / "p.json")
     with logs.open_for_request({"identity": {}}):
-        put(tmp_path / "logs/p/boil-22.jsonl", damage)
-        assert logs.find_rollout("p", variant) is None
+        rollout = Unit(Arm(get_method("react"), "p"), variant, 0, 0)
+        put(logs.store.path_of(rollout), damage)
+        assert logs.find_rollout(rollout) is None
 
 
 @pytest.mark.parametrize(("old", "new"), [('"reward":', '"reward":NaN,"was":'), ('"sso-adapt/2-cap60', '"release')])

@@ -12,9 +12,9 @@ from rsso_dspy.config import PriceConfig
 from rsso_dspy.config import load_config as load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.optimize.compile import ENDED, compile, compile_agent
-from rsso_dspy.optimize.confirming import LEVEL
+from rsso_dspy.optimize.compile import ENDED, compile, compile_agent, load_finished_compile
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
+from rsso_dspy.optimize.verdict import LEVEL
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
@@ -71,7 +71,9 @@ def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_an
         small = wanted(rollouts=24, confirm=(*SIX[2:], *SHORTEST[1:3]))
         observed = Keep()
         request = replace(small, max_cost=cost)
-        return compile_agent(Agent("react"), within, request, events=observed, out=out), observed.of.purse.cost
+        found = compile_agent(Agent("react"), within, request, events=observed, out=out)
+        assert load_finished_compile(out, within.config, request) == found
+        return found, observed.of.purse.cost
 
     free, whole = compile_within(1000.0, tmp_path / "free.json")
     assert free.confirmation.verdict == "confirmed"
@@ -87,15 +89,13 @@ def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_an
 
 def test_bootstrap_finds_the_action_that_earns_points(live):
     models = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
-    agent = Agent("react")
-    compiled = compile_agent(agent, models.within(live), wanted("bootstrap"))
-    assert compiled.candidate
+    compiled = compile_agent(Agent("react"), models.within(live), wanted("bootstrap"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    demos = {name: state["demos"] for name, state in compiled.chosen_state.items()}
-    assert [demo["action"] for demo in demos.pop("actor")] == [GO, GO]
-    assert not any(demos.values())
-    assert [demo["action"] for demo in compiled.select_candidate().agent().actor.demos] == [GO, GO]
+    agent, start = compiled.select_candidate().agent(), Agent("react")
+    assert [demo["action"] for demo in agent.actor.demos] == [GO, GO]
     assert not compiled.agent().actor.demos, "it is not confirmed"
+    agent.actor.demos = []
+    assert agent.dump_state() == start.dump_state(), "no word is other"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, caps
     session = Models(actor=actor(lambda _: False)).within(live)
     compiled = compile(Agent("react"), session, tasks=["lifespan-shortest-lived"], optimizer="none", trials=1, steps=1)
     assert isinstance(compiled, dspy.Module)
-    assert compiled.verdict == "not better: no candidate reached val"
+    assert compiled.verdict == "not better: no candidate did better on val than the program to improve"
     assert capsys.readouterr().out == f"{compiled.verdict}. It plays the program that it started from\n"
     compiled.save(tmp_path / "compiled.json")
     assert load(tmp_path / "compiled.json") == compiled.compiled

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import dspy
 import pytest
 
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
@@ -79,22 +78,6 @@ def test_goals_are_kept_without_what_they_are_about(recorded):
     goals = [goal for _, rollout in recorded.observed.told for trial in rollout.progress for goal in trial]
     assert goals
     assert not any(MARKER in str(goal) for goal in goals)
-
-
-def test_optimizers_are_given_the_keys_of_variants_and_nothing_else(live, monkeypatch):
-    given, compile_ = [], dspy.GEPA.compile
-
-    def spied(self, student, **sets):
-        given.append(sets)
-        return compile_(self, student, **sets)
-
-    monkeypatch.setattr(dspy.GEPA, "compile", spied)
-    models = Models(actor=actor(asks_for("longest")), proposer=proposer(["Be polite."]))
-    request = wanted(rollouts=6)
-    compile_agent(Agent("react"), models.within(live), request)
-    (sets,) = given
-    assert {example.variant for example in sets["trainset"]} == {variant.key for variant in request.calibration.train}
-    assert all(example.keys() == ["variant"] for part in sets.values() for example in part)
 
 
 @pytest.fixture

@@ -1,17 +1,16 @@
 """A rollout is played once, whoever asks and however often, and not at all when nothing is left to spend."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
 from dspy.utils.parallelizer import ParallelExecutor
 
-from rsso_dspy.optimize.acceptance import CandidateProgram, Rollout
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.rollouts import CompileStopped
 from rsso_dspy.optimize.student import Search, Student
+from rsso_dspy.optimize.verdict import CandidateProgram, Rollout
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from tests.live import says
@@ -27,42 +26,10 @@ def models():
     return Models(actor=actor(lambda _: True))
 
 
-class Told(Agent):
-    """An agent that says when its rollout is asked for."""
-
-    def __init__(self, asked: threading.Event):
-        super().__init__("react")
-        self.asked = asked
-
-    def dump_state(self, json_mode=True):
-        self.asked.set()
-        return super().dump_state(json_mode)
-
-
 def reworded(words: str) -> Agent:
     agent = Agent("react")
     agent.actor.signature = agent.actor.signature.with_instructions(words)
     return agent
-
-
-def test_two_threads_that_ask_at_once_get_one_rollout(live):
-    started, asked = threading.Event(), threading.Event()
-    goes = actor(lambda _: True)
-
-    def answer(prompt):
-        started.set()
-        assert asked.wait(PATIENCE)
-        return goes(prompt)
-
-    models = Models(actor=answer)
-    rollouts = rollouts_of(models.within(live))
-    with ThreadPoolExecutor() as threads:
-        one = threads.submit(rollouts.play, Agent("react"), FIRST)
-        assert started.wait(PATIENCE)
-        other = threads.submit(rollouts.play, Told(asked), FIRST)
-        assert one.result() is other.result()
-    assert models.asked == {"actor": STEPS}
-    assert rollouts.spent == 1
 
 
 def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, models):
@@ -73,17 +40,10 @@ def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, mo
     assert rollouts.play(reworded("Play."), FIRST) is not first
     assert rollouts.play(Agent("react"), LONGEST[1]) is not first
     assert rollouts.spent == 3
+    assert [told for _, told in rollouts.events.told].count(first) == 1
+    assert (first.score, first.accumulator, first.variant) == (0.5, 50, FIRST)
+    assert rollouts.usage["actor"].calls == 3 * STEPS
     assert list(rollouts.candidates) == [fingerprint_program(Agent("react")), fingerprint_program(reworded("Play."))]
-
-
-def test_a_rollout_is_told_once_and_scored_by_the_metric(live, models):
-    rollouts = rollouts_of(models.within(live))
-    for _ in range(2):
-        rollout = rollouts.play(Agent("react"), FIRST)
-    assert [told for _, told in rollouts.events.told] == [rollout]
-    assert (rollout.score, rollout.accumulator, rollout.variant) == (0.5, 50, FIRST)
-    assert rollouts.best_candidate.program == fingerprint_program(Agent("react"))
-    assert rollouts.usage["actor"].calls == STEPS
 
 
 # The student

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import BackendConfig, CompileOptions
+from rsso_dspy.config import BackendConfig
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
@@ -54,7 +54,6 @@ def test_a_benchmark_without_gold_paths_says_what_works_instead():
             UsageError,
             "gepa has no use for a teacher: compile with --optimizer bootstrap first, then",
         ),
-        ("bootstrap", "reflexion", {"roles": ["reflector"]}, UsageError, "gold paths teach the actor alone"),
         ("bootstrap", "react", {"train": (DEV,)}, SplitError, "lifespan-longest-lived::62 .dev."),
     ],
 )
@@ -66,7 +65,6 @@ def test_what_a_teacher_cannot_do_is_refused_before_anything_is_played(live, opt
             live.protocol,
             calibration,
             optimizer,
-            CompileOptions(roles=change.get("roles")),
             teacher=Teacher("gold"),
         )
 

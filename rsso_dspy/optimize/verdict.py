@@ -1,0 +1,484 @@
+"""Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
+beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
+
+    is_hopeless(candidate, best, met, left)     # blocks of val, dropped when hopeless
+    judge_candidate(...).verdict                # confirmed, unconfirmed, or not better
+    confirm(before, after, examples, metric)    # the same test for any two DSPy programs
+    find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
+
+The test is a one-sided sign-flip test over the paired differences. If the two programs were equally good, every
+difference could as well have had the other sign: `p` is the share of all 2^n arrangements of signs whose sum is not
+below the observed one. The twelve largest differences are arranged one by one, so up to twelve are exact and an outlier
+hides nothing. The others are added in whole steps: of their decimal unit where they have one (0.01, say), which is
+exact too, else of at most a thousandth of the largest among them. The interval is what the same test does not exclude.
+
+How large a gain must be is found by simulating confirmations, which this test decides. Programs differ there as
+measured (`FLIPPED`, `FLIP`): a share of rollouts flips, by about as much, up as often as down without a gain, and
+always up at the largest gain that such flips allow. Flips are independent between variants and between seeds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from inspect import signature
+from math import sqrt
+from statistics import NormalDist, fmean
+from typing import Any, Literal
+
+import dspy
+import numpy as np
+
+from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
+from rsso_dspy.environments import Goal
+from rsso_dspy.errors import UsageError
+from rsso_dspy.programs.prediction import SOLVED
+from rsso_dspy.records import TrialResult, Variant
+
+TracedCall = tuple[str, dict[str, Any], dict[str, Any]]
+"""Predictor name, inputs, outputs."""
+
+CompileEnding = Literal["rollouts", "cost", "interrupted", "error"]
+"""What cut a compile short: a budget, the user, or infrastructure."""
+
+Verdict = Literal["confirmed", "unconfirmed", "not better"]
+
+LEVEL = 0.05
+"""A difference is confirmed when `p` is below this."""
+
+FLIPPED, FLIP = 0.28, 0.45
+"""Share of variants on which two equally good programs score differently, and by how much, on the scale of 0 to 1
+(embedded backend, rollouts of two trials)."""
+
+DEVIATION = FLIP * sqrt(FLIPPED)
+"""Standard deviation of one paired difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The trials of one candidate on one calibration variant."""
+
+    variant: Variant
+    score: float
+    """The metric, 0 to 1."""
+    trials: tuple[TrialResult, ...]
+    progress: tuple[tuple[Goal, ...], ...]
+    """The goals at the end of each trial: kinds and states, no texts."""
+    calls: tuple[TracedCall, ...]
+    """The informative calls, in order."""
+    repeat: int = 0
+    """Which of its variant's seeds it was played with, from 0."""
+
+    @property
+    def accumulator(self) -> int:
+        """Best accumulator over the trials, the paper's score."""
+        return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
+
+
+@dataclass
+class CandidateProgram:
+    """A program that was tried."""
+
+    program: str
+    """Fingerprint of the state."""
+    state: dict[str, Any]
+    rollouts: dict[Variant, Rollout] = field(default_factory=dict)
+    """Rollouts with the first seed."""
+    number: int = 0
+    """In the order of trying, the same in the file, in progress and on pages; 0 is the program to improve."""
+    placebo: bool = False
+    """A placebo shows what luck brings and is never chosen."""
+    dropped: bool = False
+    """Whether it fell too far behind on `val` to be played on all of it."""
+    repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)
+    """Rollouts with every further seed."""
+
+    def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
+        """The rollouts on a variant with the first `seeds` seeds, as far as they were played."""
+        found = [self.rollouts.get(variant), *(self.repeats.get((variant, n)) for n in range(1, seeds))]
+        return [rollout for rollout in found if rollout is not None]
+
+    def mean_on(self, variant: Variant, seeds: int = 1, of: Literal["score", "accumulator"] = "score") -> float | None:
+        """Mean over the first `seeds` seeds; None until all of them have been played."""
+        played = self.list_rollouts(variant, seeds)
+        return fmean(getattr(rollout, of) for rollout in played) if len(played) == seeds else None
+
+    def mean_over(
+        self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score", seeds: int = 1
+    ) -> float | None:
+        """Mean over `variants`; None until all of them have been played."""
+        known = [mean for variant in variants if (mean := self.mean_on(variant, seeds, of)) is not None]
+        return fmean(known) if known and len(known) == len(variants) else None
+
+
+# The race on `val`.
+
+HOPE = 0.1
+"""A candidate goes on while it would catch up in one of ten cases, were it as good as the best on the variants left."""
+WORTH = 0.001
+"""How much better a candidate must be on `val`: a tenth of a point."""
+
+
+def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
+    """The val variants, those on which candidates differed most first: nothing is spent on the others for a candidate
+    that is dropped before."""
+
+    def count_scores(variant: Variant) -> int:
+        return len({round(c.rollouts[variant].score, 3) for c in candidates if variant in c.rollouts})
+
+    return sorted(val, key=lambda variant: -count_scores(variant))
+
+
+def is_hopeless(
+    candidate: CandidateProgram, best: CandidateProgram, met: Sequence[Variant], left: Sequence[Variant], seeds: int = 1
+) -> bool:
+    """Whether a candidate cannot catch up on the variants left by solving them all, or would in too few cases."""
+    behind = sum(_subtract(candidate, best, variant, seeds) for variant in met)
+    room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
+    return behind + room < WORTH or behind < NormalDist().inv_cdf(HOPE) * DEVIATION * sqrt(len(left) / seeds)
+
+
+def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
+    """Estimate the score of a dropped candidate on a variant that it was not played on: as far behind the best as
+    elsewhere."""
+    met = [each for each in best.rollouts if each in candidate.rollouts]
+    behind = fmean(_subtract(candidate, best, each, seeds) for each in met) if met else 0.0
+    return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
+
+
+def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
+    """Whether a candidate solved all of these at its first trial."""
+    played = [candidate.rollouts.get(variant) for variant in variants]
+    return all(rollout is not None and rollout.score >= SOLVED for rollout in played)
+
+
+def _subtract(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
+    one, other = candidate.mean_on(variant, seeds), best.mean_on(variant, seeds)
+    return 0.0 if one is None or other is None else one - other
+
+
+# The test.
+
+_ONE_BY_ONE = 12  # the largest differences, whose arrangements are counted one by one
+_GRID, _CELLS = 1000, 40_000  # steps that the largest of the others is divided into, and that all together may take
+_UNITS = (1.0, 0.1, 0.01, 0.001, 0.0001)  # that scores are often whole multiples of
+_FEWEST_EQUAL = 6  # differences that are all equal and fewer give no interval: it would have no width
+_HALVINGS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """Second program minus first, over pairs."""
+
+    difference: float
+    """Mean."""
+    low: float | None
+    high: float | None
+    """Interval of 1 - 2 `level`. None when there are too few pairs to exclude any difference, or fewer than six that
+    are all equal."""
+    p: float
+    level: float
+    pairs: int
+    seeds: int = 1
+    scores_a: tuple[float, ...] = ()
+    """Scores of the first program by example, on the metric's own scale; with several seeds, their mean."""
+    scores_b: tuple[float, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """`confirmed` when `p` is below the level, `not better` when the mean is not above 0."""
+        if self.difference <= 0:
+            return "not better"
+        return "confirmed" if self.p < self.level else "unconfirmed"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """From `low` to `high`; None when there are too few pairs to exclude any difference."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def __str__(self) -> str:
+        seeds = f" with {self.seeds} seeds each" if self.seeds > 1 else ""
+        within = f", {1 - 2 * self.level:.0%} interval {self.low:+.3f} to {self.high:+.3f}" if self.interval else ""
+        return (
+            f"{self.verdict}: {self.difference:+.3f} on {self.pairs} examples{seeds}{within}, one-sided p "
+            f"{self.p:.3f}, level {self.level}"
+        )
+
+
+def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
+    """The test over these differences, one a pair. Raises what `compute_p` raises."""
+    p = compute_p(differences)
+    low, high = None, None
+    if len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1:
+        fallen, high = (_find_upper_bound(each, level) for each in ([-d for d in differences], differences))
+        low = None if fallen is None else -fallen
+    return PairedTest(fmean(differences), low, high, p, level, len(differences))
+
+
+def compute_p(differences: Sequence[float]) -> float:
+    """One-sided p: the probability that two equally good programs differ by as much or more. Raises `UsageError` for a
+    difference that is not finite or too large, with its number from 1."""
+    names = ((each, "difference of pair", number) for number, each in enumerate(differences, 1))
+    return _compute_p([check_score(*each, most=MOST_DIFFERENCE) for each in names])
+
+
+def _compute_p(differences: Sequence[float]) -> float:
+    given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
+    sizes = np.abs(given)
+    if not sizes.any():
+        return 1.0
+    if step := _choose_step(given):  # large ones too in whole steps, so that sums which are equal stay equal
+        given, sizes = np.rint(given / step), np.rint(sizes / step)
+    share = _share_by_sum(sizes[_ONE_BY_ONE:].astype(int))
+    at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
+    sums = np.zeros(1)
+    for size in sizes[:_ONE_BY_ONE]:
+        sums = np.concatenate([sums + size, sums - size])
+    slack = 1e-9 * float(sizes.sum())
+    needed = np.ceil(given.sum() - sums - slack + (len(share) - 1) / 2)
+    return float(min(1.0, at_least[np.clip(needed, 0, len(share)).astype(int)].mean()))
+
+
+def _choose_step(given: Any) -> float:
+    """The width of the grid for all but the largest; 0 if there are no others."""
+    rest = np.abs(given[_ONE_BY_ONE:])
+    if not rest.any():
+        return 0.0
+    for unit in _UNITS:
+        if rest.sum() <= _CELLS * unit and np.allclose(given / unit, np.rint(given / unit), rtol=0, atol=1e-6):
+            return unit
+    return float(min(rest[0] / _GRID, rest.sum() / _CELLS))
+
+
+def _share_by_sum(sizes: Any) -> Any:
+    """The share of arrangements by their sum, from the lowest sum on."""
+    share = np.zeros(2 * int(sizes.sum()) + 1)
+    share[0] = 1.0
+    reached = 0
+    for size in sizes[sizes > 0]:
+        moved = np.zeros_like(share)
+        moved[2 * size : reached + 2 * size + 1] = share[: reached + 1]
+        share = (share + moved) / 2
+        reached += 2 * int(size)
+    return share
+
+
+def _find_upper_bound(differences: Sequence[float], level: float) -> float | None:
+    """The smallest gain that these differences rule out, found by bisection. None when there are too few of them."""
+    inside, outside = fmean(differences), max(differences) + 1e-9
+    if 0.5 ** len(differences) >= level:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        if _compute_p([middle - each for each in differences]) < level:
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+# The verdict of a compile.
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Result of comparing the chosen candidate with the program to improve on `confirm`: candidate minus start, each a
+    mean over the seeds, as in `PairedTest`; without numbers when `confirm` was not played."""
+
+    verdict: Verdict
+    why: str
+    """In words."""
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    level: float = LEVEL
+    pairs: int = 0
+    seeds: int = 1
+    per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Variant to the scores of start and candidate."""
+
+    def __str__(self) -> str:
+        if self.difference is None or self.p is None:
+            return f"{self.verdict}: {self.why}"
+        seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
+        inside = ""
+        if self.low is not None and self.high is not None:
+            inside = f"{1 - 2 * self.level:.0%} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}, "
+        return (
+            f"{self.verdict}: candidate minus start {100 * self.difference:+.1f} points on {self.pairs} confirm "
+            f"variants{seeds}, {inside}one-sided p {self.p:.3f}, level {self.level}; {self.why}"
+        )
+
+
+def judge_candidate(
+    start: CandidateProgram,
+    chosen: CandidateProgram | None,
+    confirm: Sequence[Variant],
+    seeds: int = 1,
+    unplayed: str = "",
+) -> Confirmation:
+    """The verdict on the chosen candidate, None if no candidate beat the program to improve on `val`. `unplayed` says
+    why `confirm` was not played to its end, if it was not."""
+    if chosen is None:
+        return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
+    if not confirm:
+        return Confirmation("unconfirmed", "the calibration has no confirm variants", seeds=seeds)
+    scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}
+    known = {key: (one, other) for key, (one, other) in scores.items() if one is not None and other is not None}
+    if len(known) < len(confirm):
+        why = f"{unplayed or 'it was cut short'}: {len(known)} of {len(confirm)} confirm variants were played"
+        return Confirmation("unconfirmed", why, seeds=seeds)
+    found = compare_pairs([other - one for one, other in known.values()])
+    why = {
+        "confirmed": f"p below {found.level}",
+        "unconfirmed": f"p is not below {found.level}: equally good programs differ as much",
+        "not better": "on confirm variants it did not do better",
+    }[found.verdict]
+    low, high = (None if each is None else round(each, 6) for each in (found.low, found.high))
+    numbers = (round(found.difference, 6), low, high, round(found.p, 6), found.level, found.pairs)
+    per_variant = {key: (round(one, 4), round(other, 4)) for key, (one, other) in known.items()}
+    return Confirmation(found.verdict, why, *numbers, seeds, per_variant)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What luck brought in this compile."""
+
+    gains: tuple[float, ...] = ()
+    """Gain on `val` of every placebo over the program to improve."""
+    won: bool = False
+    """Whether a placebo did better on `val` than every candidate."""
+
+
+def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
+    """What placebos gained over the first candidate."""
+    means = [(each.placebo, mean) for each in candidates if (mean := each.mean_over(val, seeds=seeds)) is not None]
+    placebos = [mean for placebo, mean in means if placebo]
+    others = [mean for placebo, mean in means if not placebo]
+    won = bool(placebos) and bool(others) and max(placebos) - max(others) >= WORTH
+    return Noise(tuple(round(mean - others[0], 4) for mean in placebos if others), won)
+
+
+# Power: how large a gain must be for a compile to confirm it.
+
+POWER = 0.80  # share of compiles that must confirm a gain for it to be called confirmable: four of five
+DRAWS = 400  # confirmations that are simulated; a share of 80% is off by 2 points, as standard error
+_SIZES = (8, 10)  # smallest and largest flip, in ninths of the usual one: 40 to 50 points where that is 45
+_STEP = 0.001  # gains are looked for in tenths of a point
+
+LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)
+"""The largest gain that such flips allow, in whole tenths of a point: all of them go up."""
+
+
+def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
+    """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
+    sizes, dice = _roll_dice(pairs, seeds)
+    up = min(1.0, 0.5 + gain / (2 * FLIPPED * FLIP))
+    rows = np.where(dice < up, sizes, -sizes).sum(axis=2)
+    count = (rows != 0).sum(axis=1)
+    off = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1)) - NormalDist().inv_cdf(1 - LEVEL)
+    found = off > 0  # in standard deviations; which is what the test says, but near the turn
+    for place in np.flatnonzero(np.abs(off) < 0.1 + 2 / np.maximum(count, 1)):
+        row = rows[place]
+        found[place] = _is_confirmed(tuple(sorted(row[row != 0].tolist())))
+    return int((found & (0.5**count < LEVEL)).sum()) / DRAWS
+
+
+@lru_cache(maxsize=256)
+def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
+    """The smallest true gain that so many pairs confirm in four of five compiles, once the candidate is chosen. None
+    when they do not confirm even the largest one so often."""
+    low, high = 0, round(LARGEST_GAIN / _STEP)
+    if compute_power(high * _STEP, pairs, seeds) < POWER:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if compute_power(middle * _STEP, pairs, seeds) >= POWER else (middle, high)
+    return round(high * _STEP, 3)
+
+
+@lru_cache(maxsize=8)
+def _roll_dice(pairs: int, seeds: int) -> tuple[Any, Any]:
+    """The size of every flip (draws x pairs x seeds; 0 for none), and the dice that say which way it goes."""
+    random = np.random.default_rng((pairs, seeds))
+    shape = (DRAWS, pairs, seeds)
+    sizes = random.integers(*_SIZES, shape, endpoint=True) * (random.random(shape) < FLIPPED)
+    return sizes, random.random(shape)
+
+
+@lru_cache(maxsize=20_000)
+def _is_confirmed(differences: tuple[int, ...]) -> bool:
+    return compute_p(differences) < LEVEL
+
+
+# Any two programs.
+
+MOST_SEEDS = 1000
+
+
+def confirm(
+    program_a: dspy.Module,
+    program_b: dspy.Module,
+    examples: Sequence[dspy.Example],
+    metric: Callable[..., Any],
+    *,
+    seeds: int = 1,
+    num_threads: int = 1,
+    level: float = LEVEL,
+) -> PairedTest:
+    """Test whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples. The
+    metric may give a number, a truth value or a prediction with a ``score``. `p` is valid only if neither program was
+    made from these examples or chosen by them.
+
+    Both play every example `seeds` times. The test is over examples, because repetitions of one example are not
+    independent. A program whose `forward` takes a ``seed`` is given 0, 1, ...; for any other, the model of
+    `dspy.settings` gets the seed as ``rollout_id``, which changes its answers at a temperature above 0.
+
+    Raises `UsageError` for no examples, an example given twice, seeds or a level out of range, or a score that is no
+    number, not finite or above a million in size, with its example's number from 1; and what a program or the metric
+    raises: an error is no score.
+    """
+    if not examples:
+        raise UsageError("there are no examples to confirm by")
+    if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):
+        raise UsageError(
+            f"{repeats} of the {len(examples)} examples equal an earlier one, and would count as independent: give "
+            "each once, and seeds=... to play it several times"
+        )
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"cannot play an example {seeds} times; ask for 1 to {MOST_SEEDS} seeds")
+    if not 0 < level < 0.5:
+        raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
+    pair = (program_a, program_b)
+
+    def score_one(number: int, example: dspy.Example, program: dspy.Module, seed: int) -> float:
+        said = metric(example, _play(program, example, seed))
+        value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
+        return check_score(value, "score of example", number)
+
+    with ThreadPoolExecutor(num_threads) as threads:
+        numbered = enumerate(examples, 1)
+        jobs = [partial(score_one, *each, program, n) for each in numbered for n in range(seeds) for program in pair]
+        futures = [threads.submit(copy_context().run, job) for job in jobs]
+        try:
+            scores = [future.result() for future in futures]
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+    rows = [scores[at : at + 2 * seeds] for at in range(0, len(scores), 2 * seeds)]
+    a, b = (tuple(fmean(row[side::2]) for row in rows) for side in (0, 1))
+    found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
+    return replace(found, seeds=seeds, scores_a=a, scores_b=b)
+
+
+def _play(program: dspy.Module, example: dspy.Example, seed: int) -> Any:
+    inputs: Mapping[str, Any] = example.inputs()
+    forward = getattr(type(program), "forward", None)
+    if forward is not None and "seed" in signature(forward).parameters and "seed" not in inputs:
+        return program(**inputs, seed=seed)
+    if seed == 0 or dspy.settings.lm is None:
+        return program(**inputs)
+    with dspy.context(lm=dspy.settings.lm.copy(rollout_id=seed)):
+        return program(**inputs)

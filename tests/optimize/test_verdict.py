@@ -1,0 +1,390 @@
+"""Racing, choosing and confirming, with scores that a table gives; the test behind a verdict, its power, and `confirm`
+for any two programs: no simulator and no model."""
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import dspy
+import numpy as np
+import pytest
+
+from benchmarks.junk import SimulatedRollouts, make_candidates, make_trier
+from rsso_dspy.config import load_config
+from rsso_dspy.errors import UsageError
+from rsso_dspy.optimize import confirm
+from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.optimize.compile import play_phases
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, UnsolvedBatches, get_optimizer
+from rsso_dspy.optimize.request import build_request, describe_power
+from rsso_dspy.optimize.rollouts import choose_candidate
+from rsso_dspy.optimize.student import Search, SearchDone
+from rsso_dspy.optimize.verdict import (
+    FLIP,
+    FLIPPED,
+    LARGEST_GAIN,
+    Rollout,
+    compare_pairs,
+    compute_p,
+    compute_power,
+    estimate_score,
+    find_smallest_gain,
+    judge_candidate,
+    measure_noise,
+)
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.programs.state import fingerprint_program
+from rsso_dspy.protocol import resolve_protocol
+from rsso_dspy.report.statistics import bootstrap_mean, bootstrap_scores, run_sign_test, run_wilcoxon_test
+
+TWO = ["boil", "freeze"]
+THREE = [*TWO, "find-plant"]
+
+
+def request(tasks=None, **changes):
+    calibration = draw_calibration("1-per-task", tasks, 0)
+    return build_request(get_method("rsso"), resolve_protocol(load_config()), calibration, **changes)
+
+
+class Table(SimulatedRollouts):
+    """Rollouts whose scores a function of candidate number and variant gives."""
+
+    def __init__(self, wanted, score):
+        super().__init__(wanted, {}, 0)
+        self.score, self.told = score, []
+
+    def _play_variant(self, program, job):  # noqa: ARG002
+        name, variant, repeat = job
+        number = self.candidates[name].number
+        self.told.append((number, variant, repeat))
+        return Rollout(variant, self.score(number, variant, repeat), (), (), (), repeat=repeat)
+
+
+def play(wanted, score, candidates=2):
+    wanted = replace(wanted, optimizer=make_trier(make_candidates(candidates)))
+    return play_all(Table(wanted, score))
+
+
+def play_all(rollouts):
+    play_phases(Agent("rsso"), rollouts)
+    calibration = rollouts.wanted.calibration
+    start, chosen = next(iter(rollouts.candidates.values())), choose_candidate(rollouts)
+    return rollouts, judge_candidate(start, chosen, calibration.confirm, calibration.seeds, rollouts.unconfirmed)
+
+
+# A compile
+
+
+def test_a_candidate_that_is_better_everywhere_is_confirmed_and_all_is_within_the_budget():
+    wanted = request()
+    rollouts, found = play(wanted, lambda number, *_: 0.7 if number == 3 else 0.5)
+    confirm = wanted.calibration.confirm
+    assert (found.verdict, found.difference, found.pairs) == ("confirmed", pytest.approx(0.2), len(confirm))
+    assert rollouts.spent <= wanted.max_rollouts
+    met = [number for number, variant, _ in rollouts.told if variant in confirm]
+    assert met == [0, 3] * len(confirm), "confirm is met by the program to improve and by the chosen one alone"
+
+
+@pytest.mark.parametrize("step", [0, 0.1])
+def test_what_is_no_better_on_val_costs_no_confirm_rollout(step):
+    wanted = request(TWO)
+    rollouts, found = play(wanted, lambda number, *_: 0.5 - step * number)
+    assert (found.verdict, choose_candidate(rollouts)) == ("not better", None)
+    assert not [variant for _, variant, _ in rollouts.told if variant in wanted.calibration.confirm]
+
+
+@pytest.mark.parametrize(("on_confirm", "verdict"), [(0.5, "not better"), (0.4, "not better"), (0.6, "confirmed")])
+def test_what_looked_better_on_val_has_to_be_so_on_confirm(on_confirm, verdict):
+    wanted = request(TWO)
+    score = lambda number, variant, _: (0.9 if variant in wanted.calibration.val else on_confirm) if number > 1 else 0.5  # noqa: E731
+    assert play(wanted, score)[1].verdict == verdict
+
+
+def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
+    wanted = request()
+    rollouts, _ = play(wanted, lambda number, *_: 0.0 if number == 2 else 0.5)
+    start, _, bad, other = rollouts.candidates.values()
+    val = wanted.calibration.val
+    assert (bad.dropped, other.dropped) == (True, False)
+    assert len([v for v in val if v in bad.rollouts]) == 5, "one block of four"
+    assert estimate_score(bad, start, next(v for v in val if v not in bad.rollouts), 1) == 0.0
+
+
+def test_a_placebo_that_wins_is_told_and_never_chosen():
+    rollouts, found = play(request(TWO), lambda number, *_: {1: 0.9, 2: 0.6}.get(number, 0.5))
+    tried = list(rollouts.candidates.values())
+    assert [each.placebo for each in tried] == [False, True, False, False]
+    noise = measure_noise(tried, rollouts.val)
+    assert (noise.gains, noise.won) == ((pytest.approx(0.4),), True)
+    assert (choose_candidate(rollouts).number, found.verdict) == (2, "confirmed")
+    alone, verdict = play(request(TWO), lambda number, *_: 0.9 if number == 1 else 0.5)
+    assert (choose_candidate(alone), verdict.verdict) == (None, "not better")
+
+
+def test_seeds_are_means_of_val_and_confirm():
+    wanted = request(TWO, seeds=2)
+    rollouts, found = play(wanted, lambda number, _, repeat: 0.5 + (0.4 if number == 2 and repeat else 0.0))
+    assert (found.difference, found.seeds, found.pairs) == (pytest.approx(0.2), 2, len(wanted.calibration.confirm))
+    assert {repeat for _, variant, repeat in rollouts.told if variant in wanted.calibration.val} == {0, 1}
+    assert rollouts.spent <= wanted.max_rollouts
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_same_dice_give_the_same_end_whatever_the_jobs(seed):
+    ends = []
+    for jobs in (1, 3):
+        wanted = replace(request(THREE), optimizer=make_trier(make_candidates(4)))
+        rollouts, _ = play_all(SimulatedRollouts(wanted, {}, seed, jobs))
+        tried = rollouts.candidates.values()
+        ends.append([(c.program, c.number, c.dropped, sorted(map(str, c.rollouts))) for c in tried])
+    assert ends[0] == ends[1]
+
+
+def test_junk_is_seldom_confirmed_and_a_true_gain_of_10_points_mostly():
+    """A few of the compiles of `benchmarks/junk.py`, with the same dice."""
+    programs = make_candidates(3)
+    good = fingerprint_program(programs[0])
+    confirmed = {0.0: 0, 0.1: 0}
+    for gain in confirmed:
+        for number in range(8):
+            trier = make_trier(random.Random(number).sample(programs, 3))
+            _, found = play_all(SimulatedRollouts(replace(request(), optimizer=trier), {good: gain}, number))
+            confirmed[gain] += found.verdict == "confirmed"
+    assert confirmed[0.0] <= 1
+    assert confirmed[0.1] >= 5
+
+
+def test_spare_variants_take_the_places_of_solved_ones_and_the_search_ends_with_the_last():
+    wanted = request(["boil", "find-plant", "freeze"], max_rollouts=1000)
+    calibration = wanted.calibration
+    rollouts = Table(wanted, lambda _, variant, __: 0.3 if variant == calibration.train[1] else 1.0)
+    agent = Agent("rsso")
+    rollouts.play_all(agent, calibration.val)
+    batches = UnsolvedBatches(Search(agent, rollouts))
+    assert sorted(batches.next_minibatch_ids(None, None)) == [0, 1, 2]
+    rollouts.play_all(agent, calibration.train)
+    for _ in range(2 * len(calibration.spare)):
+        batch = batches.next_minibatch_ids(None, None)
+        rollouts.play_all(agent, [batches.variants[place] for place in batch])
+    assert batch == [1], "the only one that is not solved"
+    rollouts.score = lambda *_: 1.0
+    rollouts.play_all(make_candidates(1)[0], calibration.variants)
+    next(iter(rollouts.candidates.values())).dropped = True
+    with pytest.raises(SearchDone):
+        batches.next_minibatch_ids(None, None)
+    assert "every train variant was solved" in rollouts.search_end
+
+
+# Budgets, and what they can confirm
+
+
+@pytest.mark.parametrize("name", [name for name, row in OPTIMIZERS.items() if row.searches])
+def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm(name):
+    wanted = request(THREE, optimizer_name=name)
+    assert wanted.reserved == wanted.calibration.confirm_rollouts == 18
+    assert wanted.max_rollouts - wanted.reserved >= get_optimizer(name).least(wanted.calibration)
+
+
+def test_a_budget_without_room_to_confirm_says_so_afterwards_too():
+    _, found = play(replace(request(TWO, max_rollouts=12), placebos=0), lambda number, *_: 0.9 if number else 0.5)
+    assert (found.verdict, found.pairs) == ("unconfirmed", 0)
+    assert "too few rollouts" in found.why
+
+
+@pytest.mark.parametrize(
+    ("tasks", "changes", "said"),
+    [
+        (None, {}, ["a true gain of 7.9 points or more is confirmed in four of five"]),
+        (TWO, {}, ["no gain is confirmed", "12.6 points, is confirmed in 0 of 100"]),
+        (THREE, {}, ["28% of rollouts flip by 45 points", "in 9 of 100", "; a larger --calib"]),
+        (TWO, {"seeds": 3}, ["in 30 of 100", "6 confirm variants with 3 seeds each"]),
+        (TWO, {"max_rollouts": 12}, ["it can confirm nothing: 12 rollouts are too few"]),
+        (["boil"], {}, ["it can confirm nothing: 3 confirm variants", "it takes at least 5"]),
+    ],
+)
+def test_a_plan_tells_the_smallest_gain_or_what_would_do(tasks, changes, said):
+    (line,) = describe_power(request(tasks, **changes))
+    assert [part for part in said if part not in line] == [], line
+    assert not list(describe_power(request(optimizer_name="none")))
+
+
+def confirm_by_dice(gain, pairs, seeds, draws=300):
+    """The share of confirmations by dice of the test's own, every one through `compute_p`."""
+    dice, confirmed = random.Random(7), 0
+    up = 0.5 + gain / (2 * FLIPPED * FLIP)
+
+    def flip():
+        return (dice.random() < FLIPPED) * dice.uniform(0.4, 0.5) * (1 if dice.random() < up else -1)
+
+    for _ in range(draws):
+        differences = [round(sum(flip() for _ in range(seeds)) / seeds, 2) for _ in range(pairs)]
+        confirmed += compute_p(differences) < 0.05
+    return confirmed / draws
+
+
+@pytest.mark.parametrize(("pairs", "seeds"), [(53, 1), (12, 3)])
+def test_the_smallest_gain_is_confirmed_in_four_of_five(pairs, seeds):
+    gain = find_smallest_gain(pairs, seeds)
+    assert confirm_by_dice(gain, pairs, seeds) == pytest.approx(0.8, abs=0.07)
+    assert compute_power(gain, pairs, seeds) >= 0.8 > compute_power(gain - 0.001, pairs, seeds)
+    assert confirm_by_dice(0, pairs, seeds) <= 0.08 >= compute_power(0.0, pairs, seeds)
+    assert find_smallest_gain(2 * pairs, seeds) < gain > find_smallest_gain(pairs, seeds + 2)
+
+
+@pytest.mark.parametrize(("pairs", "seeds", "power"), [(4, 1, 0), (6, 1, 0.01), (6, 3, 0.29), (18, 1, 0.6)])
+def test_no_gain_is_promised_where_the_largest_is_seldom_confirmed(pairs, seeds, power):
+    assert find_smallest_gain(pairs, seeds) is None
+    assert compute_power(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
+    assert confirm_by_dice(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.07)
+
+
+# The test
+
+
+@pytest.mark.parametrize("differences", [[0.5, 0.5, -0.25], [0.1, 0, 0.3, -0.2, 0.45], [0.2] * 6, [-1, 0, 0], [0, 0]])
+def test_p_is_the_share_of_all_arrangements_of_signs(differences):
+    """Counted one by one here, sum by sum there."""
+    signs = product((1, -1), repeat=len(differences))
+    sums = [sum(s * d for s, d in zip(each, differences, strict=True)) for each in signs]
+    assert compute_p(differences) == pytest.approx(sum(each >= sum(differences) - 1e-9 for each in sums) / len(sums))
+
+
+DRAWN = random.Random(0)
+
+
+@pytest.mark.parametrize(
+    ("differences", "off"),
+    [
+        ([round(DRAWN.gauss(0.1, 0.3), 2) for _ in range(18)], 1e-12),
+        ([DRAWN.gauss(0.1, 0.3) for _ in range(18)], 1e-4),
+        ([DRAWN.choice((0, 0.5, -0.5, 0.45)) for _ in range(18)], 1e-12),
+        ([DRAWN.choice((-1, 1)) * 10 ** DRAWN.uniform(-6, 3) for _ in range(18)], 1e-4),
+        ([1.0] + [0.0004] * 17, 1e-12),
+        ([1.0, *[0.0006] * 9, *[-0.00049] * 8], 1e-12),
+        ([DRAWN.gauss(0.1, 0.3) / 3 for _ in range(17)] + [40.0], 1e-4),
+    ],
+)
+def test_p_is_as_near_whether_differences_are_round_even_or_led_by_an_outlier(differences, off):
+    sums = np.zeros(1)
+    for each in differences:
+        sums = np.concatenate([sums + each, sums - each])
+    counted = (sums >= sum(differences) - 1e-9 * sum(map(abs, differences))).mean()
+    assert compute_p(differences) == pytest.approx(counted, abs=off)
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ([0.5] * 5, "confirmed"),
+        ([0.5] * 4 + [0.4], "confirmed"),
+        ([0.5] * 4, "unconfirmed"),
+        ([0.5] * 5 + [-0.5], "unconfirmed"),
+        ([0.0] * 9, "not better"),
+        ([-0.5] * 9, "not better"),
+    ],
+)
+def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
+    found = compare_pairs(differences)
+    assert found.verdict == verdict
+    if len(differences) < 6 and len(set(differences)) == 1:
+        assert (found.low, found.high) == (None, None), "so few pairs exclude nothing, or nothing but themselves"
+    else:
+        assert (found.low > 1e-6) == (verdict == "confirmed")
+        assert found.low - 1e-6 <= found.difference <= found.high + 1e-6
+
+
+# Any two programs
+
+
+class Knows(dspy.Module):
+    """Is right below a bound; with a seed, the bound moves."""
+
+    def __init__(self, bound, wobble=0):
+        super().__init__()
+        self.bound, self.wobble = bound, wobble
+
+    def forward(self, number, seed=0):
+        return dspy.Prediction(right=number < self.bound + self.wobble * seed)
+
+
+def right(_, prediction):
+    return prediction.right
+
+
+EXAMPLES = [dspy.Example(number=n).with_inputs("number") for n in range(20)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_two_programs_are_compared_example_by_example(threads):
+    found = confirm(Knows(5), Knows(12), EXAMPLES, right, num_threads=threads)
+    assert (found.verdict, found.difference, found.p) == ("confirmed", pytest.approx(0.35), 0.5**7)
+    assert found.scores_b == (1.0,) * 12 + (0.0,) * 8
+    assert str(confirm(Knows(12), Knows(5), EXAMPLES, right)).startswith("not better: -0.350 on 20 examples, 90% ")
+    assert confirm(Knows(5), Knows(7), EXAMPLES, right).verdict == "unconfirmed"
+
+
+def test_seeds_are_means_and_not_examples():
+    found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
+    assert found.pairs == 20
+    assert found.scores_b[5:9] == pytest.approx((2 / 3, 2 / 3, 1 / 3, 1 / 3))
+
+
+def test_the_model_of_a_program_without_seeds_is_asked_by_rollout():
+    asked = []
+
+    class Asks(dspy.Module):
+        def forward(self, number):  # noqa: ARG002
+            asked.append(dspy.settings.lm.kwargs.get("rollout_id"))
+            return dspy.Prediction(right=True)
+
+    with dspy.context(lm=dspy.LM("openai/none", temperature=1.0)):
+        confirm(Asks(), Asks(), EXAMPLES[:1], right, seeds=3)
+    assert sorted(asked, key=str) == [1, 1, 2, 2, None, None]
+
+
+def test_an_error_is_raised_and_no_score():
+    class Fails(dspy.Module):
+        def forward(self, number):
+            raise ConnectionError(f"no answer to {number}")
+
+    with pytest.raises(ConnectionError, match="no answer"):
+        confirm(Knows(5), Fails(), EXAMPLES, right)
+
+
+@pytest.mark.parametrize(
+    ("examples", "options", "metric", "said"),
+    [
+        ([], {}, right, "no examples"),
+        ([EXAMPLES[0]] * 5, {}, right, "4 of the 5 examples equal an earlier one"),
+        (EXAMPLES, {"seeds": 0}, right, "0 times; ask for 1 to"),
+        (EXAMPLES, {"seeds": 10**9}, right, "ask for 1 to"),
+        (EXAMPLES, {"level": 1.0}, right, "between 0 and 0.5"),
+        (EXAMPLES, {}, lambda *_: "good", "score of example 1 is 'good': only numbers from"),
+        (EXAMPLES, {}, lambda *_: None, "score of example 1 is None: only numbers from"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
+    with pytest.raises(UsageError, match=said):
+        confirm(Knows(5), Knows(6), examples, metric, **options)
+
+
+@pytest.mark.parametrize(("bad", "shown"), [("nan", "nan"), ("-inf", "-inf"), ("1e308", r"1e\+308"), (9**999, "inf")])
+def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
+    """The only one that is bad is the third."""
+    bad = bad if isinstance(bad, int) else float(bad)
+    differences = [0.5, 0.0, bad, 0.25, 0.5, 1.0]
+
+    def score_third_badly(example, prediction):
+        return bad if example.number == 2 else prediction.right
+
+    for statistic, name in (
+        (lambda: confirm(Knows(5), Knows(6), EXAMPLES, score_third_badly, seeds=2), "score of example 3"),
+        (lambda: compare_pairs(differences), "difference of pair 3"),
+        (lambda: run_wilcoxon_test(differences), "value 3"),
+        (lambda: run_sign_test(differences), "value 3"),
+        (lambda: bootstrap_mean({"boil": [1.0], "freeze": differences}), "value 3 of freeze"),
+        (lambda: bootstrap_scores([("boil", each) for each in differences]), "value 3 of boil"),
+    ):
+        with pytest.raises(UsageError, match=f"{name} is {shown}.*: only numbers from -1"):
+            statistic()
