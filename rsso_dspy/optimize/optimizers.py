@@ -5,7 +5,6 @@ scores: what it learns from is played on `train`.
 """
 
 import random
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 
+from rsso_dspy.adapter import SAID
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import find_answer_steps
@@ -228,21 +228,13 @@ def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
 
 
 # Demonstrations from play on train, by the program or its teacher: each is a single step with the task, what was seen
-# lately and the answer, short enough for the prompt of a small model. The set is spread over task types.
+# and the answer, short enough for the prompt of a small model. The set is spread over task types.
 
 CHARACTERS_PER_TOKEN = 4
 """Used to estimate the length of a lesson, since not every model has a tokenizer here."""
 
-RECENT = 600
-"""Maximum characters of earlier steps in a demonstration's history, beside the present state."""
-
-ELSEWHERE = "(as in the task at hand)"
-"""Stands for the action templates, which a demonstration would only repeat."""
-
-DROPPED = ("constitution", "plans_from_past_attempts", "progress", "skills")
-"""Regions of a memory, which a demonstration does not show."""
-
-_ACTED = re.compile(r"^(?:Next action|Action): .*\n\n", re.M)
+SHOWN = ("task", "notice", "observation", "possible_actions")
+"""Regions that a demonstration of an actor shows: what was asked and seen, and no memory."""
 
 
 @dataclass(frozen=True)
@@ -253,14 +245,14 @@ class Lesson:
     task: str
     earns: bool
     """Whether it earned points by itself."""
-    given: Mapping[str, str]
-    said: Mapping[str, str]
+    given: Mapping[str, Any]
+    said: Mapping[str, Any]
 
     @property
     def tokens(self) -> int:
         """Estimated tokens, field names included."""
         fields = {**self.given, **self.said}
-        return -(-sum(len(key) + len(value) for key, value in fields.items()) // CHARACTERS_PER_TOKEN)
+        return -(-sum(len(key) + len(str(value)) for key, value in fields.items()) // CHARACTERS_PER_TOKEN)
 
 
 def bootstrap(search: Search) -> Iterator[Agent]:
@@ -344,27 +336,15 @@ def _order_lessons(lessons: Sequence[Lesson], throw: random.Random) -> list[Less
 
 def shorten_call(
     name: str, given: Mapping[str, Any], said: Mapping[str, Any]
-) -> tuple[dict[str, str], dict[str, str]] | None:
-    """The inputs and outputs of a call as a demonstration. Of an actor's call only the newest steps of the history
-    remain, and no memory; None if the answer depends on a memory or is a bare number. Of any other predictor the whole
-    call."""
-    inputs, outputs = ({key: str(value) for key, value in fields.items()} for fields in (given, said))
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The inputs and outputs of a call as a demonstration: of an actor's what it saw at this step; None if the answer
+    depends on a memory or is a bare number. Of any other predictor the whole call."""
+    outputs = {key: value for key, value in said.items() if key != SAID}
     if name != "actor":
-        return inputs, outputs
-    if "history" not in inputs or outputs.get("current_subgoal", "none").strip().lower() not in ("", "none"):
+        return dict(given), outputs
+    if str(outputs.get("subgoal") or "none").strip().lower() != "none" or str(outputs.get("action")).strip().isdigit():
         return None
-    if outputs.get("next_action", outputs.get("action", "")).strip().isdigit():
-        return None
-    if "action_templates" in inputs:
-        inputs["action_templates"] = ELSEWHERE
-    inputs["history"] = cut_history(inputs["history"])
-    return {key: value for key, value in inputs.items() if key not in DROPPED}, outputs
-
-
-def cut_history(history: str) -> str:
-    """The present state, and as many whole steps before it as fit `RECENT`."""
-    starts = [0, *(match.end() for match in _ACTED.finditer(history))]
-    return history[next(start for start in starts if starts[-1] - start <= RECENT) :]
+    return {key: given[key] for key in SHOWN if given.get(key)}, outputs
 
 
 def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001

@@ -267,7 +267,7 @@ def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data
     calibration = Calibration((variant,), (TABLE.variant(PUT, 790),), benchmark="alfworld")
     config = load_config(overrides=["benchmark=alfworld", f"environment.data={data}", "embedder.model=hash"])
     with session(config) as live:
-        lead = open_lead(Teacher("gold"), calibration, live, "flat")
+        lead = open_lead(Teacher("gold"), calibration, live)
         with live.activate_for_run(), lead.take_over(live.runtime, variant).activate():
             (trial,) = Agent("react")(variant=variant).trials
     assert (trial.trajectory.outcome, len(trial.trajectory.steps)) == ("solved", len(walk))

@@ -23,7 +23,7 @@ from rsso_dspy.optimize.verdict import Rollout
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import State, Variant
 from rsso_dspy.sessions import Session
-from tests.live import Engine, says
+from tests.live import Engine, is_asked, region, says
 
 LONGEST = train_sample("lifespan-longest-lived", 4)
 SHORTEST = train_sample("lifespan-shortest-lived", 4)
@@ -58,7 +58,7 @@ def actor(goes: Callable[[str], bool], then: str = STAY) -> Callable[[str], str]
     around."""
 
     def answer(prompt: str) -> str:
-        went = GO in prompt.rpartition("<user>")[2]
+        went = GO in prompt.partition("<user>")[2]
         action = then if went else GO if goes(prompt) else STAY
         return says(thought=f"I will {action}.", action=action)
 
@@ -71,20 +71,19 @@ def advised(prompt: str) -> bool:
 
 
 def shown(prompt: str) -> bool:
-    """Whether a demonstration, which is an earlier turn, goes outside."""
-    return any(GO in turn.partition("<user>")[0] for turn in prompt.split("<assistant>")[1:])
+    """Whether a demonstration, which is in the system message, goes outside."""
+    return GO in prompt.partition("<user>")[0].partition("Examples:")[2]
 
 
 def asks_for(word: str) -> Callable[[str], bool]:
-    """Whether the task, which is in the last message, holds a word."""
-    return lambda prompt: word in prompt.rpartition("<user>")[2]
+    """Whether the task, which is in the first message, holds a word."""
+    return lambda prompt: word in prompt.partition("<user>")[2]
 
 
 def adding(prompt: str, line: str) -> str:
     """An answer to a proposer of DSPy's that adds a line to the instruction, once."""
-    asked = "new_instruction" if "[[ ## new_instruction ## ]]" in prompt else "proposed_instruction"
-    name = "current_instruction" if asked == "new_instruction" else "basic_instruction"
-    current = prompt.rpartition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n[[ ## ")[0].strip()
+    asked = "new_instruction" if is_asked(prompt, "new_instruction") else "proposed_instruction"
+    current = region(prompt, "current_instruction" if asked == "new_instruction" else "basic_instruction")
     return says(**{asked: current if line in current else f"{current}\n{line}"})
 
 

@@ -190,12 +190,12 @@ def test_sentences_are_aligned_however_lines_were_wrapped(before, after, rows):
 
 def test_two_programs_are_compared_role_by_role():
     zero_shot, state = Agent("rsso").dump_state(), a_program().state
-    demo = {"next_action": "look around", "augmented": True, "skills": ["a", 1]}
+    demo = {"action": "look around", "augmented": True, "skills": ["a", 1]}
     state["actor"]["demos"] = [demo]
     state["reflector"]["signature"]["fields"][-1]["description"] = "a poem"
     actor, reflector = (role for role in compare_states(zero_shot, state) if role.changed)
     assert [text for op, text in actor.rows if op != "same"] == ["Visit another room first."]
-    assert actor.added == ({"next_action": "look around", "skills": '["a", 1]'},)
+    assert actor.added == ({"action": "look around", "skills": '["a", 1]'},)
     assert (reflector.name, reflector.fields) == ("reflector", ("Plan",))
     assert not next(compare_states(state, zero_shot)).added
     assert not any(role.changed for role in compare_states(state, state))

@@ -35,8 +35,9 @@ def trial(*acts, number=1, outcome="budget", shown=None):
     return TrialResult(number, path, shown=shown or {})
 
 
-def actor(action, *results, goals=(), history="", **answer):
-    answer = {"reasoning": f"I will {action}.", "next_action": action} | answer
+def actor(action, *results, goals=(), done=(), **answer):
+    answer = {"thought": f"I will {action}.", "action": action} | answer
+    history = dspy.History(messages=[{"observation": "", "action": each} for each in done])
     return build_feedback("actor", {"history": history}, dspy.Prediction(**answer), results, goals)
 
 
@@ -70,7 +71,7 @@ def test_an_answer_is_blamed_for_its_own_step():
     again = trial(("wait", 0), ("open box", 5), ("wait", 0, {"reasoning": "I will wait."}))
     first, last = (
         actor("wait", again),
-        actor("wait", again, history="Next action: wait\nNext action: open box\nStep #3"),
+        actor("wait", again, done=("wait", "open box")),
     )
     assert "last action" not in first
     assert last.splitlines()[1:3] == [

@@ -16,12 +16,10 @@ from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
 from rsso_dspy.optimize.program_file import ProgramScores, load
-from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS, get_kept_instruction
+from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.signatures import FlatActor, SkillActor
-from tests.live import Engine, acting, model, says
+from tests.live import Engine, acting, is_asked, model, says
 from tests.optimize.conftest import TRAIN, VAL
 from tests.optimize.scripted import (
     ADVICE,
@@ -143,29 +141,12 @@ def test_mipro_finds_a_demonstration_and_shows_it_to_the_proposer(live):
     assert any(GO in prompt.rpartition("<user>")[2] for prompt in models.engines["proposer"].prompts)
 
 
-@pytest.mark.parametrize(
-    "answer", ["[[ ## completed ## ]]", says(proposed_instruction="x" * (PROPOSAL_CHARACTERS + 1))]
-)
+@pytest.mark.parametrize("answer", ["", says(proposed_instruction="x" * (PROPOSAL_CHARACTERS + 1))])
 def test_a_proposer_that_never_says_anything_usable_changes_nothing(live, answer):
     models = Models(actor=actor(lambda _: False), proposer=lambda _: answer)
     compiled = compile_agent(Agent("react"), models.within(live), wanted("mipro", rollouts=20))
     assert compiled.candidate is None
     assert len(compiled.tried) == 1
-
-
-def test_under_the_complete_interface_the_words_that_are_sent_are_shown_changed_and_played(live):
-    within = replace(live, runtime=replace(live.runtime, rules=replace(live.runtime.rules, interface="complete")))
-    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
-    compiled = compile_agent(Agent("react"), models.within(within), wanted(rollouts=6))
-    sent = SPOKEN[FlatActor.instructions]
-    assert all(sent in prompt for prompt in models.engines["proposer"].prompts)
-    assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{sent.strip()}\n{ADVICE}"
-    assert compiled.tried[0].program == fingerprint_program(Agent("react")), "unchanged, it is the zero-shot program"
-    for kind in (FlatActor, SkillActor):
-        sent = SPOKEN[kind.instructions]
-        assert sent != kind.instructions
-        assert get_kept_instruction(f"{sent}\n", "complete") == kind.instructions
-        assert get_kept_instruction(sent, "sso") == sent
 
 
 # What it costs
@@ -239,11 +220,13 @@ def test_dspy_evaluates_the_program(playing, threads):
 def answer_everything(prompt):
     """An actor that goes outside where the task asks for the longest, or where a demonstration or the advice says so.
     To an optimizer's question, the advice in every field."""
-    went = GO in prompt.rpartition("<user>")[2]
+    went = GO in prompt.partition("<user>")[2]
     action = GO if not went and (asks_for("longest")(prompt) or shown(prompt) or advised(prompt)) else STAY
-    said = {"action": action, "next_action": action, "module_advice": json.dumps({"actor": ADVICE})}
+    if is_asked(prompt, "action"):
+        return says(thought="So be it.", action=action)
     fields = re.findall(r"\[\[ ## (\w+) ## \]\]", prompt.rpartition("Respond with")[2])
-    return says(**{name: said.get(name, ADVICE) for name in fields if name != "completed"})
+    said = {"module_advice": json.dumps({"actor": ADVICE})}
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{said.get(name, ADVICE)}" for name in fields)
 
 
 DSPYS_OPTIMIZERS = {
@@ -298,6 +281,6 @@ def test_dspys_optimizers_improve_a_program_without_a_session(name, method_name)
             return program, rsso_dspy.metric(None, program(variant=SHORTEST[0].key))
 
     program, score = Context().run(optimize)  # no session is active there
-    demonstrated = {demo.get("action") or demo.get("next_action") for demo in program.actor.demos}
+    demonstrated = {demo["action"] for demo in program.actor.demos}
     assert (demonstrated, ADVICE in program.actor.signature.instructions) == learned
     assert score == 0.5

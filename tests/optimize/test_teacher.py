@@ -11,7 +11,7 @@ from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize import teacher as teachers
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.optimizers import Lesson, choose_lessons, cut_history, list_lessons
+from rsso_dspy.optimize.optimizers import SHOWN, Lesson, choose_lessons, list_lessons
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher, open_lead
@@ -79,7 +79,7 @@ def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
     agent, calibration = Agent(method), Calibration(FIND, SHORTEST[:1])
     rules = replace(live.runtime.rules, interface=interface)
     within = replace(live, runtime=replace(live.runtime, rules=rules, lm=Models()))
-    lead = open_lead(Teacher("gold"), calibration, within, agent.method.scaffold)
+    lead = open_lead(Teacher("gold"), calibration, within)
     rollouts = Rollouts(within, wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=3, trials=2), lead=lead)
     rollout = rollouts.play(agent, FIND[0])
     assert rollouts.taught == {FIND[0]: rollout}
@@ -88,9 +88,8 @@ def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
     lessons = list_lessons(rollout, ("actor",))
     assert lessons
     for lesson in lessons:
-        assert lesson.said.get("next_action", lesson.said.get("action")) in {s.proposed for s in trial.trajectory.steps}
-        assert len(lesson.given["history"]) < 2000
-        assert not {"skills", "constitution"} & lesson.given.keys()
+        assert lesson.said["action"] in {step.proposed for step in trial.trajectory.steps}
+        assert lesson.given.keys() <= set(SHOWN)
 
 
 @pytest.mark.parametrize(("first", "later"), [(0.0, 0.7), (0.25, 0.25)])
@@ -99,7 +98,7 @@ def test_a_teacher_retries_at_a_temperature_of_its_own_whatever_the_students_is(
     with provider(look) as served:
         teacher = Teacher("mine", backend=BackendConfig(**table("openai", served, temperature=first)))
         student = replace(live, runtime=replace(live.runtime, lm=Models()))
-        lead = open_lead(teacher, Calibration(FIND, SHORTEST[:1]), student, "flat")
+        lead = open_lead(teacher, Calibration(FIND, SHORTEST[:1]), student)
         request = wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=1, trials=2)
         Rollouts(student, request, lead=lead).play(Agent("react"), FIND[0])
     assert [body["temperature"] for body in served.requests] == [first, later]
@@ -130,7 +129,7 @@ def within(live):
 
 def make_lessons() -> list[Lesson]:
     return [
-        Lesson("actor", task, number == 0, {"task": task, "history": f"{number}" * 360}, {"action": f"go {number}"})
+        Lesson("actor", task, number == 0, {"task": task, "observation": f"{number}" * 360}, {"action": f"go {number}"})
         for task in ("boil", "melt", "grow")
         for number in range(4)
     ]
@@ -150,16 +149,3 @@ def test_a_set_keeps_to_its_tokens_and_is_spread_over_task_types(tokens):
 
 def test_nothing_that_is_too_long_is_shown():
     assert choose_lessons(make_lessons(), 50, "0 0") == {}
-
-
-@pytest.mark.parametrize(
-    ("history", "kept"),
-    [
-        ("A room.", "A room."),
-        ("A room.\n\nThought: -\nAction: go\n\nA hall.", "A room.\n\nThought: -\nAction: go\n\nA hall."),
-        (f"{'x' * 900}\n\nThought: -\nAction: go\n\nA hall.", "A hall."),
-        (f"{'x' * 900}\n\nNext action: go\n\nStep 2:\n{'y' * 900}", f"Step 2:\n{'y' * 900}"),
-    ],
-)
-def test_a_history_is_cut_to_its_newest_steps(history, kept):
-    assert cut_history(history) == kept
