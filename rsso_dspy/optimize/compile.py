@@ -71,9 +71,8 @@ def compile(
     teacher: str | None = None,
     **options: Any,
 ) -> "CompiledAgent":
-    """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
-    of the session's configuration and as many simulators as it has. `teacher` is "gold" or the name of a backend: see
-    `teacher.py`. Without `optimizer`, gepa runs, or bootstrap under a teacher. `options` are those of `CompileOptions`
+    """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
+    the simulators of the session. `teacher` is "gold" or the name of a backend. `options` are those of `CompileOptions`
     but `start`: trials, steps, demo_tokens. Prints the verdict and returns the program; unless it is confirmed, it
     plays as the one that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """

@@ -41,16 +41,12 @@ _STRICT = ConfigDict(extra="forbid")
 
 
 class FieldState(TypedDict):
-    """Words of one field of a signature, as DSPy keeps them."""
-
     __pydantic_config__ = _STRICT  # type: ignore[misc]
     prefix: str
     description: str
 
 
 class SignatureState(TypedDict):
-    """Words of a signature, as DSPy keeps them."""
-
     __pydantic_config__ = _STRICT  # type: ignore[misc]
     instructions: str
     fields: list[FieldState]
@@ -211,8 +207,7 @@ class Compiled:
 
     @property
     def benchmark(self) -> Benchmark:
-        """The benchmark it was compiled on; the default one when the file does not say. Raises `UnknownName` when it is
-        not installed."""
+        """The benchmark it was compiled on. Raises `UnknownName` when it is not installed."""
         return get_benchmark(self.environment.name if self.environment else DEFAULT)
 
     @property
@@ -464,7 +459,7 @@ def compare_states(
 ) -> Iterator[RoleDifference]:
     """What changes between the states of two programs of one method, role by role."""
     for name, one in before.items():
-        old, new = _list_demonstrations(one), _list_demonstrations(after[name])
+        old, new = ([_format_demonstration(each) for each in state["demos"]] for state in (one, after[name]))
         words, now = one["signature"], after[name]["signature"]
         fields = zip_longest(words["fields"], now["fields"])
         yield RoleDifference(
@@ -479,24 +474,16 @@ def compare_states(
 def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
     """The sentences and list lines of two instructions, however their sources were wrapped: those that both have, that
     only the first has, and that only the second has."""
-    old, new = (list(_split_sentences(text)) for text in (before, after))
+    old, new = (
+        [each for part in _BREAK.split(text) for each in _SENTENCE.split(" ".join(part.split())) if each]
+        for text in (before, after)
+    )
     for op, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         yield from (("same" if op == "equal" else "removed", sentence) for sentence in old[a0:a1])
         yield from (("added", sentence) for sentence in new[b0:b1] if op != "equal")
 
 
-def _split_sentences(text: str) -> Iterator[str]:
-    for paragraph in _BREAK.split(text):
-        yield from filter(None, _SENTENCE.split(" ".join(paragraph.split())))
-
-
-def _list_demonstrations(state: PredictorState) -> list[dict[str, str]]:
-    """The demonstrations of a predictor, without DSPy's own mark of where they came from."""
-    return [
-        {
-            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for key, value in demo.items()
-            if key != "augmented"
-        }
-        for demo in state["demos"]
-    ]
+def _format_demonstration(demo: Mapping[str, Any]) -> dict[str, str]:
+    """A demonstration's texts, without DSPy's own mark of where it came from."""
+    shown = {key: value for key, value in demo.items() if key != "augmented"}
+    return {key: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for key, v in shown.items()}
