@@ -22,10 +22,10 @@ prompt or record may contain them but for the demonstrations of a program that w
 import json
 from collections.abc import Iterable
 from functools import cache
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
@@ -39,14 +39,10 @@ TIME_LIMIT = 1800.0
 """Time limit for computing one path, in seconds."""
 
 
-def _read_data(name: str) -> Any:
-    return json.loads(resources.files(__package__).joinpath(f"data/{name}.json").read_text(encoding="utf-8"))
-
-
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
 
-TABLE = TaskTable(_read_data("splits")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
+TABLE = TaskTable(read_data(__package__, "data/splits.json")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
 
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
@@ -125,7 +121,6 @@ def _get_version() -> str:
     return metadata.version("scienceworld")
 
 
-@cache
 def _read_shipped_table() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
     """Read the shipped table: ScienceWorld version, simplification, task, index, length."""
-    return dict(_read_data("gold_lengths"))
+    return dict(read_data(__package__, "data/gold_lengths.json"))
