@@ -21,7 +21,6 @@ prompt or record may contain them but for the demonstrations of a program that w
 
 import json
 from collections.abc import Iterable
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -32,13 +31,11 @@ from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
 from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
 from rsso_dspy.records import Variant
 
+VERSION = metadata.version("scienceworld")
 MOST_ACTIONS = 100_000
 """Maximum plausible length of a gold path."""
-
 TIME_LIMIT = 1800.0
 """Time limit for computing one path, in seconds."""
-
-
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
 
@@ -50,7 +47,7 @@ held_out, train_sample = TABLE.held_out, TABLE.train_sample
 
 def find_known_length(variant: Variant) -> int | None:
     """Return the gold length from the shipped table or the user's cache, or None."""
-    by_task = _read_shipped_table().get(_get_version(), {}).get(variant.simplification, {})
+    by_task = _read_shipped_table().get(VERSION, {}).get(variant.simplification, {})
     shipped = by_task.get(variant.task, {}).get(str(variant.index))
     if shipped is not None:
         return shipped
@@ -87,7 +84,7 @@ def shipped_lengths() -> dict[Variant, int]:
     """Load the shipped table for the installed version of ScienceWorld; empty if there is none."""
     return {
         TABLE.variant(task, int(index), simplification=simplification): length
-        for simplification, by_task in _read_shipped_table().get(_get_version(), {}).items()
+        for simplification, by_task in _read_shipped_table().get(VERSION, {}).items()
         for task, lengths in by_task.items()
         for index, length in lengths.items()
     }
@@ -112,13 +109,8 @@ def _compute_gold_path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:
 
 def _get_cache_file(variant: Variant) -> Path:
     """Return the cache file of a variant; one small file each, so that processes do not collide."""
-    folder = get_cache_folder() / "gold_lengths" / _get_version() / (variant.simplification or "none")
+    folder = get_cache_folder() / "gold_lengths" / VERSION / (variant.simplification or "none")
     return folder / f"{variant.task}-{variant.index}.json"
-
-
-@cache
-def _get_version() -> str:
-    return metadata.version("scienceworld")
 
 
 def _read_shipped_table() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
