@@ -14,6 +14,8 @@
 Lessons go by the task, the actions and the observations: no scores, and nothing that was not said.
 """
 
+import bz2
+import gzip
 import json
 import re
 import tomllib
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
 from rsso_dspy.environments import Interface, TextEnvironment
@@ -31,14 +34,21 @@ Words = Mapping[str, str]
 
 
 @cache
-def read_texts(package: str, name: str = "texts") -> Mapping[str, Any]:
-    """A file of texts that comes with a benchmark, ``data/NAME.toml`` of its package."""
-    return tomllib.loads((files(package) / f"data/{name}.toml").read_text(encoding="utf-8"))
+def read_data(package: str, name: str) -> Any:
+    """What a file of a benchmark's package holds: TOML, or JSON that may be packed. Not to be changed."""
+    raw = (files(package) / name).read_bytes()
+    unpacked = {".gz": gzip.decompress, ".bz2": bz2.decompress}.get(PurePath(name).suffix, bytes)(raw).decode()
+    return tomllib.loads(unpacked) if name.endswith(".toml") else json.loads(unpacked)
+
+
+def read_texts(package: str) -> Mapping[str, Any]:
+    """What a benchmark says in prose."""
+    return dict(read_data(package, "data/texts.toml"))
 
 
 def read_examples(package: str) -> tuple[str, ...]:
     """Examples of play with rules that come with a benchmark, in ``data/examples.json`` of its package."""
-    return tuple(json.loads((files(package) / "data/examples.json").read_text(encoding="utf-8"))["examples"])
+    return tuple(read_data(package, "data/examples.json")["examples"])
 
 
 def name_all(names: Iterable[str]) -> Words | None:

@@ -70,15 +70,16 @@ class Engine:
             raise SimulatorDied("this environment was closed. Take a new one.")
         if self._process is None or not self._process.alive or self._bytes > self._most_bytes:
             self._start_process()
+        named = path or "a made game"
         asked = {"do": "load", "path": str(path)} if path else {"do": "load", "game": game}
         try:
             told = self._ask(asked, LOAD_SECONDS, self._stopped)
         except TimeoutError:
-            raise SimulatorDied(f"loading {path or 'a made game'} took over {LOAD_SECONDS:g} s") from None
+            raise SimulatorDied(f"loading {named} took over {LOAD_SECONDS:g} s") from None
         if why := told.get("error"):
             self._end_process()  # what it left behind is not known
             kind = EnvironmentFailure if told["of_game"] else SimulatorDied
-            raise kind(f"the engine cannot load {path or 'a made game'}: {' '.join(why.split()[:SAID])}")
+            raise kind(f"the engine cannot load {named}: {' '.join(why.split()[:SAID])}")
         return self._read(told)
 
     def step(self, action: str) -> Answer:

@@ -50,9 +50,7 @@ class AlfWorld(TaughtEnvironment):
     def action_templates(self) -> str:
         return wording.PUBLISHED if self._interface == "sso" else wording.RECENT
 
-    @property
-    def alive(self) -> bool:  # type: ignore[override]
-        return self.engine.alive
+    alive = property(lambda self: self.engine.alive)
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `find_game`, `read_game` and `Engine.load` raise."""

@@ -5,7 +5,6 @@ the games of a type in the order of their paths. Where the user names no folder 
 played in their place, one for each index (`scripts/make_alfworld_games.py`).
 """
 
-import bz2
 import hashlib
 import json
 import os
@@ -13,11 +12,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, NotInstalled, UsageError
 from rsso_dspy.files import read_bytes
@@ -118,7 +117,7 @@ def load_made_game(task: str, index: int) -> dict[str, Any]:
     """The content of a tiny game that comes along, as of a game file. Domain and grammar are those of the installed
     package. Raises ``NotInstalled``."""
     domain, grammar = _read_rules()
-    goal, problem, walkthrough = _read_made(task)[index]
+    goal, problem, walkthrough = read_data(__package__, f"data/games/{task}.json.bz2")[index]
     places = re.findall(r"^(\w+) - rtype$", problem, re.M)
     kinds = [each for each in re.findall(r"^(\w+) - otype$", problem, re.M) if each != "DeskLampType"]
     before, first, after = problem.partition("(objectType ")
@@ -140,13 +139,6 @@ def _read_rules() -> tuple[str, str]:
         raise NotInstalled("the benchmark alfworld needs the package alfworld: pip install 'rsso-dspy[alfworld]'")
     data = Path(found.origin).parent / "data"
     return (data / "alfred.pddl").read_text(encoding="utf-8"), (data / "alfred.twl2").read_text(encoding="utf-8")
-
-
-@cache
-def _read_made(task: str) -> list[tuple[str, str, list[str]]]:
-    """Goal, problem without what places can contain, and walkthrough of each index."""
-    packed = resources.files(__package__).joinpath(f"data/games/{task}.json.bz2").read_bytes()
-    return list(json.loads(bz2.decompress(packed)))
 
 
 def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, ...]:

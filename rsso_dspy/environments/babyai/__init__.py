@@ -5,26 +5,19 @@ view         what is seen, its text, and what can be done
 tasks        task types, minigrid's worlds, splits, solutions, AgentBoard's labels
 """
 
-from collections.abc import Callable
-
 from rsso_dspy.environments.babyai import tasks
 from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
 from rsso_dspy.environments.babyai.lessons import LESSONS
 from rsso_dspy.environments.babyai.view import ACTION_TEMPLATES
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, Settings, UserData, read_package_version
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData, read_package_version
 
 __all__ = ["BENCHMARK"]
-
-
-def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> BabyAi:  # noqa: ARG001
-    return BabyAi(settings.data)
-
 
 BENCHMARK = Benchmark(
     name="babyai",
     version=read_package_version("babyai", "minigrid"),
     tasks=tasks.TABLE,
-    make_environment=_make_environment,
+    make_environment=lambda settings, _: BabyAi(settings.data),
     budget=Budget(lambda _: tasks.GOLD_LENGTH),
     about=LESSONS.about,
     action_templates={"sso": ACTION_TEMPLATES},

@@ -8,13 +8,12 @@ This project holds no labels: ``environment.data`` names the user's ``test.jsonl
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
-from functools import cache, lru_cache
-from importlib import resources
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
 from rsso_dspy.files import parse_json, read_text
@@ -64,19 +63,13 @@ TABLE = TaskTable(
 
 def get_seed(variant: Variant) -> int:
     """The seed of a variant's world."""
-    replaced = variant.index in _read_replaced().get(variant.task, ())
+    replaced = variant.index in read_data(__package__, "replaced.json").get(variant.task, ())
     return variant.index + _SPARE if replaced else variant.index
 
 
-@cache
-def _read_replaced() -> dict[str, list[int]]:
-    return dict(json.loads(resources.files(__package__).joinpath("replaced.json").read_text(encoding="utf-8")))
-
-
-@cache
-def read_solutions() -> dict[str, dict[str, Any]]:
+def read_solutions() -> Mapping[str, Mapping[str, Any]]:
     """Level to one of its training variants (``seed``) and the actions that win it."""
-    return dict(json.loads(resources.files(__package__).joinpath("solutions.json").read_text(encoding="utf-8")))
+    return dict(read_data(__package__, "solutions.json"))
 
 
 def find_solution(variant: Variant) -> tuple[str, ...]:

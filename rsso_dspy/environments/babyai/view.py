@@ -212,11 +212,11 @@ class Offer:
         if not view.carrying:
             self._add_things("pickup", [PICKUP], ("key", "ball", "box"))
         self._add_drop()
-        counts: Counter[str] = Counter()
+        doors: dict[str, int] = {}
         for thing, number in view.listed:
             if thing.kind == "door":
-                counts[thing.name] += 1
-                self._add_door(thing, number, dict(counts))
+                doors[thing.name] = number
+                self._add_door(thing, number, doors)
         for thing, _ in view.listed:
             if thing.kind == "goal" and (path := self._paths.find_path_into(view.locate(thing))) is not None:
                 self.moves["go to goal"] = path

@@ -6,9 +6,7 @@ strips       the engine: reader, problems, worlds
 tasks        task types, splits, problems and their plans
 """
 
-from collections.abc import Callable
-
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, Settings, UserData
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData
 from rsso_dspy.environments.pddl import tasks
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
 from rsso_dspy.environments.pddl.lessons import LESSONS
@@ -16,16 +14,11 @@ from rsso_dspy.environments.pddl.wording import COMMON
 
 __all__ = ["BENCHMARK"]
 
-
-def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> PddlEnvironment:  # noqa: ARG001
-    return PddlEnvironment(settings.data)
-
-
 BENCHMARK = Benchmark(
     name="pddl",
     version="1",  # of texts, points and problems
     tasks=tasks.TABLE,
-    make_environment=_make_environment,
+    make_environment=lambda settings, _: PddlEnvironment(settings.data),
     budget=Budget(tasks.get_gold_length),
     about=LESSONS.about,
     action_templates={"sso": COMMON},

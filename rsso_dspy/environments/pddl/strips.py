@@ -11,6 +11,7 @@ stands, as in ``- level?l1``. Domains come with the package; a problem that cann
 """
 
 import re
+from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,20 +75,13 @@ class Problem:
 
 def _read_definition(text: str, kind: str, name: str) -> tuple[str, list[list[Any]]]:
     """Name and sections of ``(define (KIND NAME) (SECTION ...) ...)``, as lists of words and lists."""
-    open_lists: list[list[Any]] = [[]]
-    for token in _TOKEN.findall(re.sub(";.*", "", text.lower())):
-        if token == "(":
-            open_lists.append([])
-        elif token != ")":
-            open_lists[-1].append(token)
-        elif len(open_lists) > 1:
-            closed = open_lists.pop()
-            open_lists[-1].append(closed)
-        else:
-            raise DamagedFile(name, "a ) without its (")
-    if len(open_lists) > 1:
-        raise DamagedFile(name, "a ( without its )")
-    match open_lists[0]:
+    brackets = {"(": "[", ")": "],"}
+    tokens = _TOKEN.findall(re.sub(";.*", "", text.lower()))
+    try:
+        whole = literal_eval(f"[{''.join(brackets.get(token) or f'{token!r},' for token in tokens)}]")
+    except (SyntaxError, MemoryError, RecursionError):
+        raise DamagedFile(name, "a ( without its ), or the other way round") from None
+    match whole:
         case [["define", [head, str(called)], *sections]] if head == kind:
             if all(isinstance(each, list) and each for each in sections):
                 return called, sections

@@ -6,15 +6,14 @@ first in each split. At the end of the test split stand AgentBoard's own problem
 ``generated`` is spread over all grades of the made ones; ``agentboard`` is those of the user.
 """
 
-import gzip
 import hashlib
-import json
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import accumulate
 from pathlib import Path
 
+from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.pddl.strips import Domain, Problem, read_domain, read_setup
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import GoldUnknown, UsageError
@@ -120,5 +119,4 @@ def _read_cached(domain: str, text: str, name: str) -> Problem:
 @cache
 def _list_rows(domain: str) -> list[tuple[str, tuple[str, ...]]]:
     """Text and plan of each problem that was made here."""
-    packed = resources.files(__package__).joinpath(f"data/{domain}.json.gz").read_bytes()
-    return [(text, tuple(plan)) for text, plan in json.loads(gzip.decompress(packed))]
+    return [(text, tuple(plan)) for text, plan in read_data(__package__, f"data/{domain}.json.gz")]

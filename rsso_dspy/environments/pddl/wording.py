@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from rsso_dspy.environments.lessons import read_texts
+from rsso_dspy.environments.lessons import read_data, read_texts
 from rsso_dspy.environments.pddl.strips import Fact
 
 CHECK = "check valid actions"
@@ -49,7 +49,7 @@ def _fill(sentences: Mapping[str, str], words: Fact) -> str:
     return sentences[words[0]].format(*words[1:]) if words[0] in sentences else " ".join(words)
 
 
-PHRASES = {domain: Phrases(**row) for domain, row in read_texts(__package__, "phrases").items()}
+PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}
 """By domain."""
 
 _APART = re.compile(r"[\[\](){}<>;@#$%&?!\"“”«»]|\.\.\.|--|[:,](?!\d)|\.(?=[\])}>\"'\s]|$)|``|''|…")

@@ -1,14 +1,11 @@
 """ScienceWorld: text-game tasks of an elementary school science class (Wang et al. 2022), as run by the SSO papers.
 
-benchmark      `BENCHMARK`, all that the rest of the project knows about it
 jvm            one simulator process
 environment    `ScienceWorld` over it, and the display of states in a history window
-actions        action templates, repair of an action's wording
-grammar        the wording of actions in prose
+actions        action templates, repair of an action's wording; `grammar`, their wording in prose
 whole          how actions in any wording are carried out, for the interface `complete`
-lessons        patterns over an episode; `episode` reads it
+lessons        what an episode teaches
 tasks          the 18 tasks, their splits, selections and gold lengths
-goal_advice    feedback about kinds of goals
 """
 
 from rsso_dspy.environments.scienceworld.benchmark import BENCHMARK

@@ -1,24 +1,18 @@
 """ScienceWorld as a `Benchmark`."""
 
-from collections.abc import Callable
-from importlib import metadata
-
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, Settings
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, USUAL
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.lessons import LESSONS
 
-
-def _start_environment(settings: Settings, stopped: Callable[[], bool]) -> ScienceWorld:
-    return ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped).start()
-
-
 BENCHMARK = Benchmark(
     name="scienceworld",
-    version=metadata.version("scienceworld"),
+    version=tasks.VERSION,
     tasks=tasks.TABLE,
-    make_environment=_start_environment,
+    make_environment=lambda settings, stopped: ScienceWorld(
+        heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped
+    ).start(),
     budget=Budget(tasks.get_gold_length, lambda variant: tasks.find_known_length(variant) is not None),
     about=LESSONS.about,
     action_templates={"sso": ACTION_TEMPLATES, "complete": USUAL},

@@ -15,6 +15,7 @@ is taken out of its container), under `complete` as the simulator lists them, wi
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 
 from rsso_dspy.environments import STALLED, Goal, Transition, require_played
@@ -35,7 +36,7 @@ _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": F
 _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
-class ScienceWorld(TaughtEnvironment):
+class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
     """One simulator, played by one thread at a time. The process starts with `start` or at the first reset.
 
     ``step_limit``: time limit of an action in seconds. A longer one ends the trial as ``stalled`` with the score so
@@ -152,9 +153,6 @@ class ScienceWorld(TaughtEnvironment):
         self._closed = True
         if self._jvm is not None:
             self._jvm.close()
-
-    def __enter__(self) -> "ScienceWorld":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -16,6 +16,7 @@ import signal
 import socket
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from shutil import which
 from typing import Any
 
@@ -81,7 +82,7 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Pro
         raise
 
 
-class Jvm:
+class Jvm(AbstractContextManager["Jvm"]):
     """One simulator process, for one thread at a time.
 
     ``heap`` is Java's ``-Xmx``; ``java`` names the Java program; ``stopped`` is polled while it starts. Raises
@@ -167,9 +168,6 @@ class Jvm:
         """End the process. Idempotent; later calls raise ``SimulatorDied``."""
         self._why_dead = self._why_dead or "it was closed"
         self._end()
-
-    def __enter__(self) -> "Jvm":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

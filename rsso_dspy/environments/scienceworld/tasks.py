@@ -21,32 +21,25 @@ prompt or record may contain them but for the demonstrations of a program that w
 
 import json
 from collections.abc import Iterable
-from functools import cache
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
 from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
 from rsso_dspy.records import Variant
 
+VERSION = metadata.version("scienceworld")
 MOST_ACTIONS = 100_000
 """Maximum plausible length of a gold path."""
-
 TIME_LIMIT = 1800.0
 """Time limit for computing one path, in seconds."""
-
-
-def _read_data(name: str) -> Any:
-    return json.loads(resources.files(__package__).joinpath(f"data/{name}.json").read_text(encoding="utf-8"))
-
-
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
 
-TABLE = TaskTable(_read_data("splits")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
+TABLE = TaskTable(read_data(__package__, "data/splits.json")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
 
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
@@ -54,7 +47,7 @@ held_out, train_sample = TABLE.held_out, TABLE.train_sample
 
 def find_known_length(variant: Variant) -> int | None:
     """Return the gold length from the shipped table or the user's cache, or None."""
-    by_task = _read_shipped_table().get(_get_version(), {}).get(variant.simplification, {})
+    by_task = _read_shipped_table().get(VERSION, {}).get(variant.simplification, {})
     shipped = by_task.get(variant.task, {}).get(str(variant.index))
     if shipped is not None:
         return shipped
@@ -91,7 +84,7 @@ def shipped_lengths() -> dict[Variant, int]:
     """Load the shipped table for the installed version of ScienceWorld; empty if there is none."""
     return {
         TABLE.variant(task, int(index), simplification=simplification): length
-        for simplification, by_task in _read_shipped_table().get(_get_version(), {}).items()
+        for simplification, by_task in _read_shipped_table().get(VERSION, {}).items()
         for task, lengths in by_task.items()
         for index, length in lengths.items()
     }
@@ -116,16 +109,10 @@ def _compute_gold_path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:
 
 def _get_cache_file(variant: Variant) -> Path:
     """Return the cache file of a variant; one small file each, so that processes do not collide."""
-    folder = get_cache_folder() / "gold_lengths" / _get_version() / (variant.simplification or "none")
+    folder = get_cache_folder() / "gold_lengths" / VERSION / (variant.simplification or "none")
     return folder / f"{variant.task}-{variant.index}.json"
 
 
-@cache
-def _get_version() -> str:
-    return metadata.version("scienceworld")
-
-
-@cache
 def _read_shipped_table() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
     """Read the shipped table: ScienceWorld version, simplification, task, index, length."""
-    return dict(_read_data("gold_lengths"))
+    return dict(read_data(__package__, "data/gold_lengths.json"))
