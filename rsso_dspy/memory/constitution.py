@@ -5,7 +5,7 @@ A `Constitution` is immutable: every edit returns a new one, with a log of all e
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -49,8 +49,6 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """One edit."""
-
     what: Literal["add", "again", "merge", "drop", "keep"]
     """add: a new rule. again: an existing rule was repeated. merge: several rules became one. drop: a rule was removed.
     keep: a summary left out a category, whose rules stay."""
@@ -117,11 +115,11 @@ class Constitution:
         edits = (*self.edits, RuleEdit("add", rule.id, source, lesson.line))
         return Constitution((*self.rules, rule), edits, self.numbered + 1)
 
-    def drop_categories(self, categories: Collection[Category]) -> "Constitution":
+    def drop_categories(self, categories: Sequence[Category]) -> "Constitution":
         return self.drop_rules(self.select_rules(*categories), "", "category")
 
-    def drop_rules(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
-        """Remove rules. Those of progress leave no edit in the log."""
+    def drop_rules(self, rules: Sequence[Rule], source: str, why: str) -> "Constitution":
+        """Those of progress leave no edit in the log."""
         edits = [_make_drop_edit(rule, source, why) for rule in rules if rule.lesson.category != "progress"]
         kept = tuple(rule for rule in self.rules if rule not in rules)
         return replace(self, rules=kept, edits=(*self.edits, *edits))

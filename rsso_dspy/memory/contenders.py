@@ -201,14 +201,10 @@ def shorten_text(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     lines = text.splitlines()
-    kept: list[str] = []
-    room = most - len(_CUT.format(len(lines)))
-    for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    return "\n".join([_CUT.format(len(lines) - len(kept)), *reversed(kept)])
+    room, first = most - len(_CUT.format(len(lines))), len(lines)
+    while first and (room := room - len(lines[first - 1]) - 1) >= 0:
+        first -= 1
+    return "\n".join([_CUT.format(first), *lines[first:]])
 
 
 # Past attempts, pasted into the prompt as they were: no model is asked.

@@ -29,17 +29,15 @@ def cut(trajectory: Trajectory, settings: SkillSettings) -> list[list[Spot]]:
     spots = [Spot(trajectory.start.description, "", 0)]
     spots += [Spot(step.state.description, step.action, step.reward) for step in trajectory.steps]
     pieces = []
-    at = 0
-    while at + settings.max_piece < len(spots):
-        chunk = spots[at : at + settings.max_piece]
-        paid = [index for index, spot in enumerate(chunk) if spot.reward > 0]
-        if paid and paid[-1] + 1 >= settings.min_piece:
-            pieces.append(chunk[: paid[-1] + 1])
-            at += paid[-1]
-        at += 1
-    paid = [index for index, spot in enumerate(spots) if spot.reward > 0]
-    if paid and paid[-1] + 1 - at >= settings.min_piece:
-        pieces.append(spots[at : paid[-1] + 1])
+    while spots:
+        chunk = spots[: settings.max_piece]
+        while chunk and chunk[-1].reward <= 0:
+            chunk.pop()
+        if len(chunk) >= settings.min_piece:
+            pieces.append(chunk)
+            spots = spots[len(chunk) :]
+        else:
+            spots = spots[1:]
     return pieces
 
 
@@ -122,7 +120,7 @@ class Oracle:
             other = self.pieces[old][start:end]
             state = self.mean([(a.description, b.description) for a, b in zip(window, other, strict=True)])
             action = self.mean([(a.action, b.action) for a, b in zip(window[1:], other[1:], strict=True)])
-            weighted = self.settings.state_weight * state + self.settings.action_weight * action
+            weighted = state + action
             if best is None or weighted > best[0]:
                 best = (weighted, ((old, start, end), bounds), state, action)
         if best:

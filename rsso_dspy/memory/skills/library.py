@@ -20,7 +20,10 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory import BILLION, Memory, Recall, Services
 from rsso_dspy.memory.skills.match import PieceTexts, TextIndex, cut_trajectory, match_windows, rank_by_similarity
 from rsso_dspy.memory.skills.skill import (
+    DISCOUNT,
+    FEEDBACK_TRIALS,
     FREE,
+    WEIGHTS,
     Piece,
     Skill,
     SkillCandidate,
@@ -111,8 +114,7 @@ def score_candidates(
         worth = rewards.standardise([gain for gain, _ in events]).tolist()
         signed = (value if followed else -value for value, (_, followed) in zip(worth, events, strict=True))
         terms["feedback"][position] = sum(signed)
-    used = [name for name in terms if name != "feedback" or settings.feedback]
-    weights = {name: getattr(settings, f"{name}_weight") for name in used}
+    weights = {name: weight for name, weight in WEIGHTS.items() if name != "feedback" or settings.feedback}
     total = sum((weights[name] * terms[name] for name in weights), np.zeros(len(pool))) / sum(weights.values())
     # Whole billionths: mathematically equal values tie, whatever the rounding of the last bit.
     total = np.rint(total * BILLION) / BILLION
@@ -205,7 +207,6 @@ class SkillMemoryState:
     """The state of a skill memory; empty when fresh."""
 
     pieces: list[Piece] = field(default_factory=list)
-    """All stored pieces; a span's ``piece`` is an index into them."""
     candidates: tuple[SkillCandidate, ...] = ()
     """Pairs matched in the last update, in order. Not part of a snapshot."""
     built: int = 0
@@ -353,11 +354,11 @@ class SkillMemory(Memory):
                 counts["targeted"] += 1
                 skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
                 rewards = [later.reward for later in trajectory.steps[index:]]
-                gain = reduce(lambda later, points: points + self.settings.discount * later, reversed(rewards), 0.0)
+                gain = reduce(lambda later, points: points + DISCOUNT * later, reversed(rewards), 0.0)
                 events.setdefault(meant, (gain, any(points > 0 for points in rewards)))
         if self.settings.feedback:
             self.held.feedback.append([(name, *event) for name, event in events.items()])
-            del self.held.feedback[: -self.settings.feedback_trials]
+            del self.held.feedback[:-FEEDBACK_TRIALS]
 
     def _match_new_pieces(self) -> list[SkillCandidate]:
         pieces, settings = self.held.pieces, self.settings
@@ -444,7 +445,7 @@ class SkillMemory(Memory):
             if words is None or not words.instructions or not words.target.strip():
                 return None
             beyond = len(told[0].actions) - len(examples[0].actions)
-            skill = Skill(name, **asdict(words), windows=examples, scores=scores, beyond=beyond)
+            skill = Skill(**asdict(words), id=name, windows=examples, scores=scores, beyond=beyond)
         self.held.skills[name] = skill
         return skill
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory import BILLION, Embed
-from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillSettings, Span, normalize_text
+from rsso_dspy.memory.skills.skill import WEIGHTS, Piece, Skill, SkillCandidate, SkillSettings, Span, normalize_text
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
@@ -194,7 +194,7 @@ def _find_best_partners(
             continue
         state = _divide_rounded(states[rows + length, columns + length] - states[rows, columns], length)
         action = _divide_rounded(actions[rows + length, columns + length] - actions[rows + 1, columns + 1], length - 1)
-        choice = np.argmax(settings.state_weight * state + settings.action_weight * action, axis=1)
+        choice = np.argmax(WEIGHTS["state"] * state + WEIGHTS["action"] * action, axis=1)
         for row, (start, column) in enumerate(zip(rows[:, 0].tolist(), choice.tolist(), strict=True)):
             first = int(columns[0, column])
             partner = Span(index, first, first + length)

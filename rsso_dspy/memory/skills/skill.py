@@ -8,8 +8,14 @@ from typing import Any, Literal, NamedTuple
 from rsso_dspy.memory import Recall
 from rsso_dspy.records import State, Step
 
+WEIGHTS = {"coverage": 0.01, "reward": 0.1, "state": 1.0, "action": 1.0, "feedback": 1.0}
+"""Weights of the terms of a score, those of similarities also in matching (release, main.py:196-215; the class default
+for rewards is 0.01). Feedback counts while it is on, in the divisor too."""
+FEEDBACK_TRIALS, DISCOUNT = 20, 0.9
+"""Newest trials whose feedback counts, and discount per step of its return (release, skillset.py:77-85)."""
+
 FREE = frozenset({"past_reward", "skip_reached"})
-"""Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
+"""Settings that a stored memory need not agree with: how the next skills are put into words, and when they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +46,8 @@ class SkillSettings:
     """Maximum candidates kept for the next search (release, max_skills)."""
     retrieved: int = 3
     """Maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)."""
-    coverage_weight: float = 0.01
-    """Weight of the number of steps in the windows (release, main.py:196-215)."""
-    reward_weight: float = 0.1
-    """Weight of the mean reward sum of the windows (release, main.py:196-215; 0.01 is only its class default)."""
-    state_weight: float = 1.0
-    """Weight of state similarity, in matching and in the score (release, main.py:196-215)."""
-    action_weight: float = 1.0
-    """Weight of action similarity, in matching and in the score (release, main.py:196-215)."""
     feedback: bool = False
     """Include the return after a targeted skill in its score: the release does, the paper does not (section 4)."""
-    feedback_weight: float = 1.0
-    """Weight of one feedback event (release, class default); also part of the divisor while ``feedback`` is on."""
-    feedback_trials: int = 20
-    """Number of newest trials whose feedback counts (release, skill_memory_scale x max_trajectories)."""
-    discount: float = 0.9
-    """Discount per step of the return that feedback uses (release, skillset.py:77-85)."""
     build_repeats: bool = True
     """Match a piece that equals an earlier one; the release skips it (skillset.py:93-95)."""
     keep_when_constant: bool = True
@@ -207,15 +199,11 @@ class Verbalization:
 
 
 @dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Verbalization):
     """A verbalized member of the skill set."""
 
     id: str
     """Digest of the content of its windows: the same examples have the same id in every run."""
-    summary: str
-    name: str
-    instructions: tuple[str, ...]
-    target: str
     windows: tuple[Window, ...] = field(repr=False)
     scores: SkillScores
     retrieved: int = 0
