@@ -15,7 +15,7 @@ FEEDBACK_TRIALS, DISCOUNT = 20, 0.9
 """Newest trials whose feedback counts, and discount per step of its return (release, skillset.py:77-85)."""
 
 FREE = frozenset({"past_reward", "skip_reached"})
-"""Settings that a stored memory need not agree with: how the next skills are put into words, and when they are shown."""
+"""Settings that a stored memory need not agree with: how the next skills are put into words, and when all are shown."""
 
 
 @dataclass(frozen=True, slots=True)
