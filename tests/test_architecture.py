@@ -173,7 +173,7 @@ WORDS = {
 SPEAKS_OF = {
     "cli/options.py": "boil freeze",
     "cli/show.py": "find-plant",
-    "cli/skills.py": "find-plant",
+    "cli/memories.py": "find-plant",
     "memory/constitution/file.py": "boil",
     "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
 }

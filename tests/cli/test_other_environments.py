@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from rsso_dspy.cli.run import exit_if_incomplete
+from rsso_dspy.cli.play import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
 from rsso_dspy.executor import RunOutcome
 from rsso_dspy.programs.methods import METHODS

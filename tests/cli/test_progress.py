@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from rsso_dspy.cli.progress import RunProgress
-from rsso_dspy.cli.run_plan import print_run_plan
+from rsso_dspy.cli.play import print_run_plan
 from rsso_dspy.config import load_config
 from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
 from rsso_dspy.records import UnitRecord
