@@ -188,15 +188,6 @@ def _choose_retry_temperature(config: Config) -> float | None:
     return choose_retry_temperature(actor.model or "", actor.temperature, actor.top_k)
 
 
-def interface_of(protocol: Mapping[str, Any]) -> Interface:
-    """Return the interface of a resolved section `protocol`, e.g. of a run's folder.
-
-    Raises `UnknownName` for an unknown preset.
-    """
-    named: Interface | None = protocol.get("interface")
-    return named or get_protocol(str(protocol.get("preset", "sso-adapt/1"))).rules.interface
-
-
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:
     """Return ``name=value`` for every departure from the preset."""
     pairs: list[tuple[str, object, object]] = []
@@ -239,8 +230,8 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
 
 
 def make_reflection_settings(config: Config) -> ReflectionSettings:
-    wanted = config.memory.reflections.model_dump()
-    return ReflectionSettings(**{**wanted, "improvements": frozenset(wanted["improvements"])})
+    chosen = config.memory.reflections
+    return ReflectionSettings(**{**chosen.model_dump(), "improvements": frozenset(chosen.improvements)})
 
 
 def _get_field_names(record: type) -> list[str]:
@@ -306,14 +297,10 @@ def read_commit() -> str:
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return "release"
+    words = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+dirty"]
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        answer = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+dirty"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
+        answer = subprocess.run(words, capture_output=True, text=True, check=True, env=env)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return answer.stdout.strip()

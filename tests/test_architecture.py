@@ -54,9 +54,8 @@ ALLOWED = {
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},
     "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},
-    "reproduce": GROUND | {"store"},
     "api": RUNS | {"forecast", "optimize", "pricing", "report", "runs"},
-    "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "reproduce", "runs"},
+    "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "runs"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 

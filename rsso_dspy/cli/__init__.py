@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the command line and exit."""
     open_missing_streams()
 
     import traceback

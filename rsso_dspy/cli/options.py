@@ -1,6 +1,5 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
-import json
 import os
 import shlex
 import sys
@@ -32,8 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Variants = Annotated[
     str | None,
     typer.Option(
-        help="Selection: sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.",
-        show_default="sso",
+        help="Selection: sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.", show_default="sso"
     ),
 ]
 PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Maximum number of variants per task.")]
@@ -170,7 +168,6 @@ def format_plural(things: Sized, noun: str) -> str:
 
 
 def format_command(*words: object) -> str:
-    """Return the shell command that runs this program with these words."""
     return shlex.join(["rsso-dspy", *map(str, words)])
 
 
@@ -186,18 +183,15 @@ def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> No
 
 
 def print_status(text: str) -> None:
-    """Print a progress line on stderr."""
     echo(text, err=True)
 
 
-def print_json(data: Any) -> None:
-    """Print JSON data, or the text of a JSON file. Control characters are escaped, so that nothing is lost."""
-    text = data if isinstance(data, str) else json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+def print_json(text: str) -> None:
+    """Print the text of a JSON file. Control characters are escaped, so that nothing is lost."""
     typer.echo(escape_controls(text), nl=False)
 
 
 def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
-    """Print a paragraph wrapped to the terminal."""
     echo(_wrap_text(text, indent, indent + "  "), bold=bold, fg=color)
 
 
@@ -215,5 +209,4 @@ def _wrap_text(text: str, first: str, rest: str, whole_words: bool = False) -> s
 
 
 def indent_text(text: str) -> str:
-    """Return the text below a step, with control characters replaced."""
     return "\n".join(f"      {line}" for line in replace_controls(text).splitlines())

@@ -1,5 +1,6 @@
 """What plays, for the verbs: the plan and its cost on stderr, progress, replays, and how a command ends."""
 
+import json
 import os
 import threading
 from collections import Counter
@@ -7,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import typer
 
@@ -29,12 +31,14 @@ from rsso_dspy.plan import list_retry_warnings
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol
-from rsso_dspy.records import ZERO_SHOT
-from rsso_dspy.reproduce import compare_runs
-from rsso_dspy.runs import Run, get_engine, plan_run
+from rsso_dspy.records import ZERO_SHOT, TrainingRecord
+from rsso_dspy.runs import Engine, Run, get_engine, plan_run
 from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import CONFIG, RunSpec, extract_given, load_invocations
 from rsso_dspy.store.run_folder import Store, Unit
+from rsso_dspy.store.unit_log import JobRecord, dump_record
+
+ABSENT = "(absent)"
 
 SHOWN = 10
 """Maximum number of listed differences of a replay."""
@@ -76,7 +80,7 @@ def plan_and_play(
     jobs: int,
     dry_run: bool,
     max_cost: float | None,
-    engine: str = "threads",
+    engine: Engine = "threads",
 ) -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
     planned = _plan(config, spec, programs, dry_run, engine)
@@ -90,8 +94,7 @@ def plan_and_play(
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
-def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engine: str) -> Run:
-    """Plan the run and print the plan with its estimated cost."""
+def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engine: Engine) -> Run:
     get_engine(engine)
     planned = plan_run(config, spec, programs, dry_run, print_status)
     for file in planned.store.set_aside:
@@ -105,7 +108,7 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engi
     return planned
 
 
-def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: str) -> tuple[RunOutcome | None, str]:
+def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: Engine) -> tuple[RunOutcome | None, str]:
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
     kept = "finished trials are kept; repeat the command to resume"
@@ -138,7 +141,7 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
         raise typer.Exit(1)
 
 
-def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine: str) -> None:
+def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine: Engine) -> None:
     """Play the commands of a run again, answered from its logs, and say whether all came out equal.
 
     Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
@@ -166,24 +169,57 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
 
 def _compare_records(store: Store, again: Store) -> None:
     """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
-    result = compare_runs(store, again)
-    apart = f", except for {', '.join(sorted(result.apart))}" if result.apart else ""
-    errored = f"; {result.errored} with errors left out" if result.errored else ""
-    equal = result.equal == result.total > 0
-    echo(f"{'equal: ' if equal else ''}{result.equal} of {result.total} records are equal{apart}{errored}")
-    for name, where, ours, theirs in result.different[:SHOWN]:
-        echo(f"  {name}: {where} is {ours} in {store.folder} and {theirs} now")
-    for name in result.missing[:SHOWN]:
-        echo(f"  {name} was not played")
-    if not equal:
+    equal, errored, lines, apart = 0, 0, list[str](), set[str]()
+    for record in store.records():
+        name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
+        other = again.load(record)
+        if record.has_errors:
+            errored += 1
+        elif other is None or other.has_errors:
+            lines.append(f"{name} was not played")
+        else:
+            ours, theirs = (dict(_list_values(dump_record(each))) for each in (record, other))
+            pairs = {path: (ours.get(path, ABSENT), theirs.get(path, ABSENT)) for path in {**ours, **theirs}}
+            differing = [path for path, (one, two) in pairs.items() if one != two]
+            if telling := [path for path in differing if not _may_differ(path, record)]:
+                before, now = (json.dumps(value, ensure_ascii=False) for value in pairs[telling[0]])
+                lines.append(f"{name}: {telling[0]} is {before:.100} in {store.folder} and {now:.100} now")
+            else:
+                equal += 1
+                apart.update(differing)
+    total, whole = equal + len(lines), equal > 0 and not lines
+    beside = f", except for {', '.join(sorted(apart))}" if apart else ""
+    left_out = f"; {errored} with errors left out" if errored else ""
+    echo(f"{'equal: ' if whole else ''}{equal} of {total} records are equal{beside}{left_out}")
+    for line in lines[:SHOWN]:
+        echo(f"  {line}")
+    if not whole:
         raise typer.Exit(1)
+
+
+def _may_differ(path: str, record: JobRecord) -> bool:
+    """Return whether a field is provenance, or differs because a replayed trial counts both attempts."""
+    match path.split("."):
+        case ["provenance", *_]:
+            return True
+        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
+            return record.trials[int(number)].replayed > 0
+    return False
+
+
+def _list_values(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted path and value of everything inside, in the order of the file."""
+    if not (data and isinstance(data, dict | list)):
+        yield path, data
+        return
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield from _list_values(value, f"{path}.{key}" if path else str(key))
 
 
 # Plans
 
 
 def print_run_plan(planned: Run) -> None:
-    """Print the plan, the models and the estimated cost."""
     plan = planned.plan
     print_plan(
         f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
@@ -225,7 +261,6 @@ def _describe_plan(planned: Run) -> Iterator[str]:
 
 
 def describe_models(config: Config, roles: set[str]) -> str:
-    """Describe the models of these roles."""
     models = Backend(config.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
     if names != EMBEDDED:
@@ -236,7 +271,6 @@ def describe_models(config: Config, roles: set[str]) -> str:
 
 
 def describe_proxies(config: Config) -> list[str]:
-    """Describe the proxies of the requests, one line each."""
     return [
         f"requests to {address} go through {proxy}, a proxy of the environment"
         for address, proxy in list_backend_proxies(config).items()
@@ -294,7 +328,6 @@ def _describe_programs(programs: Programs, protocol: str, model: str, trials: in
 def compile_and_print(
     request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, jobs: int, dry_run: bool
 ) -> None:
-    """Print the plan of a compile and, unless `dry_run`, what came of it."""
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs.for_output(out).check_request(request.describe(config))
     print_plan(
@@ -319,7 +352,10 @@ def _describe_compile_plan(
     forecast, teacher, start = request.forecast(protocol), request.teacher, request.start
     yield f"at most {request.max_rollouts} rollouts of {request.trials} trials of {request.options.steps} steps"
     yield describe_models(config, {"actor", *forecast.calls})
-    models: dict[str, str] = {**dict(Backend(config.active_backend).models.items()), **(teacher.models if teacher else {})}
+    models: dict[str, str] = {
+        **dict(Backend(config.active_backend).models.items()),
+        **(teacher.models if teacher else {}),
+    }
     dollars = price_forecast(forecast, models, make_price_lookup(config.prices))
     limit = f"; stopped after {format_dollars(request.max_cost)}" if request.max_cost is not None else ""
     yield describe_forecast(forecast, dollars) + limit
@@ -349,7 +385,6 @@ def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Pa
 def build_and_print(
     build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str], dry_run: bool, max_cost: float | None
 ) -> None:
-    """Print the plan of a constitution and, unless `dry_run`, its rules and what they cost."""
     finished = build.load_finished()
     if finished:
         print_status(f"{build.out} was built by this very command before: nothing is left to play")
@@ -388,7 +423,6 @@ def _print_build_plan(build: ConstitutionBuild, writer: str, calib: str, notes: 
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:
-    """Play the pending episodes and write the file."""
     limit, kept = build.make_spend_limit(max_cost), "finished episodes are kept; repeat the command to resume"
     watch = RunProgress([unit for plan in build.plans for unit in plan.units])
     with open_watched(watch, build.config, 1, False, kept) as (live, events):

@@ -8,20 +8,12 @@ from pathlib import Path
 
 from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Call, text_of
-from rsso_dspy.cli.options import (
-    echo,
-    format_command,
-    format_plural,
-    indent_text,
-    print_json,
-    print_paragraph,
-    print_status,
-)
+from rsso_dspy.cli.options import echo, format_command, format_plural, indent_text, print_paragraph, print_status
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, named_in
 from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.memory.constitution.file import ConstitutionFile
-from rsso_dspy.optimize.program_file import FILE, Compiled, describe_verdict, load
+from rsso_dspy.optimize.program_file import Compiled, describe_verdict, load
 from rsso_dspy.optimize.program_text import RoleDifference, compare_states, describe_noise
 from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
@@ -38,7 +30,7 @@ from rsso_dspy.report.sheets import Sheet, build_table_kind, to_rich_table
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import RUN_FILE, Store, read_run_file
-from rsso_dspy.store.unit_log import JobRecord, dump_record
+from rsso_dspy.store.unit_log import JobRecord
 
 ABRIDGED = 160
 """How many characters of a demonstration's field are printed; `--json` prints all."""
@@ -56,7 +48,6 @@ def open_runs(folders: Sequence[Path]) -> PooledRuns:
 
 
 def print_left_out_files(store: Store) -> None:
-    """Print a line on stderr for every unreadable file."""
     for file in store.set_aside:
         print_status(f"{store.describe_quarantined(file)}: left out; the next run quarantines it")
 
@@ -64,7 +55,7 @@ def print_left_out_files(store: Store) -> None:
 # A unit
 
 
-def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None, prompts: bool, json_: bool) -> None:
+def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None, prompts: bool) -> None:
     """Print a unit of a run step by step; without one, list the units."""
     store = Store(folder, read_only=True)
     records = [*store.records()]
@@ -81,9 +72,6 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
     taught = trace_learnt_items(record)
-    if json_:
-        print_json({**dump_record(record), "taught": list(map(asdict, taught))})
-        return
     echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
         echo(RULE_BASED_NOTE, dim=True)
@@ -110,7 +98,6 @@ def _choose_record(records: Sequence[JobRecord], unit: str, arm: str | None) -> 
 
 
 def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) -> None:
-    """Print one trial, with these calls of models."""
     echo()
     if result.trajectory is None:
         echo(f"Trial {result.trial}: error, no score: {result.error or ''}", fg="red")
@@ -153,7 +140,6 @@ def _print_step(number: int, step: Step) -> None:
 
 
 def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
-    """Print one thing that a memory learned, in its words, and where it was read."""
     reads = ", ".join(f"trial {trial} steps {first}-{last}" for trial, first, last in item.reads) or "no step"
     name = "" if item.name == item.id and item.kind == "rule" else f" {item.name}"
     print_paragraph(f"{when}, {item.kind}{name} ({item.id}; read at {reads})", bold=True)
@@ -205,12 +191,8 @@ class CallPrinter:
 # A compiled program
 
 
-def show_program(file: Path, json_: bool) -> None:
-    """Print a compiled program. Raises what `load` raises."""
+def show_program(file: Path) -> None:
     compiled = load(file)
-    if json_:
-        print_json(FILE.dump_python(compiled, mode="json"))
-        return
     print_paragraph(str(file), bold=True)
     for line in _describe_origin(file, compiled):
         print_paragraph(line)
@@ -289,7 +271,6 @@ def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
 
 
 def _print_candidates(compiled: Compiled) -> None:
-    """Print all programs that were compared."""
     if not compiled.tried:
         return
     title = f"\n{format_plural(compiled.tried, 'program')} compared, on the val variants; scores from 0 to 100"
@@ -324,7 +305,6 @@ def _print_role(role: RoleDifference) -> None:
 
 
 def print_constitution(book: ConstitutionFile) -> None:
-    """Print the rules by category, and where they come from."""
     for category in ("abstract", "error"):
         held = [rule for rule in book.constitution.rules if rule.lesson.category == category]
         echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
@@ -362,7 +342,6 @@ def print_analysis(analysis: Analysis, whole: bool = True, with_paper: bool = Fa
 
 
 def print_headline(analysis: Analysis, note: str = "") -> None:
-    """Print in plain sentences what came out."""
     terminal.print_renderable(terminal.to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip()))
 
 
@@ -425,7 +404,6 @@ def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_pa
 
 
 def collect_export(pool: PooledRuns, price_of: PriceOf) -> ExportedRun:
-    """Collect what Inspect's logs say of a run."""
     played, first = collect_played(pool), pool.stores[0]
     identity, _ = first.read_identity()
     made = datetime.fromtimestamp((first.folder / RUN_FILE).stat().st_mtime, UTC).date().isoformat()
@@ -467,7 +445,6 @@ def print_paper_tables(name: str, folders: Sequence[Path], json_: bool) -> None:
 
 
 def _print_sheets(sheets: Iterable[Sheet]) -> None:
-    """Print the tables that have rows."""
     for sheet in sheets:
         if sheet.rows:
             echo(sheet.title)

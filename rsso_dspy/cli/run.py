@@ -52,8 +52,7 @@ def run_methods(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the run; repeat the command to resume.", show_default=str(OUT)),
+        Path | None, typer.Option(help="Folder of the run; repeat the command to resume.", show_default=str(OUT))
     ] = None,
     jobs: options.Jobs = 1,
     shard: Annotated[
@@ -86,7 +85,7 @@ def run_methods(
     train first, --set protocol.setting=transfer; for memories that only read, --set protocol.frozen=true.
     """
     from rsso_dspy.cli.play import plan_and_play, replay_run
-    from rsso_dspy.config import load_run_options
+    from rsso_dspy.config import load_config
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.store.commands import RunSpec, Shard
 
@@ -99,7 +98,7 @@ def run_methods(
         "programs": programs,
         "constitution": constitution,
     }
-    file_options = load_run_options(config, set_ or ())
+    file_options = load_config(config, set_ or (), whole=False).run
     asked = file_options.model_copy(update={name: value for name, value in typed.items() if value is not None})
     given = (methods, benchmark, task_names, variants, per_task, trials, protocol, seed, programs, skills, constitution)
     if replay is not None and all(each is None for each in (*given, shard, model, backend, config, set_)):
@@ -162,8 +161,7 @@ def evaluate_program(
     per_task: options.PerTask = None,
     trials: options.Trials = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run."),
+        Path | None, typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run.")
     ] = None,
     jobs: options.Jobs = 1,
     dry_run: options.DryRun = False,

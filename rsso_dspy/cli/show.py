@@ -99,7 +99,6 @@ def show_source(
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
     trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Show only this trial.")] = None,
     prompts: Annotated[bool, typer.Option("--prompts", help="Also show every request and answer.")] = False,
-    json_: Json = False,
 ) -> None:
     """Print a unit step by step, with the texts that each trial taught: plans, skills, rules, entries.
 
@@ -108,9 +107,9 @@ def show_source(
     from rsso_dspy.cli import results
 
     if not source.is_dir() and unit is None:
-        results.show_program(source, json_)
+        results.show_program(source)
     else:
-        results.show_unit(source, unit, arm, trial, prompts, json_)
+        results.show_unit(source, unit, arm, trial, prompts)
 
 
 def export_runs(
