@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.script import make_parser, print_head, print_row
-from rsso_dspy.cli.show import load_calls
+from rsso_dspy.cli.results import load_calls
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.playing import playing

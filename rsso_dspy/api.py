@@ -7,12 +7,10 @@ result.to_pandas()           # one row per trial
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from io import StringIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.executor import EventStream, UnitFinished
 from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.pricing import make_price_lookup
-from rsso_dspy.records import ZERO_SHOT, TrainingRecord, UnitRecord
+from rsso_dspy.records import ZERO_SHOT
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
@@ -34,21 +32,19 @@ from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_compile_trials, load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import JobRecord
 
 
-@dataclass(frozen=True)
-class RunReport:
+class RunReport(str):
     """The tables of a run as text. A notebook shows them as they are."""
 
-    text: str
+    __slots__ = ()
 
-    def __str__(self) -> str:
-        return self.text
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
-        return f'<pre style="white-space: pre; overflow-x: auto">{escape(self.text)}</pre>'
+        return f'<pre style="white-space: pre; overflow-x: auto">{escape(self)}</pre>'
 
 
 class RunResult:
@@ -94,7 +90,7 @@ class RunResult:
 
         if rows not in COLUMNS:
             raise UsageError(f"rows={rows!r}: expected one of {', '.join(COLUMNS)}")
-        records: Iterator[UnitRecord | TrainingRecord] = chain(self.pool.trainings(), self.pool.units())
+        records: list[JobRecord] = [*self.pool.trainings(), *self.pool.units()]
         return pandas.DataFrame(list(build_rows(rows, records, self._price_of)), columns=list(COLUMNS[rows]))
 
     def __repr__(self) -> str:
@@ -115,12 +111,12 @@ class RunResult:
         return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
 
     def _describe_gaps(self) -> str:
-        found = self.analysis
-        skipped = sum(each.is_skipped for each in found.errored)
-        parts = [(len(found.errored) - skipped, "errored"), (found.missing, "not finished")]
-        said = ", ".join(f"{count} {what}" for count, what in parts if count)
-        told = f", {skipped} skipped, as the environment refuses them" if skipped else ""
-        return told + (f", {said}: repeat the call to resume" if said else "")
+        errored, missing = self.analysis.errored, self.analysis.missing
+        skipped = sum(each.is_skipped for each in errored)
+        said = f", {skipped} skipped, as the environment refuses them" if skipped else ""
+        again = {"errored": len(errored) - skipped, "not finished": missing}
+        left = ", ".join(f"{count} {what}" for what, count in again.items() if count)
+        return said + (f", {left}: repeat the call to resume" if left else "")
 
 
 def run(
@@ -176,10 +172,15 @@ def run(
         skills=None if skills is None else Path(skills),
         constitution=None if constitution is None else Path(constitution),
     )
-    given = _apply_arguments(
-        config or load_config(overrides=settings), benchmark=benchmark, seed=seed, preset=protocol, trials=trials
-    )
-    with session(given, jobs) as live:
+    data = (config or load_config(overrides=settings)).model_dump()
+    for table, key, value in (
+        (data, "benchmark", benchmark),
+        (data, "seed", seed),
+        (data["protocol"], "preset", protocol),
+        (data["protocol"], "trials", trials),
+    ):
+        table[key] = table[key] if value is None else value
+    with session(validate_config(data), jobs) as live:
         planned = plan_run(live.config, spec, playing, say=lambda note: warnings.warn(note, stacklevel=2))
         if beside := planned.units_beside:
             warnings.warn(
@@ -202,16 +203,6 @@ def _split(names: Sequence[Path | str] | str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(map(str, names))
 
 
-def _apply_arguments(
-    config: Config, benchmark: str | None, seed: int | None, preset: str | None, trials: int | None
-) -> Config:
-    """Return the configuration with the arguments that were given, validated again."""
-    data: dict[str, Any] = config.model_dump()
-    data |= {name: value for name, value in (("benchmark", benchmark), ("seed", seed)) if value is not None}
-    data["protocol"] |= {name: value for name, value in (("preset", preset), ("trials", trials)) if value is not None}
-    return validate_config(data)
-
-
 REPORT_WIDTH = 100
 """Columns of a report as text."""
 
@@ -230,32 +221,30 @@ def _format_mean(mean: float | None) -> str:
 
 def collect_played(pool: PooledRuns) -> RunRecords:
     """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
-    playing = {store: store.is_playing() for store in pool.stores}
-    cut_short = [each for store in pool.stores if not playing[store] for each in pool.read_under_way(store)]
+    under_way: dict[bool, list[Any]] = {True: [], False: []}
+    wanted, dates, shards = set[str](), list[str](), list[str]()
+    models, compile_trials = dict[str, dict[str, str]](), dict[str, int]()
+    for store in pool.stores:
+        under_way[bool(store.is_playing())] += pool.read_under_way(store)
+        wanted |= {pool.label_unit(store, unit) for unit in store.list_planned_units()}
+        dates += store.list_played_days()
+        shards += store.read_shards()
+        identity, arms = store.read_identity()
+        models |= {pool.label_arm(store, arm): get_role_models(identity) for arm in arms}
+        compile_trials |= {pool.label_arm(store, arm): count for arm, count in load_compile_trials(store).items()}
     records = list(pool.units())
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
-    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in store.list_planned_units()}
-    dates = sorted(day for store in pool.stores for day in store.list_played_days())
     return RunRecords(
         records,
         list(pool.trainings()),
         list(pool.load_begun()),
-        [*pool.read_abandoned(), *cut_short],
-        tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
+        [*pool.read_abandoned(), *under_way[False]],
+        tuple(dict.fromkeys([min(dates), max(dates)] if dates else [])),
         len(wanted - there),
-        list_missing_shards(shard for store in pool.stores for shard in store.read_shards()),
-        [each for store in pool.stores if playing[store] for each in pool.read_under_way(store)],
-        {
-            pool.label_arm(store, arm): get_role_models(identity)
-            for store in pool.stores
-            for identity, arms in [store.read_identity()]
-            for arm in arms
-        },
-        {
-            pool.label_arm(store, arm): trials
-            for store in pool.stores
-            for arm, trials in load_compile_trials(store).items()
-        },
+        list_missing_shards(shards),
+        under_way[True],
+        models,
+        compile_trials,
     )
 
 

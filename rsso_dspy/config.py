@@ -38,7 +38,7 @@ from rsso_dspy.bounds import (
 from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
-from rsso_dspy.files import parse_entry, read_bytes, read_toml
+from rsso_dspy.files import parse_entry, read_toml
 from rsso_dspy.redact import register_address, register_secret, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
@@ -56,11 +56,10 @@ def _check_url(value: str | None) -> str | None:
     """Check an http(s) address. Messages do not show its secrets."""
     register_address(value)
     if value is not None:
-        try:
+        usable = False
+        with suppress(ValueError):
             parts = urlsplit(value)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            usable = False
         if not usable:
             raise ValueError("not an address like http://127.0.0.1:8000/v1")
     return value
@@ -70,14 +69,12 @@ Url = Annotated[str | None, AfterValidator(_check_url)]
 
 
 def _check_key_variable(value: str | None) -> str | None:
-    """Check the name of an environment variable. Messages do not show the text, which may be the key itself."""
+    """Keep what is no name of a variable out of messages, since it may be the key itself."""
     watch_variable(value)
-    if value and not _PLAIN_VARIABLE.fullmatch(value):
+    if value and not re.fullmatch(r"[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*", value):
         register_secret(value)
     return value
 
-
-_PLAIN_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*")
 
 Variable = Annotated[str | None, AfterValidator(_check_key_variable)]
 
@@ -171,11 +168,8 @@ MINILM = "all-MiniLM-L6-v2"
 
 
 def pick_default_embedder() -> str:
-    """Return the default of `embedder.model`: with torch where sentence-transformers is installed, else in numpy.
-
-    Both have the same weights and agree up to rounding. Records and protocol ids name the one in use, and a folder
-    continues only with its own.
-    """
+    """Return the default of `embedder.model`: with torch where sentence-transformers is installed, else in numpy. Both
+    have the same weights; records and protocol ids name the one in use, and a folder continues only with its own."""
     return MINILM if all(find_spec(name) for name in ("sentence_transformers", "torch")) else f"numpy/{MINILM}"
 
 
@@ -333,17 +327,13 @@ class ConstitutionConfig(Section):
 
 
 def _digest_units(name: str) -> str:
-    """The first 12 hexadecimal digits over what memories held after each trial of a run. Raises `ConfigError` if there
-    is none."""
+    """Hash what memories held after each trial of a run. Raises `ConfigError` if there is none."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
-    try:
-        logs = {unit: read_bytes(unit).split(b"\n") for unit in sorted(run.glob("units/*/*/*.jsonl"))}
-    except (OSError, DamagedFile) as error:
-        raise ConfigError(f"config key memory.reflections.index: {error}") from None
-    if not logs:
+    units = sorted(run.glob("units/*/*/*.jsonl"))
+    if not units:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
-    for unit, lines in logs.items():
-        entries = [parse_entry(line) for line in lines if line.startswith(b'{"trial"')]
+    for unit in units:
+        entries = [parse_entry(line) for line in unit.read_bytes().splitlines() if line.startswith(b'{"trial"')]
         memories = [entry.get("memories") for entry in entries if isinstance(entry, dict)]
         digest.update(f"{unit.relative_to(run).as_posix()}\n{json.dumps(memories, sort_keys=True)}".encode())
     return digest.hexdigest()[:12]
@@ -486,10 +476,8 @@ class Config(Section):
         return self.active_benchmark.check_simplification(self.environment.simplification)
 
     def resolve_settings(self) -> dict[str, Any]:
-        """Return what results depend on, as JSON data.
-
-        Leaves out unused backends and settings of the connection, which may have to change during a run.
-        """
+        """Return what results depend on, as JSON data: no unused backend, and nothing of how a model is reached, which
+        may have to change during a run."""
         data = self.model_dump(
             mode="json", exclude={"environment": {"heap", "data"}, "prices": True, "embedder": TRANSPORT | {"cache"}}
         )
@@ -526,13 +514,24 @@ DEFAULT_FILE = "rsso.toml"
 """File that is read from the working directory if it exists and no other is named."""
 
 
-def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
     """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides.
 
-    Raises `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the
-    nearest keys.
+    Unless it is `whole`, options may yet name another backend and benchmark, so that these are not checked. Raises
+    `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the nearest.
     """
-    config = _read_config(path, overrides)
+    data = _read_config_file(path)
+    for override in overrides:
+        _merge_tables(data, _parse_override(override))
+    named = data.setdefault("backends", {})
+    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
+        raise ConfigError('a backend must be a table: [backends.NAME] with model = "provider/model"')
+    _name_recorded(data)
+    for name, profile in PROFILES.items():
+        named[name] = {**profile, **named.get(name, {})}
+    config = validate_config(data, path)
+    if not whole:
+        return config
     _ = config.active_backend
     try:
         _ = config.simplification
@@ -543,28 +542,8 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
     return config
 
 
-def load_run_options(path: Path | None = None, overrides: Sequence[str] = ()) -> RunOptions:
-    """Load section `[run]` alone: options may yet name another backend and benchmark. Raises what `load_config`
-    raises."""
-    return _read_config(path, overrides).run
-
-
-def _read_config(path: Path | None, overrides: Sequence[str]) -> Config:
-    data = _read_config_file(path)
-    for override in overrides:
-        _merge_tables(data, _parse_override(override))
-    named = data.setdefault("backends", {})
-    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
-        raise ConfigError('a backend must be a table: [backends.NAME] with model = "provider/model"')
-    _name_recorded(data)
-    for name, profile in PROFILES.items():
-        named[name] = {**profile, **named.get(name, {})}
-    return validate_config(data, path)
-
-
 def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
-    """Return the configuration of these values. Raises `ConfigError` or `UnknownName`, naming the file if there is
-    one."""
+    """Raises `ConfigError` or `UnknownName`, naming the file if there is one."""
     try:
         return Config.model_validate(data)
     except ValidationError as error:
@@ -572,10 +551,7 @@ def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config
 
 
 def _name_recorded(data: dict[str, Any]) -> None:
-    """Replace the backend `replay` by the recorded one, so that results carry its name and settings.
-
-    Raises `UsageError` if there is no log.
-    """
+    """Replace the backend `replay` by the recorded one, so that results carry its name and settings."""
     table = data["backends"].pop(RECORDED, None)
     if data.get("backend") != RECORDED:
         return
@@ -596,12 +572,10 @@ def format_override(key: str, value: Any) -> str:
 
 
 def _read_config_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        path = Path(DEFAULT_FILE)
-        if not os.path.lexists(path):
-            return {}
+    if path is None and not os.path.lexists(DEFAULT_FILE):
+        return {}
     try:
-        return read_toml(path)
+        return read_toml(path or Path(DEFAULT_FILE))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
     except DamagedFile as error:
@@ -661,13 +635,12 @@ def render_config_template() -> str:
 
 
 def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
-    """Render a TOML table with these values; `section` is the prefix of the names in its header."""
+    """Fill a TOML table with these values; `section` is the prefix of the names in its header."""
     import tomlkit
     from tomlkit import comment
 
     for name, field in type(values).model_fields.items():
-        value = getattr(values, name)
-        note = " ".join((field.description or "").split())
+        value, note = getattr(values, name), " ".join((field.description or "").split())
         if field.exclude:
             continue
         if isinstance(value, BaseModel):

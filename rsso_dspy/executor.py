@@ -37,7 +37,6 @@ from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit, name_log
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
 
-@dataclass(frozen=True, slots=True)
 class Event:
     """Base class of events; subscribe to it to receive all of them."""
 
@@ -73,6 +72,7 @@ class StopRequested(Event):
 
 
 E = TypeVar("E", bound=Event)
+J = TypeVar("J", Unit, Training)
 
 
 class EventStream:
@@ -87,7 +87,6 @@ class EventStream:
         self._subscribers = (*self._subscribers, (kind, hear))
 
     def emit(self, event: Event) -> None:
-        """Deliver an event to its subscribers in order of subscription."""
         for kind, hear in self._subscribers:
             if isinstance(event, kind):
                 hear(event)
@@ -97,6 +96,10 @@ def open_source(live: Session) -> Store | None:
     """Return the run whose logs answer instead of the session's models; None if the models answer."""
     folder = live.backend.replay
     return Store(find_log_folder(folder), read_only=True) if folder else None
+
+
+Episode = tuple[Variant, int, int]
+"""A variant, its steps, and the number of its last trial."""
 
 
 @dataclass(eq=False)
@@ -138,23 +141,15 @@ class UnitRunner:
             log.add_head(UnitRecord(**about, trials=()), rules.stop_on_success)
             episodes = [(work.variant, work.budget, rules.trials)]
         start = ResumeState({**kept.memories, **log.memories}, log.results)
-        for variant, budget, until in episodes:
-            if len(start.played) < until:
-                played = self._run_trials(rules, work, variant, budget, until, start, log, keeps)
+        for episode in episodes:
+            if len(start.played) < episode[2]:
+                played = self._run_trials(rules, work, episode, start, log, keeps)
                 start = ResumeState(played.memories, played.trials)
                 if played.score is None:
                     break
         record = log.make_record()
         assert record is not None
         return record
-
-    def is_trained(self, plan: Plan, unit: Unit) -> bool:
-        """Return whether the unit needs no training or its training is finished."""
-        training = plan.get_training(unit)
-        if training is None:
-            return True
-        record = self.store.load(training)
-        return record is not None and not record.has_errors
 
     def _load_initial_memories(self, plan: Plan, work: Job) -> InitialMemories:
         """Return the memories that a unit or training starts from: of files, of its training, of the unit before it."""
@@ -166,8 +161,7 @@ class UnitRunner:
             assert learnt is not None
             met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
             sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
-            handed = {name: self._pass_on_reflections(name, left) for name, left in learnt.memories.items()}
-            kept = InitialMemories(handed, sources, variants=tuple(met))
+            kept = InitialMemories(self._hand_on(learnt.memories), sources, variants=tuple(met))
         if not work.place:
             return kept
         lasting = work.arm.method.streamed
@@ -175,7 +169,7 @@ class UnitRunner:
             left = self.store.load(before)
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
-            handed = {name: self._pass_on_reflections(name, left.memories[name]) for name in lasting}
+            handed = self._hand_on({name: left.memories[name] for name in lasting})
             if "constitution" in handed:
                 handed["constitution"] = {**handed["constitution"], "edits": []}  # each unit's record has its own
             kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
@@ -185,25 +179,19 @@ class UnitRunner:
         )
         return replace(kept, sources=(*kept.sources, *here))
 
-    def _pass_on_reflections(self, memory: str, snapshot: dict[str, Any]) -> dict[str, Any]:
-        """Return a snapshot as another unit starts from it: reflections that go on are of others there."""
-        settings = self.live.runtime.reflections
-        passes = memory == "reflections" and settings is not None and settings.tells_variants_apart
-        return pass_on_reflections(snapshot) if passes else snapshot
+    def _hand_on(self, memories: Mapping[str, Any]) -> dict[str, Any]:
+        """Return memories as another unit starts from them: reflections that go on are of others there."""
+        settings, handed = self.live.runtime.reflections, dict(memories)
+        if "reflections" in handed and settings is not None and settings.tells_variants_apart:
+            handed["reflections"] = pass_on_reflections(handed["reflections"])
+        return handed
 
     def _run_trials(
-        self,
-        rules: TrialRules,
-        work: Job,
-        variant: Variant,
-        budget: int,
-        until: int,
-        start: ResumeState,
-        log: UnitLog,
-        keeps: bool,
+        self, rules: TrialRules, work: Job, episode: Episode, start: ResumeState, log: UnitLog, keeps: bool
     ) -> dspy.Prediction:
-        """Play a variant from `start` to trial `until`. Calls and trials are written as they come; with `keeps`, the
-        memories after each trial too."""
+        """Play a variant on from `start`. Calls and trials are written as they come; with `keeps`, the memories after
+        each trial too."""
+        variant, budget, until = episode
         begun = time.perf_counter()
 
         def save_trial(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
@@ -241,8 +229,6 @@ class UnitRunner:
             "learnt_on": kept.variants,
         }
 
-
-W = TypeVar("W", Unit, Training)
 
 LISTENING = 1.0
 """Maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it."""
@@ -289,26 +275,27 @@ def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
     Work that errored before comes last of its kind, so it never blocks other work.
     """
     units = _select_unfinished(store, plan.units)
-    known = set(units)
     for stream in plan.streams.values():  # each unit starts from the results of those before it
-        first = next((place for place, unit in enumerate(stream) if unit in known), len(stream))
-        units += [unit for unit in stream[first:] if unit not in known]
+        units += [unit for unit in _list_downstream(stream, units) if unit not in units]
     trainings = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
     return [*_select_unfinished(store, trainings), *units]
 
 
-def _select_unfinished(store: Store, work: Iterable[W]) -> list[W]:
+def _select_unfinished(store: Store, work: Iterable[J]) -> list[J]:
     records = [(each, store.load(each)) for each in work]
     left = [each for each, record in records if record is None]
     return left + [each for each, record in records if record is not None and record.has_errors]
 
 
+def _list_downstream(stream: Sequence[Unit], unfinished: Collection[Unit]) -> Sequence[Unit]:
+    """Return what stands behind the first unfinished unit of a stream."""
+    return next((stream[place + 1 :] for place, unit in enumerate(stream) if unit in unfinished), ())
+
+
 def void_downstream_units(plan: Plan, store: Store) -> None:
     """Void the trials of units whose predecessor in the stream is unfinished."""
     for stream in plan.streams.values():
-        records = [store.load(unit) for unit in stream]
-        first = next((n for n, record in enumerate(records) if record is None or record.has_errors), len(stream))
-        for unit in stream[first + 1 :]:
+        for unit in _list_downstream(stream, _select_unfinished(store, stream)):
             if store.path_of(unit).exists():
                 store.open_log(unit).void(1, "the unit before it in the stream is played again")
 
@@ -342,15 +329,17 @@ class Executor:
         with self.engine(self.player, jobs) as submit:
             self._run_jobs(submit, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
             units = [each for each in work if isinstance(each, Unit)]
-            ready = [unit for unit in units if self.player.is_trained(plan, unit)]
-            outcome.untrained = [unit for unit in units if unit not in ready]
+            needed = {unit: plan.get_training(unit) for unit in units}
+            lacking = set(_select_unfinished(self.player.store, {each for each in needed.values() if each}))
+            ready = [unit for unit in units if needed[unit] not in lacking]
+            outcome.untrained = [unit for unit in units if needed[unit] in lacking]
             outcome.untrained += self._run_jobs(submit, plan, ready, jobs, outcome)
         return outcome
 
-    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[W], jobs: int, outcome: RunOutcome) -> list[W]:
+    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[J], jobs: int, outcome: RunOutcome) -> list[J]:
         """Play what can be played; return the rest, whose predecessors errored."""
         waiting = list(work)
-        running: dict[Future[JobRecord], W] = {}
+        running: dict[Future[JobRecord], J] = {}
         pending = set(work)
         try:
             while True:
@@ -396,8 +385,7 @@ class Executor:
             )
 
 
-def _pop_next_job(plan: Plan, waiting: list[W], pending: Collection[Job]) -> W | None:
-    """Take the first item without pending predecessors."""
+def _pop_next_job(plan: Plan, waiting: list[J], pending: Collection[Job]) -> J | None:
     for place, each in enumerate(waiting):
         if not isinstance(each, Unit) or plan.get_previous_unit(each) not in pending:
             return waiting.pop(place)

@@ -49,12 +49,11 @@ class Forecast:
     @property
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens if every call were made and of average size."""
-        usage = self.usage
-        return sum(spent.input for spent in usage.values()), sum(spent.output for spent in usage.values())
+        spent = sum(self.usage.values(), Usage())
+        return spent.input, spent.output
 
     @property
     def usage(self) -> dict[str, Usage]:
-        """The same by role."""
         sizes = {role: TOKENS_PER_CALL[role.removeprefix(TEACHING)] for role in self.calls}
         return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
@@ -78,7 +77,7 @@ def forecast_calls(
 
 
 def _describe_trials(plan: Plan, job: Job) -> tuple[TrialRules, tuple[int, ...], int]:
-    """Return the rules and the steps of a job's trials, and how many states its skill memory knows at its start."""
+    """Return rules and steps of a job's trials, and the states that its skill memory knows at its start."""
     if isinstance(job, Training):
         return plan.training_rules, job.budgets, plan.carried
     rules, training = plan.get_rules(job), plan.get_training(job)
@@ -89,8 +88,7 @@ def _describe_trials(plan: Plan, job: Job) -> tuple[TrialRules, tuple[int, ...],
 def _count_trial_calls(
     plan: Plan, method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int
 ) -> dict[str, int]:
-    """Return the maximum calls per role of serial trials with these steps, of a skill memory that knows so many
-    states."""
+    """Return the maximum calls per role of serial trials with these steps."""
     learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
     of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
     calls: Counter[str] = Counter(actor=sum(budgets[played:]))
@@ -186,6 +184,10 @@ class SpendLimit:
             self.tokens += usage.input + usage.output
             self.unmetered += usage.unmetered
 
+    def add_earlier_usage(self, spent: Iterable[tuple[str, Usage]]) -> None:
+        for role, usage in spent:
+            self.add_usage(role, usage)
+
     def follow(self, events: EventStream, stop: threading.Event) -> None:
         """Count every `UsageSpent`, and set `stop` once a limit is exceeded."""
 
@@ -195,11 +197,6 @@ class SpendLimit:
                 stop.set()
 
         events.subscribe(UsageSpent, count)
-
-    def add_earlier_usage(self, spent: Iterable[tuple[str, Usage]]) -> None:
-        """Count earlier costs of the run, by role."""
-        for role, usage in spent:
-            self.add_usage(role, usage)
 
     @property
     def exceeded_limit(self) -> str:
@@ -220,7 +217,7 @@ def open_spend_limit(
 
     Raises `UsageError` if dollars are limited and the price of a model is unknown.
     """
-    models: dict[str, str] = {role: model for role, model in Backend(config.active_backend).models.items()}  # noqa: C416
+    models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     roles = {role for plan in plans for role in forecast_calls(plan).calls}
     limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())
     for store in stores:

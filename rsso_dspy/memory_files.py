@@ -1,40 +1,40 @@
 """Skill libraries and constitutions as files: what a run starts from, and what it hands out.
 
 load_initial_skills(Path("skills.json"), config, plan, say)              # what units of the plan start from
-load_initial_constitution(Path("constitution.json"), config, plan.variants, say)
+load_initial_constitution(Path("constitution.json"), config, plan, say)
 export_library(load_skill_source(Path("runs/first"), "boil::22"))        # the library of a finished unit
 load_stream_constitution(Path("runs/x"), "omnireflect-neural")           # what a self-sustaining agent ended with
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import Config
 from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
-from rsso_dspy.files import atomic_write_text, check_output_path, make_marked_kind, read_text
+from rsso_dspy.files import atomic_write_text, make_marked_kind, read_text
 from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.formats import (
-    LIBRARY_FILE,
     LIBRARY_KIND,
-    SKILL_FILE,
     ConstitutionFile,
     SkillLibraryFile,
     read_constitution,
     read_library,
     render_block,
-    render_skill_folder,
     replace_block,
 )
 from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.protocol import resolve_protocol
-from rsso_dspy.records import Source, SourceKind, TrainingRecord, UnitRecord
+from rsso_dspy.records import Source, SourceKind, UnitRecord
 from rsso_dspy.store.guards import check_sources
 from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import JobRecord
+
+LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode())
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
@@ -59,6 +59,9 @@ def describe_sources(sources: Sequence[Source]) -> str:
     return said
 
 
+# What units start from
+
+
 @dataclass(frozen=True, slots=True)
 class InitialMemories:
     """Memories learned elsewhere, with their sources."""
@@ -71,7 +74,7 @@ class InitialMemories:
     variants: tuple[str, ...] = ()
     """Keys of the variants it was learned on."""
     parts: tuple["InitialMemories", ...] = ()
-    """Sources of the memories."""
+    """One for each file, where there are several."""
 
     @property
     def digest(self) -> str:
@@ -79,8 +82,7 @@ class InitialMemories:
         return " ".join(source.digest for source in self.sources if source.kind == "file")
 
     def select_for(self, method: Method) -> "InitialMemories":
-        read = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
-        return merge_memories(read)
+        return merge_memories([each for each in self.parts or (self,) if each.memories.keys() & set(method.memories)])
 
 
 def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
@@ -96,13 +98,17 @@ def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
 NOTHING_CARRIED = InitialMemories()
 
 
+def _read_by_any(memory: str, plan: Plan) -> bool:
+    return any(memory in unit.arm.method.memories for unit in plan.units)
+
+
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
     """Load the constitution that units of the plan start from.
 
     `say` receives a note on test variants that it was learned on. Raises `UsageError` if no method reads one, and what
     `check_sources` and `read_book` raise.
     """
-    if not any("constitution" in unit.arm.method.memories for unit in plan.units):
+    if not _read_by_any("constitution", plan):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
     kept = [category for category in LASTING if category in config.memory.constitution.categories]
@@ -110,8 +116,28 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
         raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
     check_sources(file, book.provenance, book.variants, config, plan.variants, say)
     memories = {"constitution": {**book.constitution.dump(), "edits": []}}
-    digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
-    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), variants=book.variants)
+    sources = sources_of(memories, "file", file.name, _hash_text(book.constitution.text))
+    return InitialMemories(memories, sources, variants=book.variants)
+
+
+def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
+    """Load the library that units of the plan start from.
+
+    `say` receives a note on test variants that it was learned on. Raises `RunMismatch` if it was learned with another
+    embedder or other settings, and what `check_sources` and `read_library` raise.
+    """
+    if not _read_by_any("skills", plan):
+        raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
+    library = read_library(file)
+    variants = tuple(str(key) for key in library.provenance.get("variants", ()))
+    check_sources(file, library.provenance, variants, config, plan.variants, say)
+    settings = resolve_protocol(config).skills
+    library.check(str(file), settings, config.embedder.model)
+    memories = {"skills": library.snapshot}
+    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
+    return InitialMemories(
+        memories, sources_of(memories, "file", file.name, _hash_text(library.to_json())), states, variants
+    )
 
 
 def check_examples(file: Path, config: Config, plan: Plan) -> None:
@@ -120,11 +146,16 @@ def check_examples(file: Path, config: Config, plan: Plan) -> None:
     check_sources(file, book.provenance, book.variants, config, plan.variants)
 
 
-def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
-    """Read a constitution file, or the constitution of an arm of a run.
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    Raises what `read_book` and `load_stream_constitution` raise.
-    """
+
+# Constitutions of a run
+
+
+def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
+    """Read a constitution file, or the constitution of an arm of a run. Raises what `read_book` and
+    `load_stream_constitution` raise."""
     if source.is_dir():
         return load_stream_constitution(source, arm)
     if arm is not None:
@@ -137,18 +168,15 @@ def load_stream_constitution(folder: Path, arm: str | None = None) -> Constituti
 
     Raises `UsageError` that lists the arms that have one.
     """
-    store = Store(folder, read_only=True)
-    _, arms = store.read_identity()
     streams: dict[str, list[UnitRecord]] = {}
-    for record in store.units():
+    for record in Store(folder, read_only=True).units():
         if record.stream and not record.has_errors and "constitution" in record.memories:
             streams.setdefault(record.arm, []).append(record)
-    if arm is None:
-        arm = next((name for name in arms if name in streams), None)
-    if arm is None or arm not in streams:
+    chosen = streams.get(next(iter(streams), "") if arm is None else arm)
+    if chosen is None:
         there = f"; those of {', '.join(streams)} do" if streams else ""
         raise UsageError(f"{folder} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
-    return extract_constitution(sorted(streams[arm], key=get_stream_position))
+    return extract_constitution(sorted(chosen, key=get_stream_position))
 
 
 def get_stream_position(record: UnitRecord) -> int:
@@ -160,7 +188,6 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
     """Return the constitution after the last of these units of a stream, with the edits of all."""
     books = [Constitution.load(record.memories["constitution"]) for record in records]
     last, first = records[-1], records[0]
-    edits = tuple(edit for book in books for edit in book.edits)
     made_by = {
         "writer": last.arm,
         "protocol": last.protocol,
@@ -172,17 +199,31 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
         "start": describe_sources([source for source in first.sources if source.kind != "stream"]),
         "made_by": last.provenance,
     }
+    edits = tuple(edit for book in books for edit in book.edits)
     return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)
 
 
-LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode())
+def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
+    """Write a constitution into the marked block of a Markdown file; the rest of the file stays as it is."""
+    if out.suffix.lower() not in (".md", ".mdc", ".markdown"):
+        raise UsageError(f"{out} is no Markdown file; name one, e.g. -o AGENTS.md")
+    try:
+        text = replace_block(read_text(out) if out.exists() else "", render_block(book))
+    except DamagedFile as error:
+        raise UsageError(f"{out} is not read: {error.why}") from None
+    except UsageError as error:
+        raise UsageError(f"{out}: {error}") from None
+    atomic_write_text(out, text)
+
+
+# Libraries of a run
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSource:
     """A finished unit or training with skills."""
 
-    record: UnitRecord | TrainingRecord
+    record: JobRecord
     memory: dict[str, Any]
     """Snapshot of its skill memory, or of its training's for a unit that only read it."""
     embedder: str | None
@@ -205,11 +246,26 @@ def load_skill_source(
     """
     store = Store(folder, read_only=True)
     identity, arms = store.read_identity()
-    records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
+    records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)
-    if not records and "::" not in key:
-        raise UsageError(f"{folder} holds no finished training; name a unit, TASK::VARIANT")
-    record = _choose_record(records, folder, key, arm, arms)
+    here = {record.arm: record for record in records if record.key == key}
+    again = "repeat the run's command to play the rest"
+    if not records:
+        what = "unit yet" if "::" in key else "training; name a unit, TASK::VARIANT, or"
+        raise UsageError(f"{folder} holds no finished {what}; {again}")
+    if not here:
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
+    if arm in arms and arm not in here:
+        raise UsageError(f"{key} of {arm} is not finished yet: {again}, or take --arm {', '.join(here)}")
+    if arm is not None and arm not in here:
+        raise UnknownName("arm", arm, here)
+    with_skills = [name for name, record in here.items() if _has_skills(record)]
+    name = with_skills[0] if arm is None and with_skills else arm
+    if name not in with_skills:
+        keeping = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
+        fix = f"--arm {' or '.join(with_skills)}" if with_skills else f"play it with --methods {keeping}"
+        raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
+    record = here[name]
     if record.has_errors:
         failed = record.trials[-1]
         raise UsageError(
@@ -223,116 +279,32 @@ def load_skill_source(
     return SkillSource(record, memory, embedder, held)
 
 
-def _load_training_skills(store: Store, record: UnitRecord | TrainingRecord) -> dict[str, Any]:
-    assert isinstance(record, UnitRecord)
-    trainings = [
-        t for t in store.trainings() if (t.arm, t.task, t.seed) == (record.arm, record.variant.task, record.seed)
-    ]
-    if not trainings:
-        raise UsageError(f"the training that {record.key} started from is missing; repeat the run's command")
-    return trainings[0].memories["skills"]
-
-
-def _has_skills(record: UnitRecord | TrainingRecord) -> bool:
+def _has_skills(record: JobRecord) -> bool:
     trained = isinstance(record, UnitRecord) and any(source.kind == "training" for source in record.sources)
     return "skills" in record.memories or (trained and "skills" in METHODS[record.method].memories)
 
 
-def _choose_record(
-    records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Collection[str]
-) -> UnitRecord | TrainingRecord:
-    again = "repeat the run's command to play the rest"
-    if not records:
-        raise UsageError(f"{folder} holds no finished unit yet; {again}")
-    here = {record.arm: record for record in records if record.key == key}
-    if not here:
-        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
-    with_skills = [name for name, record in here.items() if _has_skills(record)]
-    if arm is None and with_skills:
-        return here[with_skills[0]]
-    if arm is not None and arm not in here:
-        if arm in arms:
-            raise UsageError(f"{key} of {arm} is not finished yet: {again}, or take --arm {', '.join(here)}")
-        raise UnknownName("arm", arm, here)
-    if arm in with_skills:
-        return here[arm]
-    keeping = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
-    fix = f"--arm {' or '.join(with_skills)}" if with_skills else f"play it with --methods {keeping}"
-    raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
+def _load_training_skills(store: Store, record: JobRecord) -> dict[str, Any]:
+    assert isinstance(record, UnitRecord)
+    wanted = (record.arm, record.variant.task, record.seed)
+    for training in store.trainings():
+        if (training.arm, training.task, training.seed) == wanted:
+            return training.memories["skills"]
+    raise UsageError(f"the training that {record.key} started from is missing; repeat the run's command")
 
 
 def export_library(unit: SkillSource) -> SkillLibraryFile:
-    """Export the library with its provenance."""
     record = unit.record
-    before = record.learnt_on
     own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
+    named = ("protocol", "arm", "method", "program", "backend", "model", "rule_based")
     provenance: dict[str, Any] = {
-        "protocol": record.protocol,
-        "arm": record.arm,
-        "method": record.method,
-        "program": record.program,
-        "backend": record.backend,
-        "model": record.model,
-        "rule_based": record.rule_based,
+        **{name: getattr(record, name) for name in named},
         "embedder": unit.embedder,
-        "variants": list(dict.fromkeys([*before, *own])),
+        "variants": list(dict.fromkeys([*record.learnt_on, *own])),
         "simplification": record.trajectories[0].variant.simplification,
-        "seed": record.seed,
-        "start": record.start,
+        **{name: getattr(record, name) for name in ("seed", "start")},
         "trials": len(record.trials),
         "learnt_from": unit.learnt_from,
         "made_by": record.provenance,
     }
     return SkillLibraryFile(provenance, unit.memory)
-
-
-def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the library that units of the plan start from.
-
-    `say` receives a note on test variants that it was learned on. Raises `RunMismatch` if it was learned with another
-    embedder or other settings, and what `check_sources` and `read_library` raise.
-    """
-    if not any("skills" in arm.method.memories for arm in {unit.arm for unit in plan.units}):
-        raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
-    library = read_library(file)
-    sources = [str(key) for key in library.provenance.get("variants", ())]
-    check_sources(file, library.provenance, sources, config, plan.variants, say)
-    settings = resolve_protocol(config).skills
-    library.check(str(file), settings, config.embedder.model)
-    digest = hashlib.sha256(library.to_json().encode()).hexdigest()[:12]
-    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
-    memories = {"skills": library.snapshot}
-    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), states, tuple(sources))
-
-
-def export_skill_folder(found: SkillSource, out: Path) -> Path:
-    """Write the library of a unit as a folder of the Agent Skills format, over an earlier export or anew; return its
-    SKILL.md. Raises `UsageError` for a folder with other content, and what `render_skill_folder` raises."""
-    if out.exists() and not (out / LIBRARY_FILE).exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} exists and is no exported library; remove it or name another folder with -o")
-    check_output_path(out / LIBRARY_FILE, kind=LIBRARY)
-    best = max((trajectory.accumulator for trajectory in found.record.trajectories), default=None)
-    for path, text in render_skill_folder(export_library(found), out.resolve().name, best).items():
-        atomic_write_text(out / path, text)
-    return out / SKILL_FILE
-
-
-def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
-    """Write a constitution into the marked block of a Markdown file; the rest of the file stays as it is."""
-    if out.suffix.lower() not in (".md", ".mdc", ".markdown"):
-        raise UsageError(f"{out} is no Markdown file; name one, e.g. -o AGENTS.md")
-    before = _read_markdown(out) if out.exists() else ""
-    try:
-        text = replace_block(before, render_block(book))
-    except UsageError as error:
-        raise UsageError(f"{out}: {error}") from None
-    atomic_write_text(out, text)
-
-
-def _read_markdown(file: Path) -> str:
-    try:
-        return read_text(file)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    except DamagedFile as error:
-        raise UsageError(f"{file} is not read: {error.why}") from None

@@ -85,7 +85,6 @@ class Plan:
         return replace(self.rules, frozen=False, stop_on_success=False, learn_after_last=True)
 
     def get_training(self, unit: Unit) -> Training | None:
-        """The training that the unit starts from."""
         wanted = (unit.arm, unit.variant.task, unit.seed)
         return next((t for t in self.trainings if (t.arm, t.task, t.seed) == wanted), None)
 
@@ -101,15 +100,14 @@ def arrange_streams(plan: Plan) -> Plan:
 
     The seed draws the order, equal for all arms. Streams come last, because each unit waits for the previous one.
     """
-    writing = [unit for unit in plan.units if unit.arm.method.is_in_stream]
-    rest = tuple(unit for unit in plan.units if not unit.arm.method.is_in_stream)
+    rest = [unit for unit in plan.units if not unit.arm.method.is_in_stream]
     streams: list[Unit] = []
-    for arm in dict.fromkeys(unit.arm for unit in writing):
-        units = [unit for unit in writing if unit.arm == arm]
+    for arm in dict.fromkeys(unit.arm for unit in plan.units if unit.arm.method.is_in_stream):
+        units = [unit for unit in plan.units if unit.arm == arm]
         Random(f"stream {units[0].seed}").shuffle(units)
         order = hashlib.sha256("\n".join(unit.variant.key for unit in units).encode()).hexdigest()[:6]
         streams += [replace(unit, place=f"{n}/{len(units)} of {order}") for n, unit in enumerate(units, start=1)]
-    return replace(plan, units=rest + tuple(streams))
+    return replace(plan, units=(*rest, *streams))
 
 
 def plan_held_out(
@@ -144,15 +142,9 @@ def plan_held_out(
         if missing := describe_missing_data(chosen, wanted, config):
             say(missing)
     config.active_benchmark.check_data(chosen, config.environment.data)
-    plan = make_plan(
-        protocol.id,
-        protocol.rules,
-        arms,
-        compute_step_budgets(protocol, chosen, say, config.active_benchmark),
-        config.seed,
-    )
+    budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
     plan = replace(
-        plan,
+        make_plan(protocol.id, protocol.rules, arms, budgets, config.seed),
         writings=protocol.constitution,
         stream_trials=config.protocol.stream_trials,
         alone=protocol.skills.pairs == "any",
@@ -160,17 +152,12 @@ def plan_held_out(
     )
     if config.protocol.setting != "transfer":
         return arrange_streams(plan)
-    trained, rounds = dict.fromkeys(variant.task for variant in chosen), config.protocol.train_trials
-    episodes = {task: _draw_episodes(task, config, protocol, say) for task in trained}
-    return replace(
-        plan,
-        trainings=tuple(
-            Training(arm, task, config.seed, (*steps,) * rounds, (*steps.values(),) * rounds)
-            for task, steps in episodes.items()
-            for arm in arms
-            if arm.method.written
-        ),
-    )
+    rounds, trainings = config.protocol.train_trials, []
+    for task in dict.fromkeys(variant.task for variant in chosen):
+        steps = _draw_episodes(task, config, protocol, say)
+        once = (*steps,) * rounds, (*steps.values(),) * rounds
+        trainings += [Training(arm, task, config.seed, *once) for arm in arms if arm.method.written]
+    return replace(plan, trainings=tuple(trainings))
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:
@@ -250,12 +237,12 @@ def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], 
 
     Raises `UsageError` if it left out everything.
     """
-    table = config.benchmark_in_data.tasks
+    split = config.benchmark_in_data.tasks.played_split
     folder = config.active_benchmark.locate_data(config.environment.data)
     if not chosen and wanted:
         raise UsageError(f"none of the selected variants can be played: {folder} holds none of them")
-    if table.played_split != "test":
-        return f"{folder} holds no test set: {len(chosen)} variants of {table.played_split} are played instead"
+    if split != "test":
+        return f"{folder} holds no test set: {len(chosen)} variants of {split} are played instead"
     missing = len(wanted) - len(chosen)
     return f"{missing} of {len(wanted)} selected variants are left out: {folder} does not hold them" if missing else ""
 
@@ -267,30 +254,25 @@ def _parse_variant(text: str, table: TaskTable) -> Variant:
 
 
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:
-    """Return the plan with only the units and trainings of one shard."""
     if shard is None:
         return plan
-    groups = list(dict.fromkeys(_get_shard_group(plan, unit) for unit in plan.units))
-    mine = set(groups[shard.number - 1 :: shard.of])
-    units = tuple(unit for unit in plan.units if _get_shard_group(plan, unit) in mine)
-    if not units:
+    groups: dict[str, list[Unit]] = {}
+    for unit in plan.units:
+        together = unit.variant.task if plan.trainings else unit.variant.key
+        groups.setdefault(unit.arm.name if unit.place else together, []).append(unit)
+    mine = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
+    if not mine:
         raise UsageError(f"shard {shard.number}/{shard.of} is empty: this run has at most {len(groups)} parts")
-    needed = {training for unit in units if (training := plan.get_training(unit))}
+    needed = {plan.get_training(unit) for unit in mine}
+    units = tuple(unit for unit in plan.units if unit in mine)
     return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))
-
-
-def _get_shard_group(plan: Plan, unit: Unit) -> str:
-    if unit.place:
-        return unit.arm.name
-    return unit.variant.task if plan.trainings else unit.variant.key
 
 
 def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
     """Return a warning if trials repeat the first one because the actor's answers do not vary; otherwise nothing."""
     if backend.is_stochastic("actor", plan.rules.retry_temperature):
         return []
-    rules = {unit.arm: plan.get_rules(unit) for unit in plan.units}
-    arms = [arm.name for arm, of_arm in rules.items() if of_arm.trials > 1]
+    arms = list(dict.fromkeys(unit.arm.name for unit in plan.units if plan.get_rules(unit).trials > 1))
     if not arms:
         return []
     return [

@@ -241,8 +241,8 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
 
 
 def make_reflection_settings(config: Config) -> ReflectionSettings:
-    wanted = config.memory.reflections.model_dump()
-    return ReflectionSettings(**{**wanted, "improvements": frozenset(wanted["improvements"])})
+    chosen = config.memory.reflections
+    return ReflectionSettings(**{**chosen.model_dump(), "improvements": frozenset(chosen.improvements)})
 
 
 def _get_field_names(record: type) -> list[str]:
@@ -310,14 +310,10 @@ def read_commit() -> str:
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return "release"
+    words = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+dirty"]
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        answer = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+dirty"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
+        answer = subprocess.run(words, capture_output=True, text=True, check=True, env=env)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return answer.stdout.strip()

@@ -15,7 +15,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,12 +65,14 @@ def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
     Uses the cluster of RAY_ADDRESS or of `ray start` on this machine, otherwise a local one with `jobs` CPUs that ends
     with the block. Raises `UsageError` for an unusable address, and `RssoError` if no cluster answers there.
     """
+    pool = ThreadPoolExecutor(jobs, "ray")
     with _connect_ray(jobs):
-        engine = RayEngine(player)
+        cluster = Cluster(player)
         try:
-            yield engine.submit
+            yield lambda plan, work: pool.submit(cluster.play, plan, work)
         finally:
-            engine.close()
+            pool.shutdown(wait=False)
+            cluster.close()
 
 
 @contextmanager
@@ -103,8 +105,8 @@ def _connect_ray(jobs: int) -> Iterator[None]:
         ray.shutdown()
 
 
-class RayEngine:
-    """Submits tasks, and forwards their events to those of the player."""
+class Cluster:
+    """Plays tasks, and forwards their events to those of the player."""
 
     def __init__(self, player: UnitRunner):
         self._player = player
@@ -121,36 +123,27 @@ class RayEngine:
         self._listener = threading.Thread(target=self._forward_events, name="ray-events", daemon=True)
         self._listener.start()
 
-    def submit(self, plan: Plan, work: Job) -> Future[JobRecord]:
-        """Start a task. The future raises the error that ended it, and `RssoError` if its process died too often."""
+    def play(self, plan: Plan, work: Job) -> JobRecord:
+        """Play as a task. Raises the error that ended it, and `RssoError` if its process died too often."""
         reference = self._task.options(name=work.key).remote(self._home, self._payload, plan, work)
         self._pending.add(reference)
-        answer: Future[JobRecord] = Future()
-
-        def resolve(done: Future[Any]) -> None:
+        try:
+            reply: JobRecord | TaskFailure = ray.get(reference)
+        except RayError as error:
+            first = (str(error).strip().splitlines() or [""])[0]
+            raise RssoError(
+                f"the process that played {work.key} is lost ({type(error).__name__}: {first}). Finished trials are "
+                "kept: check memory and disks of the nodes (`ray status`), then repeat the command."
+            ) from None
+        finally:
             self._pending.discard(reference)
-            try:
-                reply = done.result()
-                if self._failure is not None:
-                    raise self._failure
-                if isinstance(reply, TaskFailure):
-                    raise reply.kind.__new__(reply.kind, reply.text)
-                answer.set_result(reply)
-            except RayError as error:
-                first = (str(error).strip().splitlines() or [""])[0]
-                lost = RssoError(
-                    f"the process that played {work.key} is lost ({type(error).__name__}: {first}). Finished trials "
-                    "are kept: check memory and disks of the nodes (`ray status`), then repeat the command."
-                )
-                answer.set_exception(lost)
-            except BaseException as error:
-                answer.set_exception(error)
-
-        reference.future().add_done_callback(resolve)
-        return answer
+        if self._failure is not None:
+            raise self._failure
+        if isinstance(reply, TaskFailure):
+            raise reply.kind.__new__(reply.kind, reply.text)
+        return reply
 
     def close(self) -> None:
-        """Forward the remaining events, and end current tasks."""
         self._closing.set()
         self._listener.join()
         for reference in list(self._pending):
@@ -196,24 +189,20 @@ class StoreActor:
         return 0 if self._stopping else self._tickets[work.key]
 
     def open_log(self, work: Job) -> bytes:
-        """Return the content of a log that is about to be played on."""
         log = self._store.open_log(work)
         with suppress(FileNotFoundError, DamagedFile):
             return read_bytes(log.path)
         return b""
 
     def append_text(self, work: Job, ticket: int, text: str) -> None:
-        """Append to the log of the task with the valid ticket."""
         if ticket != self._tickets[work.key]:
             raise RssoError(f"{work.key} is played by another process")
         self._store.append_text(self._store.path_of(work), text)
 
     def load(self, work: Job) -> Any:
-        """Return the record of finished work; None if there is none."""
         return self._store.load(work)
 
     def queue_event(self, event: Event) -> bool:
-        """Queue an event; return whether the run is being stopped."""
         self._events.append(event)
         return self._stopping
 

@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, UnknownName, require_extra
+from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, require_extra
 from rsso_dspy.executor import (
     EngineFactory,
     EventStream,
@@ -29,13 +29,7 @@ from rsso_dspy.executor import (
     void_downstream_units,
 )
 from rsso_dspy.files import check_output_path
-from rsso_dspy.forecast import (
-    Forecast,
-    SpendLimit,
-    forecast_calls,
-    open_spend_limit,
-    price_forecast,
-)
+from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit, price_forecast
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory_files import (
@@ -51,14 +45,11 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import check_action_choice, make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
-from rsso_dspy.store.guards import (
-    NO_PROGRAMS,
-    Programs,
-    check_held_out,
-    check_programs,
-    check_readers,
-)
+from rsso_dspy.store.guards import NO_PROGRAMS, Programs, check_held_out, check_programs, check_readers
 from rsso_dspy.store.run_folder import Arm, Job, Store
+
+Engine = Literal["threads", "ray"]
+"""Threads of this process, or a Ray cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +76,6 @@ class Run:
 
     @property
     def models_in_use(self) -> dict[str, str]:
-        """Role to model, for the roles of this run."""
         roles = forecast_calls(self.plan).calls
         return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
 
@@ -94,7 +84,6 @@ class Run:
         return price_forecast(self.forecast_calls(), self.models_in_use, make_price_lookup(self.config.prices))
 
     def forecast_calls(self) -> Forecast:
-        """Return the maximum cost of the pending work."""
         return forecast_calls(self.plan, self.left, self.played)
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
@@ -110,7 +99,7 @@ class Run:
         jobs: int,
         purse: SpendLimit | None = None,
         events: EventStream | None = None,
-        engine: str = "threads",
+        engine: Engine = "threads",
     ) -> RunOutcome:
         """Play the pending work, reporting to `events`. Every finished trial is kept, whatever happens.
 
@@ -130,12 +119,15 @@ class Run:
                 live, self.store, self.programs, make_provenance(self.config), self.carried, stream, open_source(live)
             )
             purse.follow(stream, player.stop)
-            if left and purse.exceeded_limit:
-                raise LimitReached(_describe_limit(purse))
             try:
+                if left and purse.exceeded_limit:
+                    raise Stopped
                 return Executor(player, open_engine).run(self.plan, left, jobs)
             except Stopped:
-                raise LimitReached(_describe_limit(purse)) from None
+                raise LimitReached(
+                    f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher "
+                    "limit to resume."
+                ) from None
 
 
 def plan_run(
@@ -182,12 +174,6 @@ def plan_run(
     return Run(config, plan, agents, store, kept, bound_to, left, played, spec, describe_command(config, spec))
 
 
-def _describe_limit(purse: SpendLimit) -> str:
-    return (
-        f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher limit to resume."
-    )
-
-
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
     """Create the program of every arm.
 
@@ -221,14 +207,7 @@ def check_streams(plan: Plan, store: Store) -> None:
             )
 
 
-ENGINES = ("threads", "ray")
-"""Threads of this process, or a Ray cluster."""
-
-
-def get_engine(name: str) -> EngineFactory:
-    """Return the engine `threads` or `ray`. Raises `UnknownName` for another one, `NotInstalled` without Ray."""
-    if name not in ENGINES:
-        raise UnknownName("engine", name, ENGINES)
+def get_engine(name: Engine) -> EngineFactory:
     if name == "threads":
         return open_thread_engine
     # Ray reads this at import; otherwise it prints every retry of a task on stdout, among the results.

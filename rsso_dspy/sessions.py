@@ -130,14 +130,12 @@ def make_session(config: Config, jobs: int) -> Session:
 
     def make_environment() -> PooledEnvironment:
         environment = played.make_environment(config.environment, Runtime.is_stopping)
-        if not protocol.rules.demonstrations:
+        if not (wanted := protocol.rules.demonstrations):
             return environment
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
-        wanted = protocol.rules.demonstrations
         return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, wanted, demonstrations, data))
 
     pool = EnvironmentPool(make_environment, jobs, Runtime.is_stopping)
-
     runtime = Runtime(
         environments=pool,
         variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
@@ -159,21 +157,21 @@ def make_session(config: Config, jobs: int) -> Session:
 
 
 def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
-    """Make DSPy's configured model the backend of the configuration, so that records name it. What the model leaves to
-    its provider is None.
-
-    Raises `UsageError` if the configuration names a model too.
-    """
+    """Make DSPy's configured model the backend of the configuration, so that records name it; what it leaves to its
+    provider is None. Raises `UsageError` if the configuration names a model too."""
     name = str(getattr(lm, "model", type(lm).__name__))
     if set(Backend(config.active_backend).models.values()) != {EMBEDDED}:
         raise UsageError(
             f"two models are named: DSPy is configured with {name}, and the backend {config.backend} is "
             f'{config.active_backend.model}. Drop one: dspy.configure(lm=None), or backend = "embedded"'
         )
-    settings = {name: lm.kwargs.get(name) or None for name in ("top_p", "top_k")}
-    settings |= {"max_tokens": lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")}
-    settings |= {"temperature": lm.kwargs.get("temperature")}
-    users = BackendConfig(model=name if "/" in name else f"{USERS}/{name}", **settings)
+    users = BackendConfig(
+        model=name if "/" in name else f"{USERS}/{name}",
+        temperature=lm.kwargs.get("temperature"),
+        top_p=lm.kwargs.get("top_p") or None,
+        top_k=lm.kwargs.get("top_k") or None,
+        max_tokens=lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens"),
+    )
     return config.model_copy(update={"backend": USERS, "backends": {**config.backends, USERS: users}})
 
 
@@ -203,25 +201,16 @@ set_default_session(open_default_session)
 
 
 def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | None:
-    """Return the search in the plans of the run that the configuration names, if retrieval is on.
-
-    Raises `UsageError` for a folder without a run.
-    """
+    """Return the search in the plans of the run that the configuration names, if retrieval is on."""
     settings = config.memory.reflections
     if settings.index is None or "retrieval" not in settings.improvements:
         return None
     store = Store(Path(settings.index).expanduser(), read_only=True)
     store.read_identity()
-    plans = [
-        Reflection(
-            held["trial"],
-            held["plan"],
-            held.get("variant") or unit.variant.key,
-            held.get("task") or unit.trajectories[0].task,
-        )
-        for unit in store.units()
-        if not unit.has_errors and unit.trajectories
-        for held in unit.memories.get("reflections", {}).get("plans", ())
-    ]
-    known = list(dict.fromkeys(plans))
+    plans: dict[Reflection, None] = {}
+    for unit in store.units():
+        for held in () if unit.has_errors else unit.memories.get("reflections", {}).get("plans", ()):
+            whose = held.get("variant") or unit.variant.key, held.get("task") or unit.trajectories[0].task
+            plans[Reflection(held["trial"], held["plan"], *whose)] = None
+    known = list(plans)
     return lambda task, number, variant: select_nearest(known, task, variant, number, embedder)

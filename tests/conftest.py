@@ -21,7 +21,6 @@ LONGEST_FIRST = (
     "optimize/test_resume.py",
     "optimize/test_optimizers_embedded.py",
     "optimize/test_compile.py",
-    "docs/test_tutorial.py",
     "docs/test_examples.py",
     "hostile/test_replays.py",
     "environments/test_scienceworld.py",

@@ -54,9 +54,8 @@ ALLOWED = {
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},
     "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},
-    "reproduce": GROUND | {"store"},
     "api": RUNS | {"forecast", "optimize", "pricing", "report", "runs"},
-    "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "reproduce", "runs"},
+    "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "runs"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 
@@ -173,7 +172,7 @@ WORDS = {
 SPEAKS_OF = {
     "cli/options.py": "boil freeze",
     "cli/show.py": "find-plant",
-    "cli/skills.py": "find-plant",
+    "cli/memories.py": "find-plant",
     "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
 }
 """Files outside of the folders that may say such words: the others help with an example of a key, the last one holds a

@@ -3,23 +3,17 @@
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld.tasks import get_gold_length
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.forecast import (
-    TOKENS_PER_CALL,
-    Forecast,
-    forecast_calls,
-    price_forecast,
-)
+from rsso_dspy.forecast import TOKENS_PER_CALL, Forecast, forecast_calls, price_forecast
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.plan import Plan, choose_variants, make_plan, plan_held_out
+from rsso_dspy.plan import choose_variants, make_plan, plan_held_out
 from rsso_dspy.pricing import Price
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol import PRESETS, apply_decoding, get_protocol, resolve_protocol
+from rsso_dspy.protocol import PRESETS, apply_decoding, resolve_protocol
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import session
-from rsso_dspy.store.run_folder import Arm, Unit
+from rsso_dspy.store.run_folder import Arm
 
 
 def test_the_papers_sample_has_164_variants_of_18_tasks():
@@ -52,13 +46,6 @@ def test_variants_are_chosen_by_selection_or_by_name_and_what_cannot_be_is_told(
         choose_variants(tasks, variants, per_task)
 
 
-def arms(names):
-    return [Arm(METHODS[name]) for name in names]
-
-
-BUDGETS = {Variant("boil", 22): 60, Variant("freeze", 21): 40}
-
-
 @pytest.mark.parametrize(
     ("preset", "gold", "steps"),
     [("sso-adapt/2", 17, 25), ("sso-adapt/2", 738, 1107), ("sso-adapt/2-cap60", 738, 60), ("release", 17, 25)],
@@ -72,18 +59,13 @@ def test_presets_say_what_the_paper_and_the_release_do():
     assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None)
     assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100)
     assert (paper.skills, release.skills) == (SkillSettings(), SkillSettings.sso_release())
-    with pytest.raises(UnknownName, match="sso-adapt/2"):
-        get_protocol("sso-adapt/2")
 
 
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
         ([], "adapt/3"),
-        (
-            ["protocol.trials=3", "memory.reflections.size=1", "embedder.model=hash"],
-            "adapt/3 trials=3 reflections=1 embedder=hash",
-        ),
+        (["protocol.trials=3", "memory.reflections.size=1"], "adapt/3 trials=3 reflections=1"),
         (["protocol.preset=sso-adapt/2", "protocol.trials=3"], "sso-adapt/2 trials=3"),
         (["memory.skills.max_window=4"], "adapt/3 skills.max_window=4"),
     ],
@@ -92,30 +74,16 @@ def test_departures_stand_in_the_protocols_name(settings, name):
     assert resolve_protocol(load_config(overrides=settings)).id == name
 
 
-def test_arms_of_one_variant_are_neighbours_so_that_a_run_cut_short_compares():
-    plan = make_plan("sso-adapt/2", TrialRules(), arms(["sso", "rsso"]), BUDGETS, seed=3)
-    assert [unit.key for unit in plan.units] == [
-        "sso/boil::22/s3",
-        "rsso/boil::22/s3",
-        "sso/freeze::21/s3",
-        "rsso/freeze::21/s3",
-    ]
-
-
 def test_the_forecast_counts_calls_by_role():
-    rules = TrialRules(trials=3)
-    react = forecast_calls(make_plan("p", rules, arms(["react"]), BUDGETS, 0))
-    assert react.calls == {"actor": 300}
-    reflexion = forecast_calls(make_plan("p", rules, arms(["reflexion"]), BUDGETS, 0))
-    assert reflexion.calls == {"actor": 300, "reflector": 4}
-    assert forecast_calls(make_plan("p", rules, arms(["rsso"]), BUDGETS, 0)).calls["verbalizer"] > 0
-    assert react.tokens[0] > react.tokens[1] > 0
+    budgets = {Variant("boil", 22): 60, Variant("freeze", 21): 40}
 
+    def forecast(method: str) -> Forecast:
+        return forecast_calls(make_plan("p", TrialRules(trials=3), [Arm(METHODS[method])], budgets, 0))
 
-def test_a_method_named_twice_is_one_arm_and_budgets_come_from_the_shipped_gold_lengths():
-    plan = plan_held_out(load_config(), ["sso", "rsso", "sso"], None, ["lifespan-longest-lived::98"])
-    assert plan.arms == ("sso", "rsso")
-    assert plan.units[0].budget == int(1.5 * get_gold_length(plan.units[0].variant))
+    assert forecast("react").calls == {"actor": 300}
+    assert forecast("reflexion").calls == {"actor": 300, "reflector": 4}
+    assert forecast("rsso").calls["verbalizer"] > 0
+    assert forecast("react").tokens[0] > forecast("react").tokens[1] > 0
 
 
 LOCAL = ["backend=vllm", "backends.vllm.model=hosted_vllm/small"]
@@ -163,27 +131,27 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
     assert (resolve_protocol(wanted).id, resolve_protocol(wanted).rules.demonstrations) == ("adapt/3", 0)
 
 
-@pytest.mark.parametrize("benchmark", ["pddl", "babyai", "alfworld"])
-def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the_templates(benchmark):
-    package, held_out = {
-        "pddl": ("json", "gripper::50"),
-        "babyai": ("minigrid", "GoToRedBall::1234"),
-        "alfworld": ("textworld", "pick_heat_then_place_in_recep::475"),
-    }[benchmark]
+@pytest.mark.parametrize(
+    ("benchmark", "package", "held_out"),
+    [
+        ("pddl", "json", "gripper::50"),
+        ("babyai", "minigrid", "GoToRedBall::1234"),
+        ("alfworld", "textworld", "pick_heat_then_place_in_recep::475"),
+    ],
+)
+def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the_templates(
+    benchmark, package, held_out
+):
     pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
     config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2"])
     with session(config) as live, live.runtime.environments.lease() as env:
-        own = env.action_templates
         variant = live.runtime.variant(held_out)
         first = env.reset(variant)
         shown = env.action_templates
         assert shown.startswith("Below are tasks of this kind that were solved")
-        assert shown.count("Example ") == 1
-        assert "\n> " in shown
-        said = [line for line in shown.splitlines() if line.startswith("> ")]
-        assert not [line for line in said if line.startswith("> move ") and benchmark == "alfworld"], "`sso` says put"
+        assert (shown.count("Example "), "\n> " in shown) == (1, True)
+        assert benchmark != "alfworld" or "\n> move " not in shown, "`sso` says put"
         assert env.reset(variant) == first, "playing a demonstration leaves no trace"
-        assert len(own) < len(shown)
         table = config.active_benchmark.tasks
         for index in table.indices(variant.task, "train")[:3]:
             played = env.reset(table.variant(variant.task, index))
@@ -201,9 +169,3 @@ def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_ro
     assert dollars == pytest.approx(1e6 * (2 * 2760 + 2 * 2 * 145 + 10 * 3040 + 20 * 185))
     assert price_forecast(most, {**models, "reflector": "unknown"}, prices.get) is None
     assert price_forecast(Forecast({}), models, prices.get) == 0
-
-
-@pytest.mark.parametrize(("method", "rules"), [("sso", {"trials": 1}), ("rsso", {"trials": 2, "frozen": True})])
-def test_only_roles_that_can_be_asked_are_forecast(method, rules):
-    units = (Unit(Arm(METHODS[method]), Variant("boil", 22), 0, 20),)
-    assert set(forecast_calls(Plan("p", TrialRules(**rules), units)).calls) == {"actor"}

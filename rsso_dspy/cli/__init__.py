@@ -1,4 +1,4 @@
-"""The command line: one file per command, each a thin call into the package that does the work.
+"""The command line: verbs as typed options and a thin body. `play` plays for them, `results` prints and writes.
 
 `main` is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call,
 1 for a failed run, 130 when interrupted, 143 after SIGTERM. Keys are redacted from all output.
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the command line and exit."""
     open_missing_streams()
 
     import traceback

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli import compile, constitution, export, paper, report, run, setup, show, skills
-from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.cli import memories, run, setup, show
+from rsso_dspy.cli.options import echo
 
 app = typer.Typer(
     name="rsso-dspy",
@@ -19,17 +19,17 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command("run")(run.run_methods)
-app.command("compile")(compile.compile_program)
+app.command("compile")(run.compile_program)
 app.command("evaluate")(run.evaluate_program)
-app.command("report")(report.report_runs)
+app.command("report")(show.report_runs)
 app.command("show")(show.show_source)
 app.command("doctor")(setup.check_setup)
 app.add_typer(setup.config_app, name="config")
-app.command("tasks")(setup.print_tasks)
-app.command("paper")(paper.print_paper)
-app.add_typer(skills.app, name="skills")
-app.add_typer(constitution.app, name="constitution")
-app.command("export")(export.export_runs)
+app.command("tasks")(show.print_tasks)
+app.command("paper")(show.print_paper)
+app.add_typer(memories.skills_app, name="skills")
+app.add_typer(memories.constitution_app, name="constitution")
+app.command("export")(show.export_runs)
 
 
 def _keep_summaries(app: typer.Typer) -> None:

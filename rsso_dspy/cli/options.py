@@ -1,18 +1,19 @@
-"""Options that several commands share, and the configuration that they give."""
+"""Options that several commands share, the configuration that they give, and how commands print."""
 
 import os
 import shlex
 import sys
 from collections.abc import Iterable, Sized
 from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from shutil import get_terminal_size
+from textwrap import TextWrapper
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rsso_dspy.bounds import MOST_DOLLARS, MOST_JOBS, MOST_PER_TASK, MOST_TRIALS
-from rsso_dspy.cli.terminal_text import echo, get_terminal_width
 from rsso_dspy.errors import UsageError
+from rsso_dspy.report.terminal import escape_controls, replace_controls
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -30,8 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Variants = Annotated[
     str | None,
     typer.Option(
-        help="Selection: sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.",
-        show_default="sso",
+        help="Selection: sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.", show_default="sso"
     ),
 ]
 PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Maximum number of variants per task.")]
@@ -86,9 +86,6 @@ BenchmarkName = Annotated[
         "--benchmark", metavar="NAME", help="Installed benchmark to play (default: that of the configuration)."
     ),
 ]
-
-PLAN_INDENT = 6
-"""Columns by which the lines of a plan stand below its first word."""
 
 GIVEN = "model"
 """Name of the backend that `--model` creates."""
@@ -171,26 +168,45 @@ def format_plural(things: Sized, noun: str) -> str:
 
 
 def format_command(*words: object) -> str:
-    """Return the shell command that runs this program with these words."""
     return shlex.join(["rsso-dspy", *map(str, words)])
 
 
-def print_plan(*texts: str) -> None:
-    """Print lines of a plan on stderr, indented below its first line and wrapped to the terminal, if it is one."""
-    wide = sys.stderr.isatty() or "COLUMNS" in os.environ
-    for line in "\n".join(texts).split("\n"):
-        indent = line[: len(line) - len(line.lstrip())]
-        wrapped = fill(
-            line.strip(),
-            get_terminal_width(),
-            initial_indent=indent,
-            subsequent_indent=" " * PLAN_INDENT,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        print_status(wrapped if wide else line)
+# Printing
+
+
+def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print text with control characters replaced. All commands print through this function.
+
+    `style` as in `typer.style`.
+    """
+    typer.secho(replace_controls(text), err=err, nl=nl, **style)
 
 
 def print_status(text: str) -> None:
-    """Print a progress line on stderr."""
     echo(text, err=True)
+
+
+def print_json(text: str) -> None:
+    """Print the text of a JSON file. Control characters are escaped, so that nothing is lost."""
+    typer.echo(escape_controls(text), nl=False)
+
+
+def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
+    echo(_wrap_text(text, indent, indent + "  "), bold=bold, fg=color)
+
+
+def print_plan(first: str, *lines: str) -> None:
+    """Print a plan on stderr, its lines indented below the first and wrapped to the terminal, if it is one."""
+    wide, indent = sys.stderr.isatty() or "COLUMNS" in os.environ, " " * 6
+    for before, line in (("", first), *((indent, line) for line in lines)):
+        print_status(_wrap_text(line, before, indent, whole_words=True) if wide else before + line)
+
+
+def _wrap_text(text: str, first: str, rest: str, whole_words: bool = False) -> str:
+    width = max(get_terminal_size().columns, 30)
+    wrapper = TextWrapper(width, first, rest, break_long_words=not whole_words, break_on_hyphens=False)
+    return wrapper.fill(replace_controls(text))
+
+
+def indent_text(text: str) -> str:
+    return "\n".join(f"      {line}" for line in replace_controls(text).splitlines())

@@ -122,6 +122,14 @@ WRONG = (
 )  # fmt: skip
 """Errors that mean that the command names an unusable place."""
 
+FIXES = {
+    **dict.fromkeys(FULL, "free disk space"),
+    errno.EMFILE: "raise the limit of open files (`ulimit -n 4096`), or use fewer --jobs",
+    errno.ENFILE: "the system-wide limit of open files is reached (/proc/sys/fs/file-max): end other programs",
+    errno.EAGAIN: "raise the limit of processes (`ulimit -u`; a container has its own), or use fewer --jobs",
+    errno.ENOMEM: "use fewer --jobs or a smaller environment.heap, or end other programs",
+}
+
 
 def find_os_error(error: Exception) -> OSError | None:
     """Return the system error that an exception is or hides; None if there is none with a number."""
@@ -135,44 +143,13 @@ def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
     Returns `UsageError` for an unusable place. During a run the message says that finished work is kept.
     """
     what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
-    mend = _suggest_fix(error.errno)
+    mend = FIXES.get(error.errno or 0, "")
     if playing:
         return RssoError(f"{what}; finished work is kept: {mend or 'fix this'}, then repeat the command")
     kind = UsageError if error.errno in WRONG else RssoError
     if error.errno in (*OPEN_FILES, *PROCESSES):
         return kind(f"{what}; {mend}, then repeat the command")
     return kind(f"{what}; {mend or 'fix this'} or name another place, then repeat the command")
-
-
-def _suggest_fix(number: int | None) -> str:
-    """Return the fix for a system error in imperative form, or an empty string if unknown."""
-    if number in FULL:
-        return "free disk space"
-    if number == errno.EMFILE:
-        return (
-            f"this process may open {_describe_os_limit('RLIMIT_NOFILE')} (`ulimit -n` shows the limit): "
-            "raise it with `ulimit -n 4096`, or use fewer --jobs"
-        )
-    if number == errno.ENFILE:
-        return "the system-wide limit of open files is reached (/proc/sys/fs/file-max): end other programs"
-    if number == errno.EAGAIN:
-        return (
-            f"you may have {_describe_os_limit('RLIMIT_NPROC')} processes and threads (`ulimit -u` shows the limit; "
-            "a container has its own): raise it, or use fewer --jobs"
-        )
-    if number == errno.ENOMEM:
-        return "use fewer --jobs or a smaller environment.heap, end other programs, or raise the limit (`ulimit -v`)"
-    return ""
-
-
-def _describe_os_limit(name: str) -> str:
-    """Describe a resource limit of this process."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return "no more"
-    soft, _ = resource.getrlimit(getattr(resource, name))
-    return "no more" if soft == resource.RLIM_INFINITY else f"{soft:,}"
 
 
 class RedactedStream:

@@ -4,18 +4,15 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rsso_dspy.executor import EventStream, StopRequested, TrialFinished, UnitFinished
+from rsso_dspy.optimize.rollouts import RolloutFinished
 from rsso_dspy.records import SOLVED_SCORE, UnitRecord
 from rsso_dspy.report.terminal import SafeConsole
 from rsso_dspy.store.run_folder import Job
-
-if TYPE_CHECKING:
-    from rsso_dspy.optimize.rollouts import RolloutFinished
 
 WIDE = 80
 """Minimum terminal width for more than the numbers."""
@@ -44,31 +41,25 @@ class ProgressBar:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: Any) -> None:
         self._bar.stop()
-
-    def print_line(self, text: str) -> None:
-        """Print one line above the bar."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def print_count(self, text: str) -> None:
-        """Print a line for one finished thing, where there is no bar."""
-        if not self.console.is_terminal:
-            self.print_line(f"[{self.done}/{self.total}] {text}")
 
     def follow(self, events: EventStream) -> None:
         """Subscribe to the events of a run and show them."""
         events.subscribe(StopRequested, self.on_interrupt)
 
     def on_interrupt(self, _event: StopRequested) -> None:
-        """Say that the run waits for its threads."""
         self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
 
-    def update_bar(self, text: str) -> None:
-        """Move the bar to what is done."""
+    def print_line(self, text: str) -> None:
+        """Print one line above the bar."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def update_bar(self, text: str, finished: str = "") -> None:
+        """Move the bar to what is done; where there is none, print a line for what is `finished`."""
         self._bar.update(self._task, completed=self.done, text=text)
+        if finished and not self.console.is_terminal:
+            self.print_line(f"[{self.done}/{self.total}] {finished}")
 
 
 class RunProgress(ProgressBar):
@@ -85,34 +76,30 @@ class RunProgress(ProgressBar):
         events.subscribe(UnitFinished, self.on_job_finished)
 
     def on_trial_finished(self, event: TrialFinished) -> None:
-        """Count the tokens of a trial."""
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in event.result.usage.values())
-            self._refresh_bar()
+            self.update_bar(self._describe())
 
     def on_job_finished(self, event: UnitFinished) -> None:
-        """Report a finished unit or training."""
         record = event.record
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
             self.stalled += record.stalled_trials
-            if record.has_errors:
-                self.errors += 1
-            elif isinstance(record, UnitRecord):
+            self.errors += record.has_errors
+            if isinstance(record, UnitRecord) and not record.has_errors:
                 self.best[record.arm].append(max(scores))
-            self._refresh_bar()
             text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
             if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
                 text += " solved"  # with the points that the variant held at reset
             text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-            self.print_count(f"{record.arm} {event.work.name}: {text}")
+            self.update_bar(self._describe(), f"{record.arm} {event.work.name}: {text}")
 
-    def _refresh_bar(self) -> None:
+    def _describe(self) -> str:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
-        self.update_bar(f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
+        return f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}"
 
 
 class CompileProgress(ProgressBar):
@@ -122,13 +109,10 @@ class CompileProgress(ProgressBar):
         super().__init__("rollouts", rollouts)
 
     def follow(self, events: EventStream) -> None:
-        from rsso_dspy.optimize.rollouts import RolloutFinished
-
         super().follow(events)
         events.subscribe(RolloutFinished, self.on_rollout)
 
-    def on_rollout(self, event: "RolloutFinished") -> None:
-        """Report a finished rollout."""
+    def on_rollout(self, event: RolloutFinished) -> None:
         rollouts, rollout = event.rollouts, event.rollout
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
@@ -136,8 +120,7 @@ class CompileProgress(ProgressBar):
             mean = None if best is None else best.mean_over(rollouts.val, seeds=rollouts.seeds)
             score = "" if mean is None else f"best {100 * mean:.1f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
-            self.update_bar(f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
+            calls = f"{score}{rollouts.lm_calls:,} calls"
             player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
-            self.print_count(
-                f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}  {score}{rollouts.lm_calls:,} calls"
-            )
+            points = f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}"
+            self.update_bar(f"{calls}  {tokens / 1e6:.1f}M tokens", f"{points}  {calls}")

@@ -1,44 +1,19 @@
-"""`rsso-dspy run` and `rsso-dspy evaluate`: play held-out variants, followed on the terminal, and print the report."""
+"""`rsso-dspy run`, `evaluate` and `compile`: play held-out variants, or compile a program on calibration variants."""
 
-import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from rsso_dspy.bounds import MOST_SEED
 from rsso_dspy.cli import options
-from rsso_dspy.cli.options import (
-    build_config,
-    format_command,
-    format_plural,
-    print_status,
-    split_names,
-    split_tasks,
-)
-from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.run_plan import describe_programs, print_run_plan
-from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import LimitReached, UsageError
+from rsso_dspy.cli.options import build_config, echo, print_status, split_names, split_tasks
+from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
-
-if TYPE_CHECKING:
-    from rsso_dspy.config import Config
-    from rsso_dspy.executor import RunOutcome
-    from rsso_dspy.forecast import SpendLimit
-    from rsso_dspy.optimize.program_file import Compiled
-    from rsso_dspy.runs import Run
-    from rsso_dspy.store.commands import RunSpec
-    from rsso_dspy.store.run_folder import Store
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Skills x reflections in the SSO scaffold."""
-
-SHOWN = 10
-"""Maximum number of listed differences of a replay."""
 
 OUT = Path("runs/run")
 """Default folder of a run."""
@@ -77,8 +52,7 @@ def run_methods(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the run; repeat the command to resume.", show_default=str(OUT)),
+        Path | None, typer.Option(help="Folder of the run; repeat the command to resume.", show_default=str(OUT))
     ] = None,
     jobs: options.Jobs = 1,
     shard: Annotated[
@@ -110,7 +84,8 @@ def run_methods(
     methods, tasks, variants, per_task, trials, programs and constitution, which options override. For memories that
     train first, --set protocol.setting=transfer; for memories that only read, --set protocol.frozen=true.
     """
-    from rsso_dspy.config import load_run_options
+    from rsso_dspy.cli.play import plan_and_play, replay_run
+    from rsso_dspy.config import load_config
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.store.commands import RunSpec, Shard
 
@@ -123,7 +98,7 @@ def run_methods(
         "programs": programs,
         "constitution": constitution,
     }
-    file_options = load_run_options(config, set_ or ())
+    file_options = load_config(config, set_ or (), whole=False).run
     asked = file_options.model_copy(update={name: value for name, value in typed.items() if value is not None})
     given = (methods, benchmark, task_names, variants, per_task, trials, protocol, seed, programs, skills, constitution)
     if replay is not None and all(each is None for each in (*given, shard, model, backend, config, set_)):
@@ -186,8 +161,7 @@ def evaluate_program(
     per_task: options.PerTask = None,
     trials: options.Trials = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run."),
+        Path | None, typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run.")
     ] = None,
     jobs: options.Jobs = 1,
     dry_run: options.DryRun = False,
@@ -204,6 +178,7 @@ def evaluate_program(
     The tasks are those that the program was compiled on, or those of --variants. Works like `rsso-dspy run --programs
     zero-shot,FILE`, which has more options: every unit is written as soon as it is finished.
     """
+    from rsso_dspy.cli.play import plan_and_play
     from rsso_dspy.optimize.program_file import load, load_programs
     from rsso_dspy.store.commands import RunSpec
 
@@ -229,140 +204,87 @@ def evaluate_program(
         echo(f"program: {program}")
 
 
-def plan_and_play(
-    settings: "Config",
-    spec: "RunSpec",
-    programs: "dict[str, Compiled | None]",
-    jobs: int,
-    dry_run: bool,
-    max_cost: float | None,
-    engine: str = "threads",
+def compile_program(
+    method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
+    calib: Annotated[
+        str,
+        typer.Option(
+            help="K-per-task: of each task K training variants for train (feedback), K for val (to choose by), 3K for "
+            "confirm (the chosen one against the start)."
+        ),
+    ] = "1-per-task",
+    benchmark: options.BenchmarkName = None,
+    task_names: options.TaskNames = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            help="gepa, mipro (instructions), bootstrap (demonstrations), none. gepa when absent, "
+            "bootstrap under a teacher."
+        ),
+    ] = None,
+    teacher_name: Annotated[
+        str | None,
+        typer.Option(
+            "--teacher",
+            metavar="BACKEND|gold",
+            help="Who plays train, for demonstrations: a backend, or gold for solutions of training variants.",
+        ),
+    ] = None,
+    protocol: options.ProtocolName = None,
+    max_rollouts: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rollouts at most; four times train and val, and confirm twice, when absent."),
+    ] = None,
+    max_cost: options.MaxCost = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=20, help="Seeds that each val and confirm variant is played with; more where few.")
+    ] = 1,
+    jobs: options.Jobs = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
+    dry_run: options.DryRun = False,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    backend: options.BackendName = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
 ) -> None:
-    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    from rsso_dspy.cli.report import print_report
-    from rsso_dspy.pricing import make_price_lookup
+    """Compile a method's prompts on calibration variants and write the best program found, with a verdict.
 
-    planned = _plan(settings, spec, programs, dry_run, engine)
-    spend_limit = planned.make_spend_limit(max_cost)
-    if dry_run:
-        return
-    outcome, limit = play_watched(planned, jobs, spend_limit, engine)
-    print_report(planned.store, make_price_lookup(planned.config.prices))
-    folder, first = planned.store.folder, planned.plan.units[0].variant.key
-    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
-
-
-def _plan(
-    settings: "Config", spec: "RunSpec", programs: "dict[str, Compiled | None]", dry_run: bool, engine: str
-) -> "Run":
-    """Plan the run and print the plan with its estimated cost."""
-    from rsso_dspy.runs import get_engine, plan_run
-
-    get_engine(engine)
-    planned = plan_run(settings, spec, programs, dry_run, print_status)
-    for file, why in planned.store.set_aside.items():
-        print_status(f"{why}: {'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again")
-    print_run_plan(planned)
-    plan, actor = planned.plan, planned.models_in_use.get("actor", "")
-    trials = max(plan.get_rules(unit).trials for unit in plan.units)
-    for line in describe_programs(programs, plan.protocol, actor, trials):
-        print_status(f"      {line}")
-    return planned
-
-
-def play_watched(planned: "Run", jobs: int, spend_limit: "SpendLimit", engine: str) -> "tuple[RunOutcome | None, str]":
-    """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
-    from rsso_dspy.cli.progress import RunProgress
-    from rsso_dspy.executor import EventStream
-    from rsso_dspy.sessions import session
-
-    with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
-        live.backend.check_connections()
-        if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
-            live.embedder.check(live.backend.replay is not None)
-        with RunProgress(planned.left) as watch:
-            events = EventStream()
-            watch.follow(events)
-            try:
-                return planned.execute(live, jobs, spend_limit, events, engine), ""
-            except LimitReached as reached:
-                return None, str(reached)
-            except KeyboardInterrupt:
-                watch.print_line("interrupted: finished trials are kept; repeat the command to resume")
-                if any(thread.name.startswith("unit") for thread in threading.enumerate()):
-                    os._exit(ending.code)  # pressed twice: do not wait for current answers; their cost is stored
-                raise typer.Exit(ending.code) from None
-
-
-def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:
-    """Report missing and stalled units, and exit with code 1 if there are any."""
-    if outcome and outcome.untrained:
-        print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    skipped = outcome.skipped if outcome else []
-    for record in skipped:
-        print_status(f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}")
-    if skipped:
-        print_status("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
-    if outcome and (errored := len(outcome.errored) - len(skipped)):
-        print_status(f"{errored} ended in errors; repeat the command to resume from their last good trial")
-    if stalled:
-        print_status(
-            f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
-            "Means include their scores so far"
-        )
-    if limit:
-        print_status(limit)
-    if limit or stalled or (outcome and outcome.errored):
-        raise typer.Exit(1)
-
-
-def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine: str) -> None:
-    """Play the commands of a run again, answered from its logs, and say whether all came out equal.
-
-    Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
+    It is confirmed when it beats the program it started from on variants that neither has seen. Ctrl-C and a spent
+    budget keep the best so far. Held-out variants are never played. More by --set or in section [compile] of the file:
+    compile.trials (2) and compile.steps (60) of a rollout, compile.demo_tokens (1500) of bootstrap, compile.start
+    (a compiled program to improve on).
     """
-    from rsso_dspy.config import format_override
-    from rsso_dspy.executor import fingerprint_programs
-    from rsso_dspy.optimize.program_file import load_programs
-    from rsso_dspy.store.commands import CONFIG, extract_given, load_commands
-    from rsso_dspy.store.run_folder import Store
+    from rsso_dspy.cli.play import compile_and_print
+    from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.request import build_request
+    from rsso_dspy.optimize.teacher import choose_teacher
+    from rsso_dspy.plan import check_writers
+    from rsso_dspy.programs.methods import get_method
+    from rsso_dspy.protocol import resolve_protocol
 
-    store = Store(source, read_only=True)
-    orders = load_commands(store)
-    if not orders:
-        raise UsageError(f"{source} holds no command, so it cannot be played again; name what to play, e.g. --methods")
-    if out is not None and out.resolve() == source.resolve():
-        raise UsageError(f"{out} is the original run; name another --out")
-    with TemporaryDirectory(prefix="rsso-dspy-") as folder:
-        given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
-        extract_given(store, given)
-        examples = [format_override("memory.constitution.examples", str(file)) for file in given.glob("examples/*")]
-        settings = build_config(given / CONFIG, examples, None, source)
-        for order in orders:
-            spec = order.locate_files(given, again.folder)
-            files = {file.stem: str(file) for file in spec.compiled}
-            playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
-            planned = _plan(settings, spec, playing, dry_run, engine)
-            store.check_identity(planned.identity, fingerprint_programs(planned.programs))
-            if not dry_run:
-                play_watched(planned, jobs, planned.make_spend_limit(), engine)
-        if not dry_run:
-            _compare_records(store, again)
-
-
-def _compare_records(store: "Store", again: "Store") -> None:
-    """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
-    from rsso_dspy.reproduce import compare_runs
-
-    result = compare_runs(store, again)
-    apart = f", except for {', '.join(sorted(result.apart))}" if result.apart else ""
-    errored = f"; {result.errored} with errors left out" if result.errored else ""
-    equal = result.equal == result.total > 0
-    echo(f"{'equal: ' if equal else ''}{result.equal} of {result.total} records are equal{apart}{errored}")
-    for name, where, ours, theirs in result.different[:SHOWN]:
-        echo(f"  {name}: {where} is {ours} in {store.folder} and {theirs} now")
-    for name in result.missing[:SHOWN]:
-        echo(f"  {name} was not played")
-    if not equal:
-        raise typer.Exit(1)
+    settings = build_config(
+        config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
+    )
+    more = settings.compile
+    check_writers([get_method(method_name)], settings)
+    preset = resolve_protocol(settings)
+    calibration = draw_calibration(
+        calib, split_tasks(task_names), settings.seed, settings.simplification, settings.benchmark_in_data
+    )
+    request = build_request(
+        get_method(method_name),
+        preset,
+        calibration,
+        optimizer,
+        more,
+        max_rollouts,
+        max_cost,
+        settings.seed,
+        seeds,
+        choose_teacher(teacher_name, settings) if teacher_name else None,
+        load(more.start) if more.start else None,
+        print_status,
+    )
+    compile_and_print(request, preset, settings, calib, out, jobs, dry_run)

@@ -1,27 +1,16 @@
-"""What is installed and configured: `rsso-dspy doctor`, `rsso-dspy config` and `rsso-dspy tasks`."""
+"""What is installed and configured: `rsso-dspy doctor` and `rsso-dspy config`."""
 
 import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import (
-    BackendName,
-    BaseUrl,
-    BenchmarkName,
-    ConfigFile,
-    ModelName,
-    Overrides,
-    build_config,
-)
-from rsso_dspy.cli.run_plan import describe_proxies
-from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.cli.options import BackendName, BaseUrl, ConfigFile, ModelName, Overrides, build_config, echo
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
-from rsso_dspy.records import Split
 from rsso_dspy.redact import redact
 
 if TYPE_CHECKING:
@@ -50,6 +39,8 @@ def check_setup(
     set_: Overrides = None,
 ) -> None:
     """Check simulator, embedder and backend by using each of them."""
+    from rsso_dspy.cli.play import describe_proxies
+
     settings = build_config(config, set_, backend, model=model, base_url=base_url)
     # A self-hosted server may have to load its model first.
     patience = PATIENCE if model is None else settings.active_backend.timeout
@@ -134,30 +125,3 @@ def write_config(path: Annotated[Path, typer.Argument(help="File to write.")] = 
     check_output_path(path, "file")
     atomic_write_text(path, render_config_template())
     echo(f"wrote {path}; commands started in this folder read it, others with --config {path}")
-
-
-def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
-    """List the task types of the benchmark with their splits and held-out variants, and the benchmarks installed."""
-    from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
-    from rsso_dspy.environments.splits import FIRST
-    from rsso_dspy.report.terminal import create_named_table, print_renderable
-
-    of = build_config(config, None, None, benchmark=benchmark).active_benchmark
-    selection = of.tasks.selections[0]
-    sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
-    table = create_named_table("", "task", *get_args(Split), "steps", "held-out", words=("held-out",))
-    for task in of.tasks.names():
-        variants = of.tasks.held_out(task, selection)
-        budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
-        sizes = (str(len(of.tasks.indices(task, split))) for split in get_args(Split))
-        steps, listed = f"{min(budgets)}-{max(budgets)}", " ".join(str(variant.index) for variant in variants)
-        table.add_row(task, *sizes, steps, listed)
-    print_renderable(table)
-    most = f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""
-    echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.{most}")
-    echo("Installed benchmarks, for --benchmark:")
-    for name in list_benchmarks():
-        try:
-            echo(f"{name} {get_benchmark(name).version}")
-        except UsageError as error:
-            echo(f"{name}: {error}")

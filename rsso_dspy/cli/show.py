@@ -1,23 +1,88 @@
-"""`rsso-dspy show`: a unit of a run step by step, with what each trial taught; or a compiled program."""
+"""`rsso-dspy report`, `show`, `export`, `paper` and `tasks`: what was played, published, or can be played."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import json
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal, get_args
 
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
-from rsso_dspy.cli.options import Json, print_status
-from rsso_dspy.cli.show_program import show_program
-from rsso_dspy.cli.terminal_text import echo, indent_text, print_json, print_paragraph
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.cli.options import (
+    BenchmarkName,
+    ConfigFile,
+    Json,
+    Overrides,
+    build_config,
+    echo,
+    format_plural,
+    load_prices,
+    print_status,
+)
+from rsso_dspy.errors import UsageError
+from rsso_dspy.files import check_output_path
+from rsso_dspy.records import Split
 
-if TYPE_CHECKING:
-    from rsso_dspy.calls import Call
-    from rsso_dspy.records import Step, TrainingRecord, TrialResult, UnitRecord
-    from rsso_dspy.report.page_records import LearntItem
-    from rsso_dspy.store.run_folder import Store
+EVERY = "all"
+"""Value of `--against` that compares all pairs."""
+
+
+def report_runs(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...", help="Folder of the run; of several, the arms are named by the settings that differ."
+        ),
+    ],
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare all other arms with this one; all: every pair, with p values corrected for their number.",
+            metavar="ARM|all",
+        ),
+    ] = None,
+    with_paper: Annotated[
+        bool, typer.Option("--with-paper", help="Add the published figures, marked as another model's.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write everything, including every trial, as one page for a browser.", metavar="FILE"),
+    ] = None,
+    table_folder: Annotated[
+        Path | None,
+        typer.Option("--tables", help="Write every table to this folder as Markdown, LaTeX and CSV.", metavar="FOLDER"),
+    ] = None,
+    figure_folder: Annotated[
+        Path | None,
+        typer.Option("--figures", help="Write every figure to this folder as SVG, PDF and PNG.", metavar="FOLDER"),
+    ] = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Print results and costs of each arm, and paired differences with their tests."""
+    from rsso_dspy.cli import results
+    from rsso_dspy.report.analysis import analyze, serialize_analysis
+    from rsso_dspy.report.page import check_page_target
+
+    price_of = load_prices(config, set_, folders)
+    if html:
+        check_page_target(html)
+    for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
+        if folder:
+            check_output_path(folder, option)
+    pool = results.open_runs(folders)
+    played = results.load_played(pool)
+    analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
+    results.write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
+    if html:
+        results.write_html(pool, played, analysis, with_paper, html)
+        if not json_:
+            results.print_headline(analysis, analysis.rule_based_note)
+    if json_:
+        echo(json.dumps(serialize_analysis(analysis), indent=1))
+    elif not (table_folder or figure_folder or html):
+        results.print_analysis(analysis, with_paper=with_paper)
 
 
 def show_source(
@@ -34,170 +99,105 @@ def show_source(
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
     trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Show only this trial.")] = None,
     prompts: Annotated[bool, typer.Option("--prompts", help="Also show every request and answer.")] = False,
-    json_: Json = False,
 ) -> None:
     """Print a unit step by step, with the texts that each trial taught: plans, skills, rules, entries.
 
     Of a compiled program: how it was made, the candidates that were compared, its prompts beside the zero-shot ones.
     """
-    from rsso_dspy.records import RULE_BASED_NOTE
-    from rsso_dspy.report.page_records import trace_learnt_items
-    from rsso_dspy.store.run_folder import Store
-    from rsso_dspy.store.unit_log import dump_record
+    from rsso_dspy.cli import results
 
     if not source.is_dir() and unit is None:
-        return show_program(source, json_)
-    store = Store(source, read_only=True)
-    records: list[UnitRecord | TrainingRecord] = [*store.records()]
-    print_left_out_files(store)
-    if unit is None:
-        return _list_units(records)
-    record = _choose_record(records, unit, arm)
-    chosen = [result for result in record.trials if trial in (None, result.trial)]
-    if not chosen:
-        raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
-    taught = trace_learnt_items(record)
-    if json_:
-        return print_json({**dump_record(record), "taught": list(map(asdict, taught))})
-    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
-    if record.rule_based:
-        echo(RULE_BASED_NOTE, dim=True)
-    if record.trajectories:
-        echo(record.trajectories[0].task.strip())
-    for item in taught if trial is None else ():
-        if item.trial == 0:
-            _print_taught(record, item, "held from the start")
-    calls = load_calls(store, record) if prompts else {}
-    for result in chosen:
-        _print_trial(record, result, calls.get(result.trial, ()))
-        for item in taught:
-            if item.trial == result.trial:
-                _print_taught(record, item, f"learned{f' at step {item.step}' if item.step else ''}")
-    return None
-
-
-def print_left_out_files(store: "Store") -> None:
-    """Print a line on stderr for every unreadable file."""
-    for why in store.set_aside.values():
-        print_status(f"{why}: left out; the next run quarantines it")
-
-
-def _list_units(records: "Sequence[UnitRecord | TrainingRecord]") -> None:
-    """Print the units and trainings with the scores of their trials."""
-    for record in records:
-        scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories) or "error"
-        echo(f"{record.key}  {record.arm}  seed {record.seed}: {scores}")
-    if not records:
-        raise UsageError("no unit is finished yet; repeat the run's command")
-
-
-def _choose_record(
-    records: "Sequence[UnitRecord | TrainingRecord]", unit: str, arm: str | None
-) -> "UnitRecord | TrainingRecord":
-    here = [record for record in records if record.key == unit]
-    if not here:
-        raise UnknownName("unit", unit, {record.key for record in records} or {"(none finished)"})
-    if arm is not None and arm not in {record.arm for record in here}:
-        raise UnknownName("arm", arm, {record.arm for record in here})
-    return next(record for record in here if arm in (None, record.arm))
-
-
-def _print_trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", calls: "Sequence[Call]") -> None:
-    """Print one trial, with these calls of models."""
-    from rsso_dspy.records import UnitRecord
-
-    echo()
-    if result.trajectory is None:
-        echo(f"Trial {result.trial}: error, no score: {result.error or ''}", fg="red")
-        return
-    trajectory = result.trajectory
-    if isinstance(record, UnitRecord):
-        where, budget = "", record.budget
+        results.show_program(source)
     else:
-        where, budget = f" ({trajectory.variant.key})", record.budgets[result.trial - 1]
-    ending = "out of steps" if trajectory.outcome == "budget" else trajectory.outcome
-    echo(
-        f"Trial {result.trial}{where}: {ending} after {len(trajectory.steps)} of {budget} steps, "
-        f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
-        f"{trajectory.points_at_reset} points held at reset, {trajectory.invalid_actions} actions not understood"
-        + (f", {trajectory.asked_back} asked back" if trajectory.asked_back else "")
-        + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
-        bold=True,
-    )
-    printer = CallPrinter(calls)
-    echo(indent_text(trajectory.start.look))
-    for number, step in enumerate(trajectory.steps, start=1):
-        printer.print_step(number, actor=True)
-        _print_step(number, step)
-        printer.print_step(number, actor=False)
-    for role, texts in result.unread.items():
-        for text in texts:
-            echo(f"{role}, unreadable answer:", dim=True)
-            echo(indent_text(text), dim=True)
+        results.show_unit(source, unit, arm, trial, prompts)
 
 
-def _print_step(number: int, step: "Step") -> None:
-    reward = f"  {step.reward:+d}" if step.reward else ""
-    echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
-    if step.subgoal:
-        echo(f"      subgoal: {step.subgoal}")
-    if step.rejected:
-        echo(indent_text(f"subgoal not offered: {step.rejected}"), dim=True)
-    if step.unread:
-        echo(indent_text(f"[unreadable] {step.unread}"), dim=True)
-    echo(indent_text(step.state.observation))
+def export_runs(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several if they differ in seeds or arms.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="File or folder (default: beside the first DIR, named after it).")
+    ] = None,
+    format_: Annotated[
+        Literal["trials", "steps", "inspect"],
+        typer.Option(
+            "--format",
+            help="trials, steps: Parquet for pandas, R or DuckDB, one row per trial, or per step with its texts; "
+            "inspect: a folder of .eval logs for Inspect.",
+        ),
+    ] = "trials",
+) -> None:
+    """Write a run in a format that other tools read: Parquet, or logs of Inspect.
 
+    Scores of errored trials and units are absent, never 0. Unfinished units are left out.
+    """
+    from rsso_dspy.cli.results import collect_export, open_runs, print_left_out_files
+    from rsso_dspy.report.frame import check_parquet_target, write_parquet
+    from rsso_dspy.report.inspect_log import write_inspect_logs
 
-def _print_taught(record: "UnitRecord | TrainingRecord", item: "LearntItem", when: str) -> None:
-    """Print one thing that a memory learned, in its words, and where it was read."""
-    reads = ", ".join(f"trial {trial} steps {first}-{last}" for trial, first, last in item.reads) or "no step"
-    name = "" if item.name == item.id and item.kind == "rule" else f" {item.name}"
-    print_paragraph(f"{when}, {item.kind}{name} ({item.id}; read at {reads})", bold=True)
-    skills = record.memories.get("skills", {}).get("skills", ()) if item.kind == "skill" else ()
-    for skill in skills:
-        if skill["id"] == item.id:
-            print_paragraph(f"Summary: {skill['summary']}", "  ")
-    for line in item.text.splitlines():
-        print_paragraph(line, "  ")
-
-
-def load_calls(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Call]]":
-    """Load the calls of a unit or training by trial, without vectors; empty if there is no log of it."""
-    from rsso_dspy.errors import NotRecorded
-
+    pool, price_of = open_runs(folders), load_prices(None, None, folders)
+    whole = folders[0].resolve()
+    beside = whole if folders[0].name in ("", "..") else folders[0]
+    target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
-        log = store.read_log(record)
-    except NotRecorded:
-        return {}
-    return {trial: list(map(log.decode, calls)) for trial, calls in log.make_answers("").trials.items()}
+        if format_ == "inspect":
+            check_output_path(target, "-o")
+            written = format_plural(range(write_inspect_logs(target, collect_export(pool, price_of))), "file")
+        else:
+            check_parquet_target(target)
+            rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
+            written = format_plural(range(rows), format_.removesuffix("s"))
+    finally:
+        for store in pool.stores:
+            print_left_out_files(store)
+    if left := sum(len(store.load_begun()) for store in pool.stores):
+        print_status(f"{left} unfinished left out")
+    echo(f"{target}: {written}")
 
 
-class CallPrinter:
-    """Prints calls without repeating text from the previous request of the same role."""
+def print_paper(
+    name: Annotated[Literal["rsso", "omnireflect", "reflexion"], typer.Argument(metavar="[PAPER]")] = "rsso",
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="omnireflect, reflexion: add a run folder's rows; repeatable.", metavar="DIR"),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Print the tables of a paper: rsso, omnireflect or reflexion.
 
-    def __init__(self, calls: "Sequence[Call]"):
-        self.calls = calls
-        self._before: dict[tuple[str, int], str] = {}
+    rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5 and our runs
+    beside them. reflexion: example figures of its memory, likewise.
+    """
+    from rsso_dspy.cli.results import print_paper_tables
 
-    def print_step(self, step: int, actor: bool) -> None:
-        """Print the calls of a step: those of the actor before it, or those of the other roles after it."""
-        for call in self.calls:
-            if call.step == step and (call.role == "actor") == actor:
-                self._print(call)
+    if beside and name == "rsso":
+        raise UsageError("--with needs `rsso-dspy paper omnireflect` or `rsso-dspy paper reflexion`")
+    print_paper_tables(name, beside or [], json_)
 
-    def _print(self, call: "Call") -> None:
-        from rsso_dspy.calls import text_of
 
-        parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
-        echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}", fg="cyan")
-        for place, message in enumerate(call.request["messages"]):
-            text, at = text_of(message.get("content")), (call.role, place)
-            again = self._before.get(at) == text
-            self._before[at] = text
-            content = "as in the previous request" if again else f"\n{indent_text(text)}"
-            echo(f"      [{message.get('role')}] {content}", fg="cyan")
-        failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
-        name = f", {call.served}" if call.served else ""
-        echo(f"      [answered{name}, {call.seconds:g} s{failed}]", dim=True)
-        error = call.error and f"{call.error.get('kind')}: {call.error.get('message')}"
-        echo(indent_text(error or call.text), dim=True)
+def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
+    """List the task types of the benchmark with their splits and held-out variants, and the benchmarks installed."""
+    from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
+    from rsso_dspy.environments.splits import FIRST
+    from rsso_dspy.report.terminal import create_named_table, print_renderable
+
+    of = build_config(config, None, None, benchmark=benchmark).active_benchmark
+    selection = of.tasks.selections[0]
+    sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
+    table = create_named_table("", "task", *get_args(Split), "steps", "held-out", words=("held-out",))
+    for task in of.tasks.names():
+        variants = of.tasks.held_out(task, selection)
+        budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
+        sizes = (str(len(of.tasks.indices(task, split))) for split in get_args(Split))
+        steps, listed = f"{min(budgets)}-{max(budgets)}", " ".join(str(variant.index) for variant in variants)
+        table.add_row(task, *sizes, steps, listed)
+    print_renderable(table)
+    most = f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""
+    echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.{most}")
+    echo("Installed benchmarks, for --benchmark:")
+    for name in list_benchmarks():
+        try:
+            echo(f"{name} {get_benchmark(name).version}")
+        except UsageError as error:
+            echo(f"{name}: {error}")

@@ -3,27 +3,16 @@
 import base64
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
-import dspy
 import pytest
 
-import rsso_dspy
-from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.memory.formats import CONSTITUTION_KIND, SCHEMA
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
-from tests.live import Engine, model, says
+from tests.live import says
 from tests.provider_formats import Said
-from tests.provider_server import provider
-from tests.toy_benchmark import TEMPLATES
 from tests.toy_package import installed
 
 TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash")
@@ -58,13 +47,6 @@ def units_in(page: Path) -> list[str]:
     return [gzip.decompress(base64.b64decode(each)).decode() for each in packed]
 
 
-def answered_by(served) -> tuple[str, ...]:
-    return (
-        "--set", "backend=mine", "--set", "backends.mine.model=hosted_vllm/counter",
-        "--set", f"backends.mine.base_url={served.url}",
-    )  # fmt: skip
-
-
 def test_its_tasks_are_listed_and_it_is_checked(rsso):
     code, out, _ = rsso("tasks", "--benchmark", "toy")
     assert code == 0
@@ -79,16 +61,13 @@ def test_a_run_is_played_shown_reported_and_reproduced(rsso):
     assert rsso(*RUN, "--out", "first")[0] == 0
     units = list(Store(Path("first")).units())
     assert {(unit.arm, unit.key) for unit in units} == {(a, f"up::{n}") for a in ("react", "rsso") for n in (9, 10)}
-    assert {unit.budget for unit in units} == {3, 4}
-    assert {unit.variant.simplification for unit in units} == {""}
-    assert {unit.provenance["benchmark"] for unit in units} == {"toy 1.0"}
+    assert {(unit.budget, unit.variant.simplification) for unit in units} == {(3, ""), (4, "")}
     known = json.loads(Path("first/run.json").read_text())["identity"]
     assert (known["benchmark"], known["config"]["benchmark"]) == ("toy 1.0", "toy")
+    assert {unit.provenance["benchmark"] for unit in units} == {"toy 1.0"}
     assert not any("scienceworld" in each for each in (known, *(unit.provenance for unit in units)))
-
     _, out, _ = rsso("show", "first", "up::9", "--prompts", "--trial", "1")
-    assert "add NUMBER" in out
-    assert "focus on" not in out
+    assert ("add NUMBER" in out, "focus on" in out) == (True, False)
     assert rsso("report", "first", "--html", "page.html")[0] == 0
     assert all("take NUMBER away" in unit for unit in units_in(Path("page.html")))
 
@@ -97,50 +76,6 @@ def test_a_run_is_played_shown_reported_and_reproduced(rsso):
     assert "equal: 4 of 4 records are equal" in out
     code, _, err = rsso(*RUN, "--benchmark", "scienceworld", "--out", "first", "--dry-run")
     assert (code, "unknown task 'up'" in err) == (2, True)
-
-
-def test_a_model_that_reads_its_templates_solves_it_in_another_process(toy, tmp_path):
-    with provider(counting) as served:
-        words = ["run", "--methods", "react", "--per-task", "1", "--trials", "1", *TOY, *answered_by(served)]
-        done = subprocess.run(
-            [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *words, "--out", "r"],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(toy), *sys.path])},
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    units = {unit.key: unit for unit in Store(tmp_path / "r").units()}
-    assert units["up::9"].trajectories[0].solved
-    assert not units["down::9"].trajectories[0].solved
-    assert units["up::9"].trials[0].shown["action_templates"] == TEMPLATES
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_what_gepa_itself_saved_is_played(rsso):
-    """As a user of DSPy does it: `dspy.GEPA` over the agent, `save`, and from then on the command line."""
-    wanted = "Count upwards, one at a time."
-    actor = Engine(lambda prompt: says(reasoning="So.", current_subgoal="none", next_action=PLAYS[wanted in prompt]))
-    config = load_config(overrides=["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/2-cap60"])
-    example = dspy.Example(variant="up::0", trials=1).with_inputs("variant", "trials")
-    with session(config), dspy.context(lm=model(actor)):
-        gepa = dspy.GEPA(
-            rsso_dspy.metric, max_metric_calls=6, num_threads=1, seed=0,
-            reflection_lm=model(Engine(lambda _: json.dumps({"new_instruction": wanted}))),
-        )  # fmt: skip
-        gepa.compile(Agent("react-sso"), trainset=[example], valset=[example]).save("gepa.json")
-    assert wanted in Path("gepa.json").read_text()
-
-    words = ("gepa.json", "--variants", "up::9", "--trials", "1", *TOY)
-    for verb in ("evaluate", "run --methods react-sso --programs"):
-        code, _, err = rsso(*verb.split(), *words, "--dry-run")
-        assert code == 0, err
-        assert " ".join(err.split()).count("gepa was made elsewhere: rsso-dspy cannot tell") == 1
-    with provider(lambda request: Said(actor.answer(str(request["messages"])))) as served:
-        code, _, err = rsso("evaluate", *words, *answered_by(served), "--out", "e")
-    assert code == 0, err
-    units = {unit.program: unit for unit in Store(Path("e")).units()}
-    assert {name: unit.trajectories[0].solved for name, unit in units.items()} == {"zero-shot": False, "gepa": True}
-    sent = [wanted in str(request["messages"]) for request in served.requests]
-    assert Counter(sent) == {name == "gepa": len(unit.trajectories[0].steps) for name, unit in units.items()}
 
 
 @pytest.mark.parametrize(
@@ -183,13 +118,3 @@ def test_one_that_cannot_be_loaded_is_named_with_its_package(rsso, monkeypatch, 
     assert re.search(said, " ".join(err.split())), err
     assert "Traceback" not in err
     assert rsso("tasks")[0] == 0, "the others can be used"
-
-
-def test_a_run_of_one_that_is_gone_can_still_be_read(rsso, monkeypatch, toy):
-    assert rsso(*RUN, "--out", "first")[0] == 0
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(toy)])
-    get_benchmark.cache_clear()
-    assert "add NUMBER" in rsso("show", "first", "up::9", "--prompts")[1]
-    assert rsso("report", "first")[0] == 0
-    code, _, err = rsso("run", "--replay", "first")
-    assert (code, "unknown benchmark 'toy'" in err) == (2, True)

@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.pricing import itemize_costs, make_price_lookup
-from rsso_dspy.records import Source, TrainingRecord, TrialResult, Variant
+from rsso_dspy.records import Source, TrainingRecord, Variant
 from rsso_dspy.report import frame
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
@@ -23,13 +23,8 @@ def training(arm: str, held: int) -> TrainingRecord:
     made = record(arm, "boil", 1, [[10], [30]])
     fields = {name: getattr(made, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
     plans = {"reflections": {"plans": [{"trial": n, "plan": "x"} for n in range(held)]}}
-    return TrainingRecord(
-        **fields, rule_based=True, seed=0, trials=made.trials, memories=plans, task="boil", budgets=(9, 9)
-    )
-
-
-def learnt(trial: TrialResult, held: int) -> TrialResult:
-    return replace(trial, learnt={"plans_from_past_attempts": {"held": held}})
+    own = {"seed": 0, "trials": made.trials, "memories": plans, "task": "boil", "budgets": (9, 9)}
+    return TrainingRecord(**fields, **own, rule_based=True)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +35,10 @@ def folder(tmp_path_factory) -> Path:
     for index, scores in ((22, [[10, 20], [30, 25]]), (27, [[5], [100]])):
         save(store, record("react", "boil", index, scores))
         made = record("reflexion", "boil", index, [*scores, [60]], at_reset=3)
-        trials = (learnt(made.trials[0], 1), learnt(made.trials[1], 2), made.trials[2])
+        learnt = [{"plans_from_past_attempts": {"held": held}} for held in (1, 2)]
+        trials = [replace(trial, learnt=each) for trial, each in zip(made.trials, [*learnt, {}], strict=True)]
         memories = {"reflections": {"plans": [{"trial": 1, "plan": HOSTILE[:5]}]}}
-        save(store, replace(made, trials=trials, memories=memories))
+        save(store, replace(made, trials=tuple(trials), memories=memories))
     save(store, record("react", "freeze", 21, [[80], None]))
     save(store, training("reflexion", 2))
     learned = Source("reflections", "training", "boil", size=2)
@@ -51,27 +47,11 @@ def folder(tmp_path_factory) -> Path:
     return store.folder
 
 
-def test_runs_of_several_seeds_are_one_file(rsso, folder):
-    other = Store(Path("other"))
-    other.open({"protocol": "sso-adapt/2"}, {"react": "1"})
-    save(other, record("react", "boil", 22, [[10, 20], [30, 25]], seed=1))
-    code, out, _ = rsso("export", folder, "other", "-o", "t.parquet")
-    assert (code, out) == (0, "t.parquet: 17 trials\n")
-    rows = pandas.read_parquet("t.parquet")
-    assert list(rows[(rows.arm == "react") & (rows.variant == "boil::22")].seed) == [0, 0, 1, 1]
-    save(other, record("react", "boil", 22, [[10]]))
-    code, _, err = rsso("export", folder, "other", "-o", "t.parquet")
-    assert code == 2
-    assert f"{folder} and other both hold units/react/boil/22-s0; drop one of them" in err
-    assert len(pandas.read_parquet("t.parquet")) == 17
-
-
 @pytest.fixture
 def trials(rsso, folder) -> pandas.DataFrame:
     Path("rsso.toml").write_text(PRICED)
     code, out, err = rsso("export", folder, "-o", "t.parquet")
-    assert (code, out) == (0, "t.parquet: 15 trials\n")
-    assert "1 unfinished left out" in err
+    assert (code, out, "1 unfinished left out" in err) == (0, "t.parquet: 15 trials\n", True)
     return pandas.read_parquet("t.parquet")
 
 
@@ -90,17 +70,15 @@ def test_the_numbers_are_those_of_the_report(trials, folder):
         assert scored[scored.arm == arm].steps.sum() == theirs.steps
         whole = trials[(trials.arm == arm) & (trials.kind == "unit")]
         assert whole.actor_input.sum() == whole.tokens_in.sum() == theirs.tokens["actor"].input
-    store = Store(folder)
     price_of = make_price_lookup(load_config(Path("rsso.toml")).prices)
-    billed = [entry.billed for entry in itemize_costs([*store.units(), *store.trainings()], price_of)]
+    billed = [entry.billed for entry in itemize_costs([*Store(folder).records()], price_of)]
     assert trials.usd.sum() == pytest.approx(sum(billed))
     best = scored[(scored.arm == "reflexion") & (scored.variant == "boil::27")].best_so_far
     assert list(best) == [2, 97, 97]
 
 
 def test_what_has_no_score_has_none(trials):
-    errored = trials[trials.outcome == "error"]
-    (row,) = errored.to_dict("records")
+    (row,) = trials[trials.outcome == "error"].to_dict("records")
     assert (row["arm"], row["variant"], row["trial"], row["error"]) == ("react", "freeze::21", 2, "LMServerError: 500")
     for name in ("accumulator", "points_at_reset", "environment_score", "solved", "steps", "invalid", "best_so_far"):
         assert pandas.isna(row[name])
@@ -109,21 +87,19 @@ def test_what_has_no_score_has_none(trials):
 
 
 def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
-    store = Store(tmp_path / "run")
-    store.open({}, {"sso": "1"})
     made = record("sso", "boil", 22, [[10, -100, 20], None])
-    step = replace(made.trials[0].trajectory.steps[0], proposed=HOSTILE, recalled=("a", "b"), subgoal=None)
-    played = replace(trajectory(Variant("boil", 22), 1, [10, -100, 20]), steps=())
-    played = replace(played, steps=(step, *made.trials[0].trajectory.steps[1:]))
+    first, *others = made.trials[0].trajectory.steps
+    first = replace(first, proposed=HOSTILE, recalled=("a", "b"), subgoal=None)
+    played = replace(trajectory(Variant("boil", 22), 1, [10, -100, 20]), steps=(first, *others))
     records = [replace(made, trials=(replace(made.trials[0], trajectory=played), made.trials[1]))]
     assert frame.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
     read = pandas.read_parquet(tmp_path / "s.parquet")
     assert read.proposed[0] == HOSTILE.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
     assert list(read.recalled[0]) == ["a", "b"]
     assert pandas.isna(read.subgoal[0])
-    assert list(read.step) == [1, 2, 3]
-    assert list(read.reward) == [10, -110, 120]
-    assert list(read.accumulator) == [10, 10, 130]
+    assert (list(read.step), list(read.reward), list(read.accumulator)) == ([1, 2, 3], [10, -110, 120], [10, 10, 130])
+    store = Store(tmp_path / "run")
+    store.open({}, {"sso": "1"})
     save(store, made)
     assert rsso("export", "run", "--format", "steps")[1] == "run-steps.parquet: 3 steps\n"
     assert (tmp_path / "run-steps.parquet").exists()
@@ -131,8 +107,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
 
 def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("mine")
-    empty = Store(tmp_path / "empty")
-    empty.open({}, {"sso": "1"})
+    Store(tmp_path / "empty").open({}, {"sso": "1"})
     for words, said in (
         (["nowhere"], "holds no run"),
         (["empty"], "there are no trials to write: no unit is finished yet"),
@@ -141,51 +116,34 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
         ([folder, "--format", "step"], "is not one of"),
     ):
         code, _, err = rsso("export", *words)
-        assert code == 2
-        assert said in err
+        assert (code, said in err) == (2, True), err
     assert (tmp_path / "notes.txt").read_text() == "mine"
-    for _ in range(2):
-        assert rsso("export", folder, "-o", "deep/t.parquet")[0] == 0
+    assert [rsso("export", folder, "-o", "deep/t.parquet")[0] for _ in range(2)] == [0, 0]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = rsso("export", folder)
-    assert code == 2
-    assert "pip install 'rsso-dspy[parquet]'" in err
+    assert (code, "pip install 'rsso-dspy[parquet]'" in err) == (2, True)
 
 
 UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [20]]), ("melt", 4, [[5], [5]])]
-NEEDED = "inspect_ai is not installed: its reader opens no log here (pip install inspect_ai)"
 
 
-@pytest.fixture(scope="module")
-def inspected(tmp_path_factory) -> Path:
+@pytest.mark.filterwarnings("ignore")
+def test_inspect_reads_what_was_played(rsso, tmp_path):
     """Two arms of four units; the second is better, and errored on a fifth."""
-    store = Store(tmp_path_factory.mktemp("inspect") / "run")
+    store = Store(tmp_path / "run")
     store.open({"protocol": "sso-adapt/2"}, {"react": "1", "reflexion": "2"})
     for task, index, trials in UNITS:
         save(store, record("react", task, index, [*trials, [1]]))
         save(store, record("reflexion", task, index, [*trials, [60 + index]]))
     save(store, record("react", "melt", 5, [[80]]))
     save(store, record("reflexion", "melt", 5, [None]))
-    return store.folder
-
-
-@pytest.fixture
-def logs(rsso, inspected) -> list[Path]:
-    code, out, _ = rsso("export", inspected, "--format", "inspect", "-o", "logs")
-    assert (code, out) == (0, "logs: 2 files\n")
-    found = sorted(Path("logs").iterdir())
-    assert [path.name for path in found] == ["react.eval", "reflexion.eval"]
-    return found
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_inspect_reads_what_was_played(logs, inspected):
-    reader = pytest.importorskip("inspect_ai.log", reason=NEEDED)
-    arms = group_by_arm(Store(inspected).units())
-    for path, arm in zip(logs, ("react", "reflexion"), strict=True):
-        log = reader.read_eval_log(str(path))
+    assert rsso("export", "run", "--format", "inspect", "-o", "logs")[:2] == (0, "logs: 2 files\n")
+    logs = sorted(Path("logs").iterdir())
+    assert [path.name for path in logs] == ["react.eval", "reflexion.eval"]
+    reader = pytest.importorskip("inspect_ai.log", reason="inspect_ai, whose reader opens the logs, is not installed")
+    for path, (arm, records) in zip(logs, group_by_arm(store.units()).items(), strict=True):
+        log, whole = reader.read_eval_log(str(path)), compute_arm_metrics(arm, records)
         metrics = {score.name: score.metrics["mean"].value for score in log.results.scores}
-        whole = compute_arm_metrics(arm, arms[arm])
         assert (log.status, log.eval.solver, log.eval.model) == ("success", arm, "embedded/explorer")
         assert metrics == {"best_accumulator": whole.mean, "solved": whole.solve / whole.units}
         assert "rule-based" in log.eval.metadata["note"]

@@ -19,25 +19,10 @@ RULES = {
     "kind": "rsso-dspy constitution",
     "schema": 1,
     "rules": [
-        {"category": "abstract", "text": "Teleport to the room that the task names."},
+        {"category": "abstract", "text": "Teleport to the room."},
         {"category": "error", "text": "Waiting.", "solution": "Act."},
     ],
 }
-SMALL = """
-benchmark = "pddl"
-[protocol]
-preset = "omnireflect/2"
-steps = 4
-[embedder]
-model = "hash"
-[memory.constitution]
-r_freq = 2
-[run]
-methods = ["react", "omnireflect-symbolic"]
-tasks = ["gripper"]
-per_task = 2
-trials = 1
-"""
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -66,10 +51,11 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     code, _, err = rsso(*PAPER)
     assert code == 0
-    assert "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/2 retry_temperature=0.7," in err
-    assert "backend anthropic: anthropic/claude-sonnet-4-6" in err
-    assert "actor 294,420" in err
-    assert "$" in err
+    for text in (
+        "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/2 retry_temperature=0.7,",
+        "backend anthropic: anthropic/claude-sonnet-4-6", "actor 294,420", "$",
+    ):  # fmt: skip
+        assert text in err
 
 
 @pytest.mark.parametrize(
@@ -106,44 +92,12 @@ def test_a_section_that_says_nothing_sensible_is_refused(rsso, text, said):
     assert len(err) < 600
 
 
-def test_runs_of_files_that_differ_are_one_report_and_stand_beside_the_published_tables(rsso):
-    folders = []
-    for often in (2, 3):
-        Path("rsso.toml").write_text(SMALL.replace("r_freq = 2", f"r_freq = {often}"))
-        assert rsso("run", "--out", f"r{often}")[0] == 0
-        folders.append(f"r{often}")
-    for name in ("few", "many"):
-        Path(f"{name}.json").write_text(json.dumps(RULES).replace("Teleport", name))
-        words = ("--methods", "react+constitution", "--constitution", f"{name}.json", "--out", name)
-        code, _, err = rsso("run", *words)
-        assert code == 0, err
-    code, out, err = rsso("report", *folders, "--json")
-    assert code == 0, err
-    found = json.loads(out)
-    writers = [f"omnireflect-symbolic r_freq={often}" for often in (2, 3)]
-    retries = [f"react r_freq={often}" for often in (2, 3)]
-    assert {row["arm"]: row["units"] for row in found["arms"]} == dict.fromkeys([*writers, *retries], 2)
-    assert [(each["first"], each["second"], each["pairs"]) for each in found["comparisons"]] == [
-        (*retries, 2),
-        (*writers, 2),
-    ]
-    told = json.loads(rsso("report", "few", "many", "--json")[1])
-    read = [f"react+constitution constitution={name}" for name in ("few", "many")]
-    assert [row["arm"] for row in told["arms"]] == read
-    shown = json.loads(rsso("paper", "omnireflect", "--with", "few", "--with", "many", "--json")[1])["ours"]
-    assert [row["arm"] for row in shown] == read
-    assert rsso("report", *folders, "--html", "page.html")[0] == 0
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert all(label in page for label in (*writers, *retries))
-
-
 def test_the_ablation_has_none_each_and_all_and_is_played(rsso):
     names = ["none", *IMPROVEMENTS, "all"]
     small = ("--benchmark", "pddl", "--tasks", "gripper", "--trials", "2", "--set", "protocol.stream_trials=2")
     for name in names:
-        Path("rsso.toml").write_text(
-            (FOLDER / "reflection_improvements" / f"{name}.toml").read_text().replace("steps = 30\n", "")
-        )
+        text = (FOLDER / "reflection_improvements" / f"{name}.toml").read_text()
+        Path("rsso.toml").write_text(text.replace("steps = 30\n", ""))
         code, _, err = rsso("run", *small, "--set", "embedder.model=hash", "--out", name)
         assert code == 0, err
     code, out, err = rsso("report", *names)

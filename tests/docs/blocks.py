@@ -2,14 +2,17 @@
 
     for block in blocks(page("TUTORIAL.md")):
         block.language, block.text, block.file
+    follow(page("TUTORIAL.md"), typed, capsys)
 
 A block of commands holds lines that begin with ``$ ``, each followed by what it is to print. Dots stand for whatever is
 left out.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -39,13 +42,34 @@ def section(name: str, heading: str) -> str:
     return parts[1].partition("\n## ")[0]
 
 
-def blocks(text: str) -> list[Block]:
-    """All fenced blocks of a page, in order."""
+def blocks(text: str, *languages: str) -> list[Block]:
+    """All fenced blocks of a page in order, or those in these languages."""
     found = []
     for match in _FENCE.finditer(text):
         saved = _SAVED.search(text[: match.start()]) or _NAMED.match(match[2])
-        found.append(Block(match[1], match[2], saved[1] if saved else ""))
+        if not languages or match[1] in languages:
+            found.append(Block(match[1], match[2], saved[1] if saved else ""))
     return found
+
+
+def follow(text: str, typed: Callable[[str], str], capsys: Any, toml: Callable[[str], str] = str) -> None:
+    """Do what a page or a part of it says, in order: save its files, type its commands, run its code; compare what it
+    shows."""
+    names: dict = {}
+    printed = ""
+    for block in blocks(text):
+        if block.file:
+            Path(block.file).write_text(toml(block.text))
+        if block.language == "console":
+            for line, shown in commands(block):
+                said = typed(line)
+                assert not (missing := differs(shown, said)), f"{line}\nsays nothing like\n{missing}\nbut\n{said}"
+        elif block.language == "python":
+            capsys.readouterr()
+            exec(compile(block.text, block.file or "page", "exec"), names)
+            printed = capsys.readouterr().out
+        elif block.language == "text":
+            assert not differs(block.text, printed), printed
 
 
 def commands(block: Block) -> list[tuple[str, str]]:

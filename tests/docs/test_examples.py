@@ -1,4 +1,4 @@
-"""What EXTENDING shows works as it stands: each block of code is run, each command typed."""
+"""What TUTORIAL and EXTENDING show works as it stands: each block of code is run, each command typed."""
 
 import re
 import runpy
@@ -23,7 +23,7 @@ from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.setup import scripted as answering
-from tests.docs.blocks import blocks, commands, differs, page, section
+from tests.docs.blocks import blocks, commands, differs, follow, page, section
 from tests.live import acting, model, region, scripted
 from tests.memory.memory_cases import lend
 from tests.provider_server import provider
@@ -72,41 +72,22 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
     return typed
 
 
-def _follow(text: str, typed: Typed, capsys, toml: Callable[[str], str] = str) -> None:
-    """Do what a page or a part of it says, in order: save its files, type its commands, run its code; compare what it
-    shows."""
-    names: dict = {}
-    printed = ""
-    for block in blocks(text):
-        if block.file:
-            Path(block.file).write_text(toml(block.text))
-        if block.language == "console":
-            for line, shown in commands(block):
-                said = typed(line)
-                assert not differs(shown, said), said
-        elif block.language == "python":
-            capsys.readouterr()
-            exec(compile(block.text, block.file or "page", "exec"), names)
-            printed = capsys.readouterr().out
-        elif block.language == "text":
-            assert not differs(block.text, printed), printed
+def test_the_tutorial_says_what_happens_from_its_first_block_to_its_last(typed, capsys):
+    follow(page("TUTORIAL.md"), typed, capsys)
 
 
 def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
-    (code, console, _) = [
-        block for block in blocks(section("EXTENDING.md", "A memory")) if block.language in ("python", "console")
-    ]
+    (code, console, _) = blocks(section("EXTENDING.md", "A memory"), "python", "console")
     Path(code.file).write_text(code.text)
     for line, shown in commands(console):
-        said = typed(line)
-        assert not differs(shown, said), said
+        assert not differs(shown, said := typed(line)), said
     unit = next(unit for unit in Store(Path("runs/dead-ends")).units() if unit.arm == "dead-ends")
     assert unit.memories["dead_ends"]["found"]
     assert unit.trials[0].learnt["dead_ends"]["held"] > 0
 
 
 def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, live: Session, tmp_path):  # noqa: ARG001
-    (code, _) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
+    (code, _) = blocks(section("EXTENDING.md", "A memory"), "python")
     exec(compile(code.text, code.file, "exec"), {"__name__": "dead_ends"})
     prompts = {}
     for name in ("react-sso", "dead-ends"):
@@ -121,7 +102,7 @@ def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, li
 
 
 def test_the_list_of_texts_of_the_page_learns_what_earned_points():
-    (_, code) = [block for block in blocks(section("EXTENDING.md", "A memory")) if block.language == "python"]
+    (_, code) = blocks(section("EXTENDING.md", "A memory"), "python")
     names: dict = {}
     exec(code.text, names)
     memory = names["Gains"](lend())
@@ -173,12 +154,11 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
 
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
     pytest.importorskip("minigrid", reason="the extra babyai is not installed")
-    (package,) = [
-        block.text for block in blocks(section("EXTENDING.md", "A benchmark")) if block.file == "pyproject.toml"
-    ]
+    text = section("EXTENDING.md", "A benchmark")
+    (package,) = [block.text for block in blocks(text, "toml") if block.file == "pyproject.toml"]
     points = tomllib.loads(package)["project"]["entry-points"]["rsso_dspy.benchmarks"]
     monkeypatch.syspath_prepend(installed(tmp_path, **points))
-    _follow(section("EXTENDING.md", "A benchmark"), typed, capsys)
+    follow(text, typed, capsys)
     assert {unit.key for unit in Store(Path("runs/walks")).units()} == {
         f"{task}::{index}" for task in ("empty", "crossing") for index in (30, 31)
     }
@@ -191,12 +171,8 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
 
 def test_the_backends_and_the_embedder_of_the_page_answer(typed, capsys):
     with provider(answering) as served:
-        _follow(
-            section("EXTENDING.md", "A backend"),
-            typed,
-            capsys,
-            lambda text: text.replace("http://127.0.0.1:8000/v1", served.url),
-        )
+        text = section("EXTENDING.md", "A backend")
+        follow(text, typed, capsys, lambda toml: toml.replace("http://127.0.0.1:8000/v1", served.url))
     (unit,) = Store(Path("runs/mine")).units()
     assert unit.model == "hosted_vllm/served-model"
     assert len(served.requests) == sum(len(trajectory.steps) for trajectory in unit.trajectories)
@@ -205,12 +181,8 @@ def test_the_backends_and_the_embedder_of_the_page_answer(typed, capsys):
 
 def test_the_optimizer_of_the_page_makes_a_program_that_is_tested(typed, capsys, monkeypatch):
     monkeypatch.setitem(OPTIMIZERS, "lines", None)  # gone after the test
-    _follow(section("EXTENDING.md", "An optimizer"), typed, capsys)
+    follow(section("EXTENDING.md", "An optimizer"), typed, capsys)
     assert len(rsso_dspy.load("lines.json").tried) > 2, "the agent as it is, the placebo and a line"
-
-
-def test_no_example_is_longer_than_a_screen():
-    assert all(len(block.text.splitlines()) < 60 for block in blocks(page("EXTENDING.md")))
 
 
 def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys):
@@ -224,4 +196,4 @@ def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys
 
 
 def test_any_two_programs_are_compared_as_the_page_says(typed, capsys):
-    _follow(section("COMPILING.md", "Any two programs"), typed, capsys)
+    follow(section("COMPILING.md", "Any two programs"), typed, capsys)

@@ -69,25 +69,6 @@ def test_the_walk_passes_functions_and_classes_that_are_there():
 # Contributing
 
 
-def read_denied_words() -> set[str]:
-    """Words that no function is named with."""
-    (words,) = re.findall(r"with none\s+of these: ([^.]+)\.", CONTRIBUTING)
-    return set(re.findall(r"\w+", words))
-
-
-def list_misnamed(names: list[str], words: set[str]) -> list[str]:
-    """Names of which a word, or its plural, is denied."""
-    worded = words | {f"{word}s" for word in words}
-    return [name for name in names if worded & set(name.lower().split("_"))]
-
-
-def test_no_function_is_named_with_a_denied_word():
-    names = [node.name for tree in TREES for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    assert len(read_denied_words()) > 30
-    assert list_misnamed(["play_turn", "hints", "play"], {"turn", "hint"}) == ["play_turn", "hints"]
-    assert not list_misnamed([name for name in names if not name.startswith("__")], read_denied_words())
-
-
 def test_every_room_is_named():
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     (told,) = re.findall(r"- \*\*Rooms\*\*(.*?)\n- ", CONTRIBUTING, re.S)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.config import PROFILES, render_config_template
@@ -76,23 +75,3 @@ def test_every_command_of_every_page_is_spelled_as_the_program_spells_it():
     assert not [(page, line, wrong) for page, line in typed() if (wrong := misspelled(line))]
     assert misspelled("rsso-dspy run --method rsso") == "--method"
     assert misspelled("rsso-dspy constitution biuld") == "biuld"
-
-
-def list_paid() -> list[str]:
-    """The commands of all pages and the README that play with a model, without an input file, as words after the
-    program's name, each once and as a dry run."""
-    paid = [line.strip() for _, line in typed() if re.match(r"rsso-dspy (run|evaluate) .*--(backend|model) ", line)]
-    words = [line.removeprefix("rsso-dspy ").removesuffix(" --dry-run") for line in paid]
-    return [f"{line} --dry-run" for line in dict.fromkeys(words) if "--constitution" not in line]
-
-
-@pytest.mark.parametrize("line", list_paid())
-def test_no_documented_run_of_a_model_warns_that_its_retries_are_no_control(line, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(name, "sk-planted-secret")
-    done = CliRunner().invoke(app, shlex.split(line))
-    assert done.exit_code == 0, done.output
-    printed = " ".join(done.output.split())
-    assert re.search(r"protocol adapt/3 (trials=3 )?retry_temperature=0.7,", printed)
-    assert not [word for word in ("warning", "repeat the first one", "likeliest token") if word in printed]

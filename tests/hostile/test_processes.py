@@ -80,7 +80,7 @@ MAIN = "import threading; threading.stack_size({stack}); from rsso_dspy.cli impo
 
 
 @pytest.mark.parametrize(
-    ("files", "stack", "fix"), [(8, 0, r"8 .*ulimit -n"), (400, 1 << 46, "ulimit -u")], ids=["files", "threads"]
+    ("files", "stack", "fix"), [(8, 0, "ulimit -n 4096"), (400, 1 << 46, "ulimit -u")], ids=["files", "threads"]
 )
 def test_what_this_machine_has_too_little_of_is_named_with_its_limit_and_the_fix(files, stack, fix):
     words = " ".join((*VERBS["run"], "--dry-run"))

@@ -16,7 +16,6 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso
-from tests.provider_server import completion, provider
 
 __all__ = ["rsso"]
 
@@ -124,5 +123,3 @@ def test_what_a_model_of_dspy_leaves_to_its_provider_is_recorded_so_and_a_folder
     hot = dspy.LM("mine/rules", engine=Explorer(), cache=False, temperature=1)
     with dspy.context(lm=hot), pytest.raises(RunMismatch, match=r"temperature: there None, now 1"):
         rsso_dspy.run("react", **call)
-
-

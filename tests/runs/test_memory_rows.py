@@ -12,6 +12,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import Executor, TrialFinished, list_pending_jobs
 from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.memory_files import get_stream_position
 from rsso_dspy.plan import arrange_streams, plan_held_out
 from rsso_dspy.programs import methods
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method, list_regions, load_memory
@@ -22,9 +23,9 @@ from rsso_dspy.sessions import session
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
-from tests.runs.test_transfer import Killed, run_of
 from tests.live import Engine, model, says
 from tests.records import describe_logs
+from tests.runs.test_transfer import play_in_two, run_of
 from tests.toy_package import installed
 
 TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.trials=2"]
@@ -93,39 +94,19 @@ def toy(monkeypatch, tmp_path):
         table.update(kept)
 
 
-def play(live, out, row, tasks=("up",), cut=0):
+def play(live, out, row, cut=0):
     engine = Engine(answer)
-    with run_of(live, out, SETTINGS, [row], list(tasks), lm=lambda *_: model(engine)) as (plan, store, player):
-        units = [
-            replace(unit, variant=replace(unit.variant, index=index), budget=3, place="")
-            for unit in plan.units[:1]
-            for index in (9, 10, 12)
-        ]
-        plan = plan_streams(replace(plan, units=tuple(units)))
-        run = lambda: Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)  # noqa: E731
-        if cut:
-            player.events.subscribe(TrialFinished, die_at(cut))
-            with pytest.raises(Killed):
-                run()
-            player.stop.clear()
-        assert not run().errored
+    with run_of(live, out, SETTINGS, [row], ["up"], lm=lambda *_: model(engine)) as (plan, store, player):
+        variants = [replace(plan.units[0].variant, index=index) for index in (9, 10, 12)]
+        units = tuple(replace(plan.units[0], variant=variant, budget=3, place="") for variant in variants)
+        plan = replace(arrange_streams(replace(plan, units=units)), stream_trials=2)
+
+        def run() -> None:
+            Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
+
+        play_in_two(player, run, after=cut) if cut else run()
+        assert not list_pending_jobs(plan, store)
     return engine.prompts
-
-
-def die_at(trial):
-    """Dies when so many trials are finished."""
-    told = []
-
-    def die(event):
-        told.append(event)
-        if len(told) == trial:
-            raise Killed
-
-    return die
-
-
-def plan_streams(plan):
-    return replace(arrange_streams(plan), stream_trials=2)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -135,9 +116,7 @@ def test_a_row_is_played_handed_on_and_resumed_byte_for_byte(toy, row):
         again = play(live, toy / "cut", row, cut=2)
     assert describe_logs(toy / "whole") == describe_logs(toy / "cut")
     assert prompts == again
-    units = sorted(
-        Store(toy / "whole").units(), key=lambda each: each.stream.place if each.stream else each.variant.index
-    )
+    units = sorted(Store(toy / "whole").units(), key=lambda unit: (get_stream_position(unit), unit.variant.index))
     assert [bool(unit.stream) for unit in units] == [bool(METHODS[row].streamed)] * 3
     for before, after in pairwise(units if METHODS[row].streamed else ()):
         assert after.learnt_on == (*before.learnt_on, before.key)
@@ -159,20 +138,6 @@ def test_rows_with_empty_memories_send_the_same_bytes(toy):
     for row in ROWS:
         control = "react" if METHODS[row].scaffold == "flat" else "react-sso"
         assert first[row][0] in first[control]
-
-
-def test_a_region_is_named_once_and_every_memory_has_one():
-    for scaffold in (FlatActor, SkillActor):
-        named = [REGIONS[name] for name in scaffold.input_fields]
-        assert named == [region for region in REGIONS.values() if region.name in scaffold.input_fields]
-        assert [field.json_schema_extra["desc"] for field in scaffold.input_fields.values()] == [
-            region.description for region in named
-        ]
-    filled = {load_memory(name).region for name in MEMORIES}
-    assert filled | {"task", "progress", "action_templates", "history"} == set(REGIONS)
-    with pytest.raises(UsageError, match="both fill the region constitution"):
-        list_regions(Method("mine", "flat", ("expel", "ace"), ""))
-    assert METHODS["ace"].list_modules() == ("playbook_reviewer",)
 
 
 @pytest.mark.usefixtures("toy")

@@ -1,7 +1,6 @@
 """Units as tasks of a real Ray cluster: what is left is what threads would have left, also when a node is killed."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -17,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy import executor
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
+from rsso_dspy.errors import BackendUnreachable, LimitReached, MissingKey, UsageError
 from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.lm import Backend
 from rsso_dspy.protocol import resolve_protocol
@@ -73,36 +71,30 @@ class Model:
     """What the embedded model says, over HTTP and as slowly as a test needs it: workers are processes, and the events
     that a test waits for must find them playing."""
 
-    def __init__(self) -> None:
-        self.calm()
-
-    def calm(self) -> None:
-        self.before: Callable[[], object] = lambda: None
-        """Done before each answer."""
-        self.answers = self.tokens = 0
-        """Given since it was calm."""
+    before: Callable[[], object] = staticmethod(lambda: None)
+    """Done before each answer."""
+    tokens = 0
 
     def __call__(self, body: dict[str, Any]) -> Said:
         self.before()
         said = scripted(body)
-        self.answers += 1
         self.tokens += said.input + said.output
         return said
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[tuple[Model, tuple[str, ...]]]:
-    """The model, and the settings of runs that ask it."""
-    model = Model()
-    with provider(model) as served, pytest.MonkeyPatch.context() as patch:
+def server() -> Iterator[tuple[dict[str, Model], tuple[str, ...]]]:
+    """The model of a test, and the settings of runs that ask it."""
+    models = {"now": Model()}
+    with provider(lambda body: models["now"](body)) as served, pytest.MonkeyPatch.context() as patch:
         patch.setenv(KEY, "not-a-secret")
-        yield model, hosted(served.url, KEY)
+        yield models, host(served.url, KEY)
 
 
 @pytest.fixture
 def model(server) -> Model:
-    server[0].calm()
-    return server[0]
+    server[0]["now"] = Model()
+    return server[0]["now"]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +104,6 @@ def settings(server) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Session]:
-    """A session on that benchmark."""
     with session(load_config(overrides=SETTINGS)) as shared:
         yield shared
 
@@ -121,41 +112,36 @@ def live() -> Iterator[Session]:
 def whole(live, settings, tmp_path_factory) -> dict[str, Any]:
     """What threads leave."""
     out = tmp_path_factory.mktemp("threads")
-    outcome = planned_run(out, settings).execute(lent(live, settings), 1)
+    outcome = plan(out, settings).execute(lend(live, settings), 1)
     assert (outcome.played, outcome.errored) == (4, [])
     return describe_logs(out)
 
 
-def hosted(url: str, key: str) -> tuple[str, ...]:
+def host(url: str, key: str) -> tuple[str, ...]:
     mine = {"model": "openai/any", "base_url": url, "key_variable": key}
     return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
 
 
-def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> Run:
+def plan(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> Run:
     order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants)
     return plan_run(load_config(overrides=settings), order)
 
 
-def lent(live, settings: tuple[str, ...]):
+def lend(live, settings: tuple[str, ...]):
     config = load_config(overrides=settings)
     backend = Backend(config.active_backend)
     runtime = replace(live.runtime, lm=backend.lm)
     return replace(live, config=config, protocol=resolve_protocol(config), backend=backend, runtime=runtime)
 
 
-def processes(parent: int) -> dict[int, str]:
+def list_processes(parent: int) -> dict[int, str]:
     """Process id to command line of a process's children."""
     said = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
     return {int(pid): command for pid, command in (line.split(maxsplit=1) for line in said.stdout.splitlines())}
 
 
-def kill(cluster, node) -> None:
-    """A node that is there no more from one moment to the next."""
-    (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
-    for pid in (raylet, *processes(raylet)):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    cluster.remove_node(node, allow_graceful=False)
+def total(costs: Iterable[Usage]) -> int:
+    return sum(usage.input + usage.output for usage in costs)
 
 
 @pytest.mark.usefixtures("cluster")
@@ -180,16 +166,19 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
     def hear(event):
         work = event.work
         told.append((work.key, event.result.trial))
-        if not lost and any(work.key in command for command in processes(raylet).values()):
-            kill(cluster, node)
+        if not lost and any(work.key in command for command in list_processes(raylet).values()):
+            for pid in (raylet, *list_processes(raylet)):  # a node that is there no more from one moment to the next
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            cluster.remove_node(node, allow_graceful=False)
             lost.append(work.key)
             assert planned.store.load(work) is None
             assert planned.store.load(work, begun=True) is not None
 
     model.before = lambda: lost or time.sleep(THINKING)
-    planned = planned_run(tmp_path / "run", settings)
+    planned = plan(tmp_path / "run", settings)
     events.subscribe(TrialFinished, hear)
-    outcome = planned.execute(lent(live, settings), 2, events=events, engine="ray")
+    outcome = planned.execute(lend(live, settings), 2, events=events, engine="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
     assert describe_logs(tmp_path / "run") == whole
@@ -204,51 +193,41 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
 ):
     from rsso_dspy.ray import NEWS
 
-    planned = planned_run(tmp_path, settings, VARIANTS[1:])
+    planned = plan(tmp_path, settings, VARIANTS[1:])
     first = planned.store.path_of(planned.plan.units[0]).relative_to(tmp_path)
     one_trial = total(Usage(**each) for each in whole[str(first)][0]["trials"][0]["usage"].values())
     purse, told, events = planned.make_spend_limit(max_tokens=one_trial), [], EventStream()
     events.subscribe(TrialFinished, lambda event: told.append(event.result.trial))
 
-    def until_heard() -> None:
+    def wait_until_heard() -> None:
         """The first answer of the second trial passes the limit: nothing more is said before the run has heard of it
         and told its workers."""
         if model.tokens > one_trial:
             until(lambda: bool(purse.exceeded_limit), 30)
             time.sleep(3 * NEWS)
 
-    model.before = until_heard
+    model.before = wait_until_heard
     with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(max_tokens\)"):
-        planned.execute(lent(live, settings), 1, purse, events, "ray")
-    assert told == [1]
-    assert not list(planned.store.units())
+        planned.execute(lend(live, settings), 1, purse, events, "ray")
+    assert (told, list(planned.store.units())) == ([1], [])
     (begun,) = planned.store.load_begun()
     assert total(begun.trials[0].usage.values()) == one_trial
     assert total(usage for _, _, usage in planned.store.read_under_way()) == model.tokens - one_trial > 0
     assert total(usage for _, usage in planned.store.read_spending()) == purse.tokens == model.tokens
-    model.calm()
-    outcome = planned.execute(lent(live, settings), 1, engine="ray")
-    assert not outcome.errored
+    model.before = lambda: None
+    assert not planned.execute(lend(live, settings), 1, engine="ray").errored
     assert len(describe_logs(tmp_path)) == 2
     assert describe_logs(tmp_path).items() <= whole.items()
 
 
-def total(costs: Iterable[Usage]) -> int:
-    return sum(usage.input + usage.output for usage in costs)
-
-
-def refuse(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Knows no key."""
-    return 401, {"error": {"message": "no such key", "type": "invalid_request_error"}}
-
-
 @pytest.mark.usefixtures("cluster")
 def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
-    with provider(refuse) as served:
-        settings = (*hosted(served.url, KEY), "benchmark=scienceworld")
-        planned = planned_run(tmp_path, settings, ("lifespan-longest-lived::98",))
+    no_key = (401, {"error": {"message": "no such key", "type": "invalid_request_error"}})
+    with provider(lambda _: no_key) as served:
+        settings = (*host(served.url, KEY), "benchmark=scienceworld")
+        planned = plan(tmp_path, settings, ("lifespan-longest-lived::98",))
         with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
-            planned.execute(lent(live, settings), 1, engine="ray")
+            planned.execute(lend(live, settings), 1, engine="ray")
         assert len(served.requests) == 1
     assert [record.has_errors for record in planned.store.units()] == [True]
 
@@ -256,33 +235,18 @@ def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
 @pytest.mark.usefixtures("cluster")
 def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypatch):
     monkeypatch.setenv("RSSO_LATE_KEY", "not-a-secret")  # here, and not where the cluster was started
-    settings = hosted("http://127.0.0.1:9/v1", "RSSO_LATE_KEY")
+    settings = host("http://127.0.0.1:9/v1", "RSSO_LATE_KEY")
     with pytest.raises(MissingKey, match=r"on node .*RSSO_LATE_KEY is not set"):
-        planned_run(tmp_path, settings, VARIANTS[:1]).execute(lent(live, settings), 1, engine="ray")
+        plan(tmp_path, settings, VARIANTS[:1]).execute(lend(live, settings), 1, engine="ray")
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_path, monkeypatch):
+def test_without_ray_or_a_cluster_of_this_machine_the_message_says_what_to_do(live, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
     with pytest.raises(UsageError, match="ray start --address"):
-        planned_run(tmp_path, SETTINGS).execute(lent(live, SETTINGS), 1, engine="ray")
-
-
-def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(live, tmp_path, monkeypatch):
+        plan(tmp_path / "one", SETTINGS).execute(lend(live, SETTINGS), 1, engine="ray")
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "rsso_dspy.ray", raising=False)
-    planned = planned_run(tmp_path / "run", SETTINGS)
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
-        planned.execute(lent(live, SETTINGS), 1, engine="ray")
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_store_of_a_worker_has_every_method_that_a_player_calls():
-    pytest.importorskip("ray")
-    from rsso_dspy.ray import RemoteStore
-
-    called = set(re.findall(r"\bself\.store\.(\w+)\(", Path(executor.__file__).read_text(encoding="utf-8")))
-    assert called
-    assert {name for name in called if not hasattr(RemoteStore, name)} == set()
-
-
+        plan(tmp_path / "two", SETTINGS).execute(lend(live, SETTINGS), 1, engine="ray")
+    assert not (tmp_path / "two").exists()

@@ -7,35 +7,26 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rsso_dspy.cli.process import TOGETHER
-from rsso_dspy.config import load_config
-from rsso_dspy.embed import Embedder
-from rsso_dspy.executor import Executor, UnitRunner, fingerprint_programs, make_zero_shot_programs
 from rsso_dspy.memory_files import export_library, load_skill_source
-from rsso_dspy.plan import plan_held_out
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import children, until
 from tests.records import describe_logs
 
-VARIANTS = "find-plant::229,find-living-thing::228"
-"""The shortest trials in which a skill is recalled: on the second variant, in the third."""
-METHODS = "reflexion,rsso"
 SETTINGS = [
     "embedder.model=numpy/all-MiniLM-L6-v2",  # torch takes four times as long to load as the rest
-    "protocol.preset=sso-adapt/2-cap60",
-    "protocol.trials=3",
-    "protocol.stop_on_success=false",
-]
-COMMON = ["--methods", METHODS, "--variants", VARIANTS, *(w for s in SETTINGS for w in ("--set", s))]
-
+    "protocol.preset=sso-adapt/2-cap60", "protocol.trials=3", "protocol.stop_on_success=false",
+]  # fmt: skip
+COMMON = [
+    # The shortest trials in which a skill is recalled: on the second variant, in the third.
+    "--methods", "reflexion,rsso", "--variants", "find-plant::229,find-living-thing::228",
+    *(word for setting in SETTINGS for word in ("--set", setting)),
+]  # fmt: skip
 MAIN = "from rsso_dspy.cli import main; main()"
 HELD = """
 import sys, time
@@ -68,13 +59,13 @@ def command(out: Path, *more: str) -> list[str]:
     return [sys.executable, "-c", MAIN, "run", *COMMON, "--out", str(out), *more]
 
 
-def held(out: Path, trials: int) -> list[str]:
+def hold(out: Path, trials: int, script: str = HELD) -> list[str]:
     """The command with one job, held once so many trials are finished."""
-    return [sys.executable, "-c", HELD, *command(out)[3:], str(out), str(trials)]
+    return [sys.executable, "-c", script, *command(out)[3:], str(out), str(trials)]
 
 
-def seeded(hash_seed: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONHASHSEED": hash_seed}
+def seed(number: int) -> dict[str, str]:
+    return {**os.environ, "PYTHONHASHSEED": str(number)}
 
 
 def files(out: Path) -> dict[str, Any]:
@@ -83,64 +74,50 @@ def files(out: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
-    out = tmp_path_factory.mktemp("replay") / "first"
-    subprocess.run(command(out, "--jobs", "1"), env=seeded("1"), check=True, capture_output=True)
-    return out, files(out)
+def list_trials(out: Path) -> list[tuple[str, int]]:
+    """Every trial that was finished, with the log that it stands in."""
+    lines = ((str(path), line) for path in out.glob("units/*/*/*.jsonl") for line in path.read_text().splitlines())
+    return [(name, json.loads(line)["trial"]) for name, line in lines if line.startswith('{"trial"')]
 
 
-def test_the_same_command_again_plays_nothing(first):
-    out, before = first
-    changed = {path: path.stat().st_mtime_ns for path in out.rglob("*.json*")}
-    done = subprocess.run(command(out), check=True, capture_output=True, text=True)
+def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in_the_same_bytes(tmp_path):
+    first, cut = tmp_path / "first", tmp_path / "cut"
+    subprocess.run(command(first, "--jobs", "1"), env=seed(1), check=True, capture_output=True)
+    whole, changed = files(first), {path: path.stat().st_mtime_ns for path in first.rglob("*.json*")}
+    done = subprocess.run(command(first), check=True, capture_output=True, text=True)
     assert "4 units finished, 0 to play" in done.stderr
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.json*")} == changed
-    assert files(out) == before
-
-
-def test_another_configuration_is_refused_with_the_difference(first):
-    out, _ = first
-    done = subprocess.run(command(out, "--seed", "5"), check=False, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "seed: there 0, now 5" in done.stderr
-
-
-def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in_the_same_bytes(first, tmp_path):
-    records = [record for record in Store(first[0]).units() if record.method == "rsso"]
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*.json*")} == changed
+    records = [record for record in Store(first).units() if record.method == "rsso"]
     steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
     assert any(step.recalled for step in steps), "without a recalled skill this would hold nothing of the skill memory"
-    with subprocess.Popen(held(tmp_path, 7), env=seeded("2"), stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(hold(cut, 7), env=seed(2), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any(line.startswith("[2/4]") for line in process.stderr), "it came to its end before it was interrupted"
-        assert until(lambda: len(list_trials(tmp_path)) == 7, 120)
+        assert until(lambda: len(list_trials(cut)) == 7, 120)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
-    assert process.returncode == 130
-    assert "repeat the command" in said
-    assert len(list(Store(tmp_path).units())) == 2
-    assert len(list_trials(tmp_path)) == 7, "one trial of the third unit is finished too"
-    with subprocess.Popen(held(tmp_path, 10), stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        assert until(lambda: process.poll() is not None or len(list_trials(tmp_path)) == 10, 120)
+    assert (process.returncode, "repeat the command" in said) == (130, True)
+    assert (len(list(Store(cut).units())), len(list_trials(cut))) == (2, 7), "a trial of the third unit is finished too"
+    with subprocess.Popen(hold(cut, 10), stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        assert until(lambda: process.poll() is not None or len(list_trials(cut)) == 10, 120)
         assert process.poll() is None, "it came to its end before it was killed"
         process.kill()
-    kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.jsonl")}
-    assert [record.arm for record in Store(tmp_path).load_begun()] == ["rsso"], "it had begun to learn skills"
-    subprocess.run(command(tmp_path, "--jobs", "2"), env=seeded("3"), check=True, capture_output=True)
-    assert files(tmp_path) == first[1]
+    kept = {path: path.read_bytes() for path in cut.glob("units/*/*/*.jsonl")}
+    assert [record.arm for record in Store(cut).load_begun()] == ["rsso"], "it had begun to learn skills"
+    subprocess.run(command(cut, "--jobs", "2"), env=seed(3), check=True, capture_output=True)
+    assert files(cut) == whole
     assert all(path.read_bytes().startswith(content) for path, content in kept.items())
-    noted = list_trials(tmp_path)
+    noted = list_trials(cut)
     assert len(noted) == len(set(noted)), "a trial was played twice"
-    for key in (record.key for record in records):
-        library, again = (export_library(load_skill_source(out, key, "rsso")).to_json() for out in (first[0], tmp_path))
+    for record in records:
+        library, again = (export_library(load_skill_source(out, record.key, "rsso")).to_json() for out in (first, cut))
         assert library == again
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, again):
-    script = HELD.replace("not heard and ", "") if again else HELD
-    arguments = [sys.executable, "-c", script, *held(tmp_path, 1)[3:]]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+    words = hold(tmp_path, 1, HELD.replace("not heard and ", "") if again else HELD)
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         held_still = tmp_path.with_name(f"{tmp_path.name}.held")
         assert until(lambda: process.poll() is not None or held_still.exists(), 120)
@@ -159,9 +136,3 @@ def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, ag
     assert len(list_trials(tmp_path)) == 1
     assert simulators or sys.platform != "linux"
     assert until(lambda: not any(simulator.alive for simulator in simulators), 60), "a simulator is left"
-
-
-def list_trials(out: Path) -> list[tuple[str, int]]:
-    """Every trial that was finished, with the log that it stands in."""
-    lines = ((str(path), line) for path in out.glob("units/*/*/*.jsonl") for line in path.read_text().splitlines())
-    return [(name, json.loads(line)["trial"]) for name, line in lines if line.startswith('{"trial"')]

@@ -1,0 +1,122 @@
+"""`rsso-dspy skills` and `rsso-dspy constitution`: memories as files."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rsso_dspy.bounds import MOST_EPISODES
+from rsso_dspy.cli import options
+from rsso_dspy.cli.options import build_config, echo, format_plural, print_json, print_status, split_tasks
+from rsso_dspy.errors import UsageError
+from rsso_dspy.files import atomic_write_text, check_output_path
+
+skills_app = typer.Typer(help="Export the skill library of a unit.", no_args_is_help=True)
+constitution_app = typer.Typer(
+    help="Build a constitution from calibration variants, show and export it.", no_args_is_help=True
+)
+
+
+@skills_app.command("export")
+def export_skills(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
+    unit: Annotated[
+        str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
+    arm: Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")] = None,
+) -> None:
+    """Write a unit's library and its provenance into one JSON file.
+
+    `rsso-dspy run --skills FILE` starts units from it; `rsso-dspy show RUN UNIT` prints the skills.
+    """
+    from rsso_dspy.cli.results import print_left_out_files
+    from rsso_dspy.memory_files import LIBRARY, export_library, load_skill_source
+
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
+    check_output_path(out, kind=LIBRARY)
+    source = load_skill_source(run, unit, arm, print_left_out_files)
+    atomic_write_text(out, export_library(source).to_json())
+    echo(f"{out}: {format_plural(source.held.library, 'skill')} of {unit}, {source.record.arm}, from {run}")
+
+
+Source = Annotated[
+    Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or folder of a run that wrote one.")
+]
+Arm = Annotated[str | None, typer.Option(help="Arm of the run (default: the first with a constitution).")]
+
+
+@constitution_app.command("build")
+def build_constitution(
+    calib: Annotated[
+        str,
+        typer.Option(
+            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's)."
+        ),
+    ] = "1-per-task",
+    writer: Annotated[
+        Literal["neural", "symbolic", "neuro-symbolic"],
+        typer.Option(help="Rule writer: a model, patterns without model calls, or both."),
+    ] = "neural",
+    explore: Annotated[
+        int, typer.Option(min=0, max=MOST_EPISODES, help="Exploration episodes without a task, played first.")
+    ] = 1,
+    task_names: options.TaskNames = None,
+    protocol: options.ProtocolName = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
+    dry_run: options.DryRun = False,
+    max_cost: options.MaxCost = None,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    backend: options.BackendName = None,
+    benchmark: options.BenchmarkName = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
+) -> None:
+    """Distil rules from calibration variants, for any method and backend to read.
+
+    The agent plays each variant once, in order, and writes abstract and error rules.
+    `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
+    never played. Repeat an interrupted command to resume it.
+    """
+    from rsso_dspy.cli.play import build_and_print
+    from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.constitution import plan_constitution_build
+
+    settings = build_config(
+        config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
+    )
+    tasks = split_tasks(task_names)
+    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
+    plan = plan_constitution_build(settings, drawn.train, writer, out, explore, print_status)
+    build_and_print(plan, writer, calib, drawn.notes, dry_run, max_cost)
+
+
+@constitution_app.command("show")
+def show_constitution(source: Source, arm: Arm = None, json_: options.Json = False) -> None:
+    """Print the rules and their source; --json prints the whole file, with every edit."""
+    from rsso_dspy.cli.results import print_constitution
+    from rsso_dspy.memory_files import open_constitution
+
+    book = open_constitution(source, arm)
+    if json_:
+        print_json(book.to_json())
+    else:
+        print_constitution(book)
+
+
+@constitution_app.command("export")
+def export_constitution(
+    source: Source,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Markdown file, e.g. AGENTS.md, whose marked block is written.")
+    ],
+    arm: Arm = None,
+) -> None:
+    """Write the rules into a marked block of AGENTS.md, CLAUDE.md or the like; the rest of the file stays as it is."""
+    from rsso_dspy.memory_files import open_constitution, write_constitution_block
+
+    book = open_constitution(source, arm)
+    write_constitution_block(book, out)
+    print_status(f"{out}: {format_plural(book.constitution.rules, 'rule')} in its block")

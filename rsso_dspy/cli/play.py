@@ -1,0 +1,434 @@
+"""What plays, for the verbs: the plan and its cost on stderr, progress, replays, and how a command ends."""
+
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import typer
+
+from rsso_dspy.cli.options import build_config, echo, format_command, format_plural, print_plan, print_status
+from rsso_dspy.cli.process import catch_interruptions
+from rsso_dspy.cli.progress import CompileProgress, ProgressBar, RunProgress
+from rsso_dspy.cli.results import describe_compile, describe_spending, print_constitution, print_report
+from rsso_dspy.config import EMBEDDED, Config, format_override
+from rsso_dspy.errors import LimitReached, UsageError
+from rsso_dspy.executor import EventStream, RunOutcome, fingerprint_programs, list_pending_jobs
+from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, price_forecast
+from rsso_dspy.lm import Backend, list_backend_proxies
+from rsso_dspy.memory.formats import ConstitutionFile
+from rsso_dspy.optimize.compile import compile_agent, load_finished_compile
+from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
+from rsso_dspy.optimize.program_file import Compiled, load_programs
+from rsso_dspy.optimize.request import CompileRequest, describe_power
+from rsso_dspy.optimize.rollouts import RolloutLogs
+from rsso_dspy.plan import list_retry_warnings
+from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol import NamedProtocol
+from rsso_dspy.records import TrainingRecord
+from rsso_dspy.runs import Engine, Run, get_engine, plan_run
+from rsso_dspy.sessions import Session, session
+from rsso_dspy.store.commands import CONFIG, RunSpec, extract_given, load_commands
+from rsso_dspy.store.run_folder import Store, Unit
+from rsso_dspy.store.unit_log import JobRecord, dump_record
+
+ABSENT = "(absent)"
+
+SHOWN = 10
+"""Maximum number of listed differences of a replay."""
+
+Programs = Mapping[str, Compiled | None]
+
+
+@contextmanager
+def open_watched(
+    watch: ProgressBar, config: Config, jobs: int, skills: bool, interrupted: str
+) -> Iterator[tuple[Session, EventStream]]:
+    """Open a session whose models answer, show progress, and end with the exit code of an interruption.
+
+    `skills` says whether the embedder is needed; `interrupted` is what is said after Ctrl-C.
+    """
+    with catch_interruptions() as ending, session(config, jobs=jobs) as live:
+        live.backend.check_connections()
+        if skills:
+            live.embedder.check(live.backend.replay is not None)
+        with watch:
+            events = EventStream()
+            watch.follow(events)
+            try:
+                yield live, events
+            except KeyboardInterrupt:
+                watch.print_line(f"interrupted: {interrupted}")
+                if any(thread.name.startswith("unit") for thread in threading.enumerate()):
+                    os._exit(ending.code)  # pressed twice: do not wait for current answers; their cost is stored
+                raise typer.Exit(ending.code) from None
+
+
+# Runs
+
+
+def plan_and_play(
+    config: Config,
+    spec: RunSpec,
+    programs: Programs,
+    jobs: int,
+    dry_run: bool,
+    max_cost: float | None,
+    engine: Engine = "threads",
+) -> None:
+    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
+    planned = _plan(config, spec, programs, dry_run, engine)
+    spend_limit = planned.make_spend_limit(max_cost)
+    if dry_run:
+        return
+    outcome, limit = _play_watched(planned, jobs, spend_limit, engine)
+    print_report(planned.store, make_price_lookup(planned.config.prices))
+    folder, first = planned.store.folder, planned.plan.units[0].variant.key
+    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
+    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
+
+
+def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engine: Engine) -> Run:
+    get_engine(engine)
+    planned = plan_run(config, spec, programs, dry_run, print_status)
+    for file, why in planned.store.set_aside.items():
+        print_status(f"{why}: {'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again")
+    print_run_plan(planned)
+    plan, actor = planned.plan, planned.models_in_use.get("actor", "")
+    trials = max(plan.get_rules(unit).trials for unit in plan.units)
+    for line in _describe_programs(programs, plan.protocol, actor, trials):
+        print_status(f"      {line}")
+    return planned
+
+
+def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: Engine) -> tuple[RunOutcome | None, str]:
+    """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
+    skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
+    kept = "finished trials are kept; repeat the command to resume"
+    with open_watched(RunProgress(planned.left), planned.config, jobs, skills, kept) as (live, events):
+        try:
+            return planned.execute(live, jobs, limit, events, engine), ""
+        except LimitReached as reached:
+            return None, str(reached)
+
+
+def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:
+    """Report missing and stalled units, and exit with code 1 if there are any."""
+    if outcome and outcome.untrained:
+        print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
+    skipped = outcome.skipped if outcome else []
+    for record in skipped:
+        print_status(f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}")
+    if skipped:
+        print_status("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
+    if outcome and (errored := len(outcome.errored) - len(skipped)):
+        print_status(f"{errored} ended in errors; repeat the command to resume from their last good trial")
+    if stalled:
+        print_status(
+            f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
+            "Means include their scores so far"
+        )
+    if limit:
+        print_status(limit)
+    if limit or stalled or (outcome and outcome.errored):
+        raise typer.Exit(1)
+
+
+def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine: Engine) -> None:
+    """Play the commands of a run again, answered from its logs, and say whether all came out equal.
+
+    Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
+    """
+    store = Store(source, read_only=True)
+    orders = load_commands(store)
+    if not orders:
+        raise UsageError(f"{source} holds no command, so it cannot be played again; name what to play, e.g. --methods")
+    if out is not None and out.resolve() == source.resolve():
+        raise UsageError(f"{out} is the original run; name another --out")
+    with TemporaryDirectory(prefix="rsso-dspy-") as folder:
+        given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
+        extract_given(store, given)
+        examples = [format_override("memory.constitution.examples", str(file)) for file in given.glob("examples/*")]
+        config = build_config(given / CONFIG, examples, None, source)
+        for order in orders:
+            spec = order.locate_files(given, again.folder)
+            files = {file.stem: str(file) for file in spec.compiled}
+            playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
+            planned = _plan(config, spec, playing, dry_run, engine)
+            store.check_identity(planned.identity, fingerprint_programs(planned.programs))
+            if not dry_run:
+                _play_watched(planned, jobs, planned.make_spend_limit(), engine)
+        if not dry_run:
+            _compare_records(store, again)
+
+
+def _compare_records(store: Store, again: Store) -> None:
+    """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
+    equal, errored, lines, apart = 0, 0, list[str](), set[str]()
+    for record in store.records():
+        name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
+        other = again.load(record)
+        if record.has_errors:
+            errored += 1
+        elif other is None or other.has_errors:
+            lines.append(f"{name} was not played")
+        else:
+            ours, theirs = (dict(_list_values(dump_record(each))) for each in (record, other))
+            pairs = {path: (ours.get(path, ABSENT), theirs.get(path, ABSENT)) for path in {**ours, **theirs}}
+            differing = [path for path, (one, two) in pairs.items() if one != two]
+            if telling := [path for path in differing if not _may_differ(path, record)]:
+                before, now = (json.dumps(value, ensure_ascii=False) for value in pairs[telling[0]])
+                lines.append(f"{name}: {telling[0]} is {before:.100} in {store.folder} and {now:.100} now")
+            else:
+                equal += 1
+                apart.update(differing)
+    total, whole = equal + len(lines), equal > 0 and not lines
+    beside = f", except for {', '.join(sorted(apart))}" if apart else ""
+    left_out = f"; {errored} with errors left out" if errored else ""
+    echo(f"{'equal: ' if whole else ''}{equal} of {total} records are equal{beside}{left_out}")
+    for line in lines[:SHOWN]:
+        echo(f"  {line}")
+    if not whole:
+        raise typer.Exit(1)
+
+
+def _may_differ(path: str, record: JobRecord) -> bool:
+    """Return whether a field is provenance, or differs because a replayed trial counts both attempts."""
+    match path.split("."):
+        case ["provenance", *_]:
+            return True
+        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
+            return record.trials[int(number)].replayed > 0
+    return False
+
+
+def _list_values(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted path and value of everything inside, in the order of the file."""
+    if not (data and isinstance(data, dict | list)):
+        yield path, data
+        return
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield from _list_values(value, f"{path}.{key}" if path else str(key))
+
+
+# Plans
+
+
+def print_run_plan(planned: Run) -> None:
+    plan = planned.plan
+    print_plan(
+        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
+        f"{format_plural(plan.units, 'unit')}, {format_plural(range(plan.rules.trials), 'trial')} each, protocol "
+        f"{plan.protocol}, into {planned.store.folder}",
+        *_describe_plan(planned),
+    )
+
+
+def _describe_plan(planned: Run) -> Iterator[str]:
+    plan, config = planned.plan, planned.config
+    forecast = planned.forecast_calls()
+    units = sum(isinstance(work, Unit) for work in planned.left)
+    yield describe_models(config, {"actor", *forecast.calls})
+    for arm, stream in plan.streams.items():
+        trials = f"{format_plural(range(plan.stream_trials), 'trial')} each"
+        if plan.stream_trials != plan.rules.trials:
+            trials += " as protocol.stream_trials says"
+        yield (
+            f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}; each starts from what the one "
+            "before it left"
+        )
+    if plan.trainings:
+        episodes = sum(len(training.episodes) for training in plan.trainings)
+        yield (
+            f"{format_plural(plan.trainings, 'training')} of {format_plural(range(episodes), 'episode')} before, "
+            f"{len(planned.left) - units} to play"
+        )
+    yield f"{format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play"
+    yield describe_forecast(forecast, planned.price_calls())
+    if count := planned.units_beside:
+        yield (
+            f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
+            "tables count too; name another --out for a table of this command alone"
+        )
+    if planned.left:
+        yield from list_retry_warnings(plan, Backend(config.active_backend))
+    yield from describe_proxies(config)
+
+
+def describe_models(config: Config, roles: set[str]) -> str:
+    models = Backend(config.active_backend).models
+    names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
+    if names != EMBEDDED:
+        return f"backend {config.backend}: {names}"
+    price = make_price_lookup(config.prices)(EMBEDDED)
+    cost = "no cost" if price and price.is_free else "priced as configured"
+    return f"backend {config.backend}: {names} (rule-based, offline, {cost})"
+
+
+def describe_proxies(config: Config) -> list[str]:
+    return [
+        f"requests to {address} go through {proxy}, a proxy of the environment"
+        for address, proxy in list_backend_proxies(config).items()
+    ]
+
+
+def describe_forecast(forecast: Forecast, dollars: float | None = 0.0) -> str:
+    """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
+    if not forecast.calls:
+        return "no model calls left"
+    sent, answered = map(format_tokens, forecast.tokens)
+    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
+    return (
+        f"at most {forecast.total_calls:,} model calls ({per_role}) if every answer can be parsed; "
+        f"about {sent} tokens in and {answered} out if every trial uses all its steps"
+        + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
+    )
+
+
+def _describe_programs(programs: Programs, protocol: str, model: str, trials: int) -> Iterator[str]:
+    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this protocol
+    and acting model, and whether its compile scored candidates by other trials than the run."""
+    for name, compiled in programs.items():
+        if compiled is None:
+            continue
+        confirmation, scored = compiled.confirmation, compiled.trials
+        if compiled.is_made_elsewhere:
+            pass
+        elif confirmation is None:
+            yield f"{name} has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
+        elif not compiled.improved:
+            yield f"{name} plays its candidate, which is {confirmation.verdict} ({confirmation.why})"
+        elif (compiled.protocol.split()[0], compiled.model) != (protocol.split()[0], model):
+            # other trials or another embedder of one preset are named where the run is planned
+            yield (
+                f"{name} was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by "
+                f"{model}: its verdict does not apply there"
+            )
+        if 0 < scored < trials:
+            yield (
+                f"{name} was compiled by the best of {scored} trial{'s' * (scored > 1)}: the report compares programs "
+                f"by the best of {trials}, the protocol's, which is the main comparison, and again by the first "
+                f"{scored}"
+            )
+        elif scored > trials:
+            yield (
+                f"{name} was compiled by the best of {scored} trials, and a unit plays {trials} here: nothing is "
+                f"compared as the compile scored; for that, add --trials {scored} in the adaptation setting"
+            )
+
+
+# Compiles
+
+
+def compile_and_print(
+    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, jobs: int, dry_run: bool
+) -> None:
+    finished = load_finished_compile(out, config, request)
+    kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
+    print_plan(
+        f"plan: {request.optimizer.name} compiles {request.method.name} on {request.calibration.size} ({calib}), "
+        f"protocol {protocol.id}, into {out}",
+        *_describe_compile_plan(request, protocol, config, kept),
+        *([f"{out} holds the result already: kept"] if finished else []),
+    )
+    if dry_run:
+        return
+    compiled = finished or _compile_watched(request, config, jobs, out)
+    echo("\n".join(describe_compile(compiled)))
+    flag = " --candidate" if compiled.candidate else ""
+    verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
+    echo(f"\nprogram: {out}  ({verb}{flag})")
+
+
+def _describe_compile_plan(
+    request: CompileRequest, protocol: NamedProtocol, config: Config, kept: int
+) -> Iterator[str]:
+    """Yield what a plan says: its size and cost, what is kept of an attempt, who teaches, and what can be confirmed."""
+    forecast, teacher, start = request.forecast(protocol), request.teacher, request.start
+    yield f"at most {request.max_rollouts} rollouts of {request.options.trials} trials of {request.options.steps} steps"
+    yield describe_models(config, {"actor", *forecast.calls})
+    models: dict[str, str] = {
+        **dict(Backend(config.active_backend).models.items()),
+        **(teacher.models if teacher else {}),
+    }
+    dollars = price_forecast(forecast, models, make_price_lookup(config.prices))
+    limit = f"; stopped after {format_dollars(request.max_cost)}" if request.max_cost is not None else ""
+    yield describe_forecast(forecast, dollars) + limit
+    if kept:
+        yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
+    if teacher:
+        yield f"{teacher.model} plays the train variants{'' if teacher.backend else '; no model is asked for that'}"
+        yield from teacher.notes
+    yield from request.calibration.notes
+    yield from describe_power(request)
+    if start and start.candidate:
+        named = request.options.start
+        yield f"{named} holds an unconfirmed candidate: it starts from the program that one started from"
+
+
+def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
+    kept = f"{out} holds the best so far; repeat the command, no rollout is played twice"
+    skills = "skills" in request.method.memories
+    with open_watched(CompileProgress(request.max_rollouts), config, jobs, skills, kept) as (live, events):
+        agent = request.start.agent() if request.start else Agent(request.method.name)
+        return compile_agent(agent, live, request, jobs, events, out)
+
+
+# Constitutions
+
+
+def build_and_print(
+    build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str], dry_run: bool, max_cost: float | None
+) -> None:
+    finished = build.load_finished()
+    if finished:
+        print_status(f"{build.out} was built by this very command before: nothing is left to play")
+    elif build.out.exists():
+        raise UsageError(f"{build.out} already exists; remove it or name another file with -o")
+    else:
+        _print_build_plan(build, writer, calib, notes)
+    if dry_run:
+        return
+    book = finished or _build_watched(build, max_cost)
+    print_constitution(book)
+    entries = itemize_build_costs(book, build.config)
+    usage = {entry.role: entry.usage for entry in entries}
+    echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
+    read = format_command("run", "--methods", "rsso", "--constitution", build.out)
+    echo(f"\nconstitution: {build.out}  ({read})")
+
+
+def _print_build_plan(build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str]) -> None:
+    """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
+    calls: Counter[str] = Counter()
+    left = 0
+    for plan, store in zip(build.plans, build.make_stores(), strict=True):
+        work = list_pending_jobs(plan, store)
+        left += len(work)
+        calls.update(forecast_calls(plan, work).calls)
+    episodes = sum(len(plan.units) for plan in build.plans)
+    print_plan(
+        f"plan: {writer} rules from {format_plural(build.plan.units, 'variant')} ({calib}), protocol "
+        f"{build.plan.protocol}, into {build.out}",
+        f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play",
+        describe_models(build.config, {"actor", *calls}),
+        describe_forecast(Forecast(dict(calls))),
+        *notes,
+    )
+
+
+def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:
+    limit, kept = build.make_spend_limit(max_cost), "finished episodes are kept; repeat the command to resume"
+    watch = RunProgress([unit for plan in build.plans for unit in plan.units])
+    with open_watched(watch, build.config, 1, False, kept) as (live, events):
+        try:
+            return build.run(live, limit, events)
+        except LimitReached as reached:
+            watch.print_line(str(reached))
+            raise typer.Exit(1) from None
