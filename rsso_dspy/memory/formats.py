@@ -1,5 +1,4 @@
-"""Memories outside of a unit: a skill library and a constitution as files, a folder of the Agent Skills format, and a
-marked block of Markdown.
+"""Memories outside of a unit: a skill library and a constitution as files, and a marked block of Markdown.
 
     kind, schema     what the file is
     provenance       who learned it, from which variants, with which models
@@ -93,56 +92,6 @@ def read_library(path: Path | str) -> SkillLibraryFile:
     if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
         raise UsageError(f"{path} is damaged (provenance or memory is missing); make it again with {command}")
     return SkillLibraryFile(data["provenance"], data["memory"])
-
-
-# A library as a folder of the Agent Skills format: SKILL.md, with target and instructions of every skill, and the file.
-
-SKILL_FILE = "SKILL.md"
-LIBRARY_FILE = "references/library.json"
-
-LONGEST_NAME, LONGEST_DESCRIPTION, MOST_LINES = 64, 1024, 500
-"""Limits of the format: characters of a name and of a description, lines of a body."""
-
-
-def render_skill_folder(library: SkillLibraryFile, name: str, score: float | None = None) -> dict[str, str]:
-    """The files of the folder `name`: path to text. Raises `UsageError` for a name or size that the format forbids."""
-    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", name) or len(name) > LONGEST_NAME:
-        raise UsageError(
-            f"{name!r} cannot name an Agent Skill: lower-case letters, digits and single hyphens, at most "
-            f"{LONGEST_NAME} characters"
-        )
-    state, _ = parse_skill_snapshot(library.snapshot, "the library")
-    about = library.provenance
-    variants = [str(key) for key in about.get("variants", ())]
-    tasks = ", ".join(dict.fromkeys(key.partition("::")[0] for key in variants)) or "tasks of a text game"
-    metadata = {
-        "protocol": str(about.get("protocol", "")),
-        "score": "" if score is None else f"{score:g}",
-        "commit": str((about.get("made_by") or {}).get("commit", "")),
-        "learned-on": " ".join(variants)[:LONGEST_DESCRIPTION],
-        "model": str(about.get("model", "")),
-    }
-    description = f"How subgoals of these tasks were reached before: {tasks}. Use it when the task is like one of them."
-    front = ["---", f"name: {_quote(name)}", f"description: {_quote(_clean(description)[:LONGEST_DESCRIPTION])}"]
-    front += ["metadata:", *(f"  {key}: {_quote(_clean(value))}" for key, value in metadata.items() if value), "---"]
-    advice = "Pursue a skill when its target is what is needed next. Each was at work in two trials."
-    body = ["# Skills", "", advice, ""]
-    for skill in (state.skills[name] for name in state.library):
-        body += [f"## {_clean(skill.name)}", "", f"Target: {_clean(skill.target)}", ""]
-        body += [*(f"{number}. {_clean(step)}" for number, step in enumerate(skill.instructions, start=1)), ""]
-    if len(body) > MOST_LINES:
-        raise UsageError(f"the skills take {len(body)} lines, but a SKILL.md has at most {MOST_LINES}")
-    return {SKILL_FILE: "\n".join([*front, "", *body]), LIBRARY_FILE: library.to_json()}
-
-
-def _quote(value: str) -> str:
-    plain = re.fullmatch(r"[a-z][a-z0-9-]*", value) and value not in ("true", "false", "null", "yes", "no", "on", "off")
-    return value if plain else json.dumps(value, ensure_ascii=False)
-
-
-def _clean(text: str) -> str:
-    """One line, without the mark of a front matter."""
-    return re.sub(r"-{3,}", "--", " ".join(text.split()))
 
 
 # A constitution.

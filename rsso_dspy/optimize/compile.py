@@ -222,7 +222,7 @@ def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
         for number in range(wanted.placebos):
             if search.has_perfect_candidate or rollouts.rollouts_left < needed:
                 break
-            placebo = make_placebo(agent, wanted.tuned, wanted.seed + number)
+            placebo = make_placebo(agent, wanted.seed + number)
             rollouts.register_candidate(placebo, placebo=True)
             rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
         for candidate in wanted.optimizer.propose(search):

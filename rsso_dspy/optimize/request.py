@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any
 
 from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.environments.benchmark import get_benchmark
@@ -55,9 +55,6 @@ class CompileRequest:
     """How many placebos play beside the candidates, if the budget covers them."""
     teacher: Teacher | None = None
     """The teacher, who plays train in place of the student."""
-
-    tuned: ClassVar[tuple[str, ...]] = tuple(ROLE_OF)
-    """Predictors that may be changed."""
 
     @property
     def reserved(self) -> int:
@@ -154,7 +151,7 @@ def build_request(
                 f"the program to start from is of {start.method}, not {method.name}; give --method {start.method}"
             )
     if teacher:
-        teacher.check(calibration, chosen.name, CompileRequest.tuned)
+        teacher.check(calibration, chosen.name)
     compute_step_budgets(protocol, (*calibration.train, *calibration.val, *calibration.confirm), say, played)
 
     def find_budget(variant: Variant) -> int:

@@ -10,7 +10,7 @@ more to gain or to spend.
 import logging
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from functools import partialmethod
@@ -24,12 +24,11 @@ import tqdm
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped, UnknownName
+from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
 from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_solved
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
@@ -65,7 +64,7 @@ class Search:
         self.agent, self.rollouts = agent, rollouts
         self.calibration: Calibration = rollouts.wanted.calibration
         self.seed: int = rollouts.wanted.seed
-        self.open: set[str] = set(rollouts.wanted.tuned)
+        self.open: set[str] = set(ROLE_OF)
         """Predictors that the optimizer sees."""
         self.adapter = ProposerAdapter(rollouts, self.seed)
         self._lock = threading.Lock()
@@ -284,25 +283,12 @@ class ProposerAdapter(dspy.Adapter):
             return None
 
 
-def make_placebo(agent: Agent, tuned: Collection[str], seed: int) -> Agent:
+def make_placebo(agent: Agent, seed: int) -> Agent:
     """A rewording that means nothing: what it gains on `val` is luck, and shows how much of a candidate's gain may be
-    luck too. It is the program with a meaningless sentence, chosen by the seed, at the end of every instruction that
-    may be changed."""
+    luck too. It is the program with a meaningless sentence, chosen by the seed, at the end of every instruction."""
     placebo = Agent(agent.method.name)
     placebo.load_state(agent.dump_state())
-    for name, predictor in placebo.predictors_by_name.items():
-        if name in tuned:
-            said = predictor.signature.instructions
-            predictor.signature = predictor.signature.with_instructions(f"{said}\n\n{SENTENCES[seed % len(SENTENCES)]}")
+    for predictor in placebo.predictors_by_name.values():
+        said = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"
+        predictor.signature = predictor.signature.with_instructions(said)
     return placebo
-
-
-def resolve_predictors(names: Collection[str] | None) -> tuple[str, ...]:
-    """The predictors that these names mean, all of them when None. A name is a predictor's own or a role's,
-    which stands for all its predictors. Raises `UnknownName`."""
-    if names is None:
-        return tuple(ROLE_OF)
-    for name in names:
-        if name not in ROLE_OF and name not in ROLE_OF.values():
-            raise UnknownName("role", name, {*ROLE_OF, *ROLE_OF.values()})
-    return tuple(predictor for predictor, role in ROLE_OF.items() if predictor in names or role in names)

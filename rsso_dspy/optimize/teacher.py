@@ -113,9 +113,9 @@ class Teacher:
         said = "demonstrations are taken from solutions of training variants, which no player of the paper was shown"
         return () if self.backend else (f"taught by gold: {said}",)
 
-    def check(self, calibration: Calibration, optimizer: str, tuned: Sequence[str]) -> None:
-        """Raise `UsageError` for an optimizer that cannot use a teacher, for a benchmark without gold paths and for
-        roles that `gold` does not play; `SplitError` when `gold` would play anything but training variants."""
+    def check(self, calibration: Calibration, optimizer: str) -> None:
+        """Raise `UsageError` for an optimizer that cannot use a teacher, and for a benchmark without gold paths;
+        `SplitError` when `gold` would play anything but training variants."""
         if optimizer != "bootstrap":
             raise UsageError(
                 f"{optimizer} has no use for a teacher: compile with --optimizer bootstrap first, then "
@@ -124,10 +124,6 @@ class Teacher:
         if self.backend:
             return
         get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
-        if "actor" not in tuned:
-            raise UsageError(
-                "gold paths teach the actor alone, and compile.roles leaves it out: name it, or another teacher"
-            )
 
     def describe(self) -> dict[str, Any]:
         """What the result of a compile depends on, as JSON data."""
