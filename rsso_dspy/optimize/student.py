@@ -29,6 +29,7 @@ from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
 from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_solved
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
