@@ -53,7 +53,7 @@ ALLOWED = {
     "forecast": GROUND | {"config", "executor", "lm", "plan", "pricing", "programs", "store"},
     "ray": RUNS,
     "runs": RUNS | {"forecast", "pricing", "ray"},
-    "optimize": RUNS | {"adapter", "forecast", "pricing", "runs", "signatures"},
+    "optimize": RUNS | {"adapter", "forecast", "pricing", "regions", "runs", "signatures"},
     "api": RUNS | {"forecast", "optimize", "pricing", "report", "runs"},
     "cli": RUNS | {"api", "forecast", "optimize", "pricing", "regions", "report", "runs"},
 }

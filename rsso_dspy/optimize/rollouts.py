@@ -44,11 +44,18 @@ from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.prediction import score_trials
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Usage, Variant
+from rsso_dspy.regions import HISTORY
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Store, Unit, name_log
 from rsso_dspy.store.unit_log import UnitLog
 
 _ROLLOUT = TypeAdapter(Rollout)
+
+
+def _restore_history(given: dict[str, Any]) -> dict[str, Any]:
+    """The inputs of a call with the conversation as the object that it was: DSPy's optimizers show it as one."""
+    return given | {HISTORY: dspy.History(**given[HISTORY])} if HISTORY in given else given
+
 
 Job = tuple[str, Variant, int]
 """Fingerprint of a program, a variant, and which of its seeds."""
@@ -95,7 +102,9 @@ class RolloutLogs:
             return None
         if found is None or (found.variant, found.repeat) != (unit.variant, unit.seed) or not found.trials:
             return None
-        return found if abs(score_trials(found.trials) - found.score) < 1e-9 else None
+        if abs(score_trials(found.trials) - found.score) >= 1e-9:
+            return None
+        return replace(found, calls=tuple((name, _restore_history(given), said) for name, given, said in found.calls))
 
     @contextmanager
     def log_calls(self, unit: Unit, log: UnitLog | None = None) -> Iterator[UnitLog]:
