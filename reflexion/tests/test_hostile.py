@@ -4,17 +4,20 @@ import fcntl
 import io
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import payloads
 import pytest
 from conftest import home, project, read_entries, tell
-from reflexion.hosts import load_hosts
-from reflexion.status import list_faults
+from reflexion.hosts import HOSTS
 from reflexion.store import Store
+from reflexion.verbs import list_faults
 
 from reflexion import loop as hook
-from reflexion import store
 
+SOURCES = Path(__file__).parents[1] / "src"
 FAILED = payloads.after_claude("npm run build", 1, 'npm error Missing script: "build"')
 PROMPT = payloads.PROMPTS["claude-code"]("npm build")
 HOSTILE = [b"", b"[]", b"1", b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000, b"{}"]
@@ -32,7 +35,7 @@ def log(home) -> list[str]:
     return (home / "hook.log").read_text().splitlines() if (home / "hook.log").exists() else []
 
 
-@pytest.mark.parametrize("agent", [*load_hosts(), "nobody", ""])
+@pytest.mark.parametrize("agent", [*HOSTS, "nobody", ""])
 @pytest.mark.parametrize("data", HOSTILE)
 def test_no_payload_makes_a_hook_fail(agent, data, monkeypatch, home):
     assert call(monkeypatch, data, agent) == b""
@@ -152,29 +155,20 @@ def test_a_disk_that_refuses_writes_loses_nothing_that_was_there(tell, project, 
 
 def test_a_lock_that_is_not_given_back_ends_in_a_line(tell, project, home, monkeypatch):
     tell("claude-code", FAILED)
-    monkeypatch.setenv("REFLEXION_LIMIT", "0.1")
-    monkeypatch.setattr("signal.setitimer", lambda *_: None)
     (path,) = home.rglob("lock")
     with open(path) as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert call(monkeypatch, json.dumps({**PROMPT, "cwd": str(project)}).encode()) == b""
-    assert "locked" in log(home)[-1]
-
-
-def test_a_full_project_takes_no_more(tell, project, monkeypatch, home):
-    tell("claude-code", FAILED)
-    monkeypatch.setattr("reflexion.store.MOST_ENTRIES", 1)
-    other = {**payloads.after_claude("make", 2, "make: *** No rule"), "cwd": str(project)}
-    assert call(monkeypatch, json.dumps(other).encode()) == b""
-    assert len(read_entries(project)) == 1
-    assert "delete some" in log(home)[-1]
-    tell("claude-code", FAILED)
-    assert read_entries(project)[0]["occurrences"] == 2
+        command = [sys.executable, "-m", "reflexion.cli", "hook", "--agent", "claude-code"]
+        environment = os.environ | {"PYTHONPATH": str(SOURCES), "REFLEXION_LIMIT": "0.5"}
+        payload = json.dumps({**PROMPT, "cwd": str(project)}).encode()
+        done = subprocess.run(command, input=payload, capture_output=True, env=environment, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "gave up after 0.5 s" in log(home)[-1]
 
 
 def test_the_log_stays_small(monkeypatch, home):
-    monkeypatch.setattr(store, "LONGEST_LOG", 5_000)
+    monkeypatch.setattr(hook, "LONGEST_LOG", 5_000)
     for number in range(200):
-        store.log_line(f"{number} " + "x" * 2000 + "\nsecond line")
+        hook.log_line(f"{number} " + "x" * 2000 + "\nsecond line")
     assert (home / "hook.log").stat().st_size < 7_000
     assert log(home)[-1].split()[1] == "199"

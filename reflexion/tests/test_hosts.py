@@ -6,7 +6,7 @@ from pathlib import Path
 import payloads
 import pytest
 from reflexion.commands import answers_no
-from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, load_hosts, read_event
+from reflexion.hosts import BEFORE, FAILED, HOSTS, NOTHING, PROMPT, START, SUCCEEDED, read_event
 from reflexion.triggers import pick_trigger
 
 OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def test_where_a_host_says_nothing_nothing_follows(name):
     assert read_event(name.split()[0], payloads.SILENT[name]).kind == NOTHING
 
 
-@pytest.mark.parametrize("agent", list(load_hosts()))
+@pytest.mark.parametrize("agent", list(HOSTS))
 def test_prompts_and_commands_to_come_are_read(agent):
     event = read_event(agent, payloads.PROMPTS[agent]("build it"))
     assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
@@ -70,7 +70,7 @@ def test_the_line_that_says_what_went_wrong(output, line):
     assert pick_trigger(output, 3) == line
 
 
-@pytest.mark.parametrize("agent", list(load_hosts()))
+@pytest.mark.parametrize("agent", list(HOSTS))
 def test_fields_of_other_kinds_make_no_error(agent):
     """Every field of every payload, missing, and as something else."""
     built = [build("make", 1, "boom") for version, build in payloads.VERSIONS.items() if version.startswith(agent)]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import NOW, make_entry, put, read_entries
 from reflexion.recall import count_tokens, recall_for_prompt
-from reflexion.store import Store, set_shared
+from reflexion.store import Store
 
 PROMPT = {"hook_event_name": "UserPromptSubmit", "prompt": "npm build", "session_id": "a"}
 
@@ -52,7 +52,7 @@ def test_what_git_tracks_is_recalled_only_when_this_user_wants_it(version, proje
     typed("init", "--shared")
     assert "pnpm" in tell("claude-code", prompt)
     assert (project / ".reflexion/.gitignore").read_text() == "index.txt\n"
-    set_shared(str(project), False)
+    typed("init")
     assert tell("claude-code", {**prompt, "session_id": "b"}) == ""
 
 

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from reflexion.hosts import load_hosts
-from reflexion.install import find_installed, list_places, list_scripts, plan_install, plan_uninstall, write_changes
+from reflexion.hosts import HOSTS
+from reflexion.install import find_installed, has_hooks, list_places, plan_install, plan_uninstall, write_changes
 
 from reflexion import ReflexionError
 
 ROOT = Path(__file__).parents[1]
-JSON_HOSTS = [name for name in list(load_hosts()) if name != "opencode"]
+JSON_HOSTS = [name for name in list(HOSTS) if name != "opencode"]
 OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'
 
 
@@ -24,7 +24,7 @@ def list_tree(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("user", [False, True])
-@pytest.mark.parametrize("agent", list(load_hosts()))
+@pytest.mark.parametrize("agent", list(HOSTS))
 def test_a_new_file_comes_and_goes(agent, user, project):
     path, skill = map(Path, list_places(agent, str(project), user))
     (project / "mine").touch()
@@ -34,8 +34,7 @@ def test_a_new_file_comes_and_goes(agent, user, project):
     assert all(change.diff.startswith("--- /dev/null") for change in changes)
     write_changes(changes, installs=True)
     assert skill.read_text().startswith("---\nname: reflexion\n")
-    (script,) = list_scripts(str(path))
-    assert Path(script).is_absolute()
+    assert re.search(r"""(?:"command": "|COMMAND = \[")/""", path.read_text())  # absolute
     assert find_installed(agent, str(project)) == [str(path)]
     assert not any(change.diff for change in plan_install(agent, str(project), user))
     write_changes(plan_uninstall(agent, str(project), user))
@@ -86,10 +85,10 @@ def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, ends, project)
         return (json.dumps(data, indent="\t", ensure_ascii=False) + "\n").replace("\n", ends).encode()
 
     path.write_bytes(write(data))
-    assert list_scripts(str(path))
+    assert has_hooks(str(path))
     write_changes(plan_uninstall(agent, str(project)))
     assert path.read_bytes() == write(left)
-    assert not list_scripts(str(path))
+    assert not has_hooks(str(path))
     assert not any(change.diff for change in plan_uninstall(agent, str(project)))
 
 
@@ -102,8 +101,6 @@ def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, ends, project)
         (b'{"hooks": {"Stop": 3}}', "nothing was written"),
         (b"\xff\xfe", "cannot be read"),
         (b'{"a": 1, "a": 2}', "twice in one object"),
-        (b'{"a": 1e400}', "cannot be written again"),
-        (b'{"a": "\\ud83d", "b": "\xc3\xbc"}', "cannot be written again"),
         (b'\xef\xbb\xbf{"a": 1}', "nothing was written"),
     ],
 )

@@ -10,11 +10,11 @@ import payloads
 import pytest
 from conftest import NOW, make_entry, put, read_entries
 from reflexion.commands import are_near, normalize_command
-from reflexion.entry import FADED, HALF_LIFE, PROPOSED, compute_confidence, dump_entry, read_entry
-from reflexion.recall import EDITED, FLAKY, count_tokens
-from reflexion.status import list_faults
+from reflexion.entry import FADED, HALF_LIFE, dump_entry, read_entry
+from reflexion.recall import count_tokens
 from reflexion.store import Store
 from reflexion.triggers import normalize_trigger
+from reflexion.verbs import list_faults
 
 MISSING = 'npm error Missing script: "build"'
 HOSTS = {"claude-code": 2, "codex": 2, "gemini": 2, "cursor": 2, "opencode": 1}
@@ -270,10 +270,10 @@ def test_confidence_fades_and_an_entry_with_it(tell, project):
     shell.run("pnpm run build")
     entry = read_entry(read_entries(project)[0])
     assert entry is not None
-    assert compute_confidence(entry, shell.now + HALF_LIFE) == pytest.approx(entry.confidence / 2, rel=0.01)
+    assert entry.compute_confidence(shell.now + HALF_LIFE) == pytest.approx(entry.confidence / 2, rel=0.01)
     late = Shell(tell, session="late")
     late.now = NOW + 3 * HALF_LIFE
-    assert compute_confidence(entry, late.now) < FADED
+    assert entry.compute_confidence(late.now) < FADED
     assert late.before("npm run build") == ""
 
 
@@ -359,75 +359,54 @@ class Repository(Shell):
         return super().run(command, code, output)
 
 
-def test_failures_that_edits_mended_teach_what_was_edited_and_nothing_else(tell, project):
+def test_failures_that_edits_mended_teach_and_confirm_nothing(tell, project):
     """The most usual loop: the tests fail in five ways, each mended by an edit, and pass."""
     shell = Repository(tell, project)
-    bugs = {
-        f"part{n}.py": f"AssertionError: sum of {word}"
-        for n, word in enumerate(("apples", "pears", "plums", "figs", "nuts"))
-    }
-    for name in bugs:
-        shell.edit(name, "wrong")
+    bugs = {f"part{n}.py": f"AssertionError: sum of {word}" for n, word in enumerate(("apples", "pears", "plums"))}
     for name, line in bugs.items():
+        shell.edit(name, "wrong")
         assert shell.run("pytest -q", 1, line) == ""
         shell.edit(name, "right")
     shell.run("pytest -q")
     entries = read_entries(project)
-    assert {e["trigger"]: e["resolution"] for e in entries} == {
-        line: f"{EDITED}`{name}`" for name, line in bugs.items()
-    }
-    assert not [e for e in entries if "flaky" in e["resolution"] or e["worked"] or e["resolved_by"] != PROPOSED]
+    assert {e["trigger"]: e["resolution"] for e in entries} == dict.fromkeys(bugs.values(), "")
+    first = json.loads((file := next((project / ".reflexion/entries").iterdir())).read_text())
+    file.write_text(json.dumps({**first, "resolution": "run `make clean`"}))
     again = Repository(tell, project, "two")
-    assert again.prompt("run pytest, the sum of apples") == ""
-    assert again.before("pytest -q") == ""
-    told = again.run("pytest -q", 1, bugs["part1.py"])
-    assert "May help: \"it passed after an edit of 'part1.py'\"" in told
-    again.edit("part3.py", "other")
-    again.run("pytest -q")  # another file: the entry is not confirmed
+    assert "make clean" in again.prompt(f"run pytest, the {first['trigger']}")
+    again.run("pytest -q", 1, first["trigger"])
+    again.edit("part0.py", "right again")
+    again.run("pytest -q")
     assert {e["worked"] for e in read_entries(project)} == {0}
-    third = Repository(tell, project, "three")
-    third.run("pytest -q", 1, bugs["part1.py"])
-    third.edit("part1.py", "right again")
-    third.run("pytest -q")
-    assert [e["worked"] for e in read_entries(project) if e["trigger"] == bugs["part1.py"]] == [1]
-    assert sum(e["worked"] for e in read_entries(project)) == 1
 
 
 @pytest.mark.parametrize(
     ("between", "resolution"),
     [
-        ([], FLAKY),
-        (["ls", "cat a.py"], FLAKY),
-        (["EDIT a.py"], f"{EDITED}`a.py`"),
-        (["EDIT a.py", "git add -A", "git commit -qm x"], f"{EDITED}`a.py`"),
-        (["EDIT a.py", "EDIT b.py"], f"{EDITED}`a.py`, `b.py`"),
-        (["EDIT a.py", "EDIT b.py", "EDIT c.py", "EDIT d.py"], ""),
-        (["EDIT a.py", "npm ci"], f"{EDITED}`a.py`"),
-        (["sed -i s/x/y/ a.py"], f"{EDITED}`a.py`"),
+        (["ls", "cat a.py"], ""),
+        (["EDIT a.py", "npm ci"], ""),
+        (["sed -i s/x/y/ a.py", "npm ci"], ""),
         (["npm ci"], "first run `npm ci`"),
         (["make deps"], "first run `make deps`"),
     ],
 )
-def test_where_files_were_edited_that_is_what_is_known(tell, project, between, resolution):
+def test_where_files_were_edited_nothing_is_said(tell, project, between, resolution):
     shell = Repository(tell, project)
     shell.edit("a.py", "wrong x")
-    subprocess.run("git add -A; git -c user.name=x -c user.email=x@y commit -qm x", shell=True, cwd=project, check=True)
     shell.run("npm test", 1, "AssertionError: sum of apples")
     for step in between:
         if step.startswith("EDIT "):
             shell.edit(step[5:], "right")
-        else:
-            time.sleep(0.02)
-            shell.now = time.time() - 1
-            shell.before(step)
-            if step == "make deps":  # what a command writes is no edit
-                shell.edit("deps.lock", "1")
-            elif "commit" in step or "add" in step or "sed" in step:
-                subprocess.run(
-                    step.replace("git", "git -c user.name=x -c user.email=x@y"), shell=True, cwd=project, check=True
-                )
-            shell.now = time.time() - 1
-            Shell.run(shell, step)
+            continue
+        time.sleep(0.02)
+        shell.now = time.time() - 1
+        shell.before(step)
+        if step == "make deps":  # what a command writes is no edit
+            shell.edit("deps.lock", "1")
+        elif "sed" in step:
+            shell.edit("a.py", "wrong y")
+        shell.now = time.time() - 1
+        Shell.run(shell, step)
     shell.run("npm test")
     assert read_entries(project)[0]["resolution"] == resolution
 
@@ -498,5 +477,5 @@ def test_entries_of_the_original_loop_are_read():
             "last_seen": "2026-03-31", "promoted": False, "cwd": "/home/user/project", "mine": [1]}  # fmt: skip
     entry = read_entry(seed)
     assert entry is not None
-    assert dump_entry(entry).items() >= seed.items()
-    assert json.loads(json.dumps(dump_entry(entry))) == dump_entry(entry)
+    data = json.loads(json.dumps(dump_entry(entry)))
+    assert {name: data[name] for name in seed} == seed

@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run the command and exit."""
     words = sys.argv[1:]
-    if words[:1] == ["hook"]:  # hosts wait: nothing else is imported
+    if words[:1] == ["hook"]:  # hosts wait: argparse is not imported
         from reflexion.loop import run_hook
 
         run_hook(words[2] if words[1:2] == ["--agent"] and len(words) > 2 else "")

@@ -15,27 +15,29 @@ from collections.abc import Sequence
 
 from reflexion import hosts
 from reflexion.commands import answers_no, normalize_command
-from reflexion.entry import Entry
+from reflexion.entry import Entry, format_time
 from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 from reflexion.recall import can_recall, recall_for_command, recall_for_prompt, render_block
 from reflexion.session import Session
-from reflexion.store import Store, find_root, get_limit, has_folder, log_line, read_settings
+from reflexion.store import NAME, Store, find_root, get_home, has_folder, read_json
 from reflexion.verify import capture_failure, clean_typed, is_named, learn_from_success
 
-MOST_BEFORE = 3
-"""Times that one entry is recalled before a command in one session: an agent that goes on has its reasons."""
+MOST_BEFORE, MOST_SILENT, LONGEST_LOG = 3, 40, 256_000
+"""Times that one entry is recalled before a command in one session: an agent that goes on has its reasons. Commands
+that wait for a word of how they ended. Bytes of the log."""
 
 
 def run_hook(agent: str) -> None:
     """Read a payload from stdin, print what the host is to be told."""
+    limit = float(os.environ.get("REFLEXION_LIMIT") or 2)
 
     def give_up(*_: object) -> None:
-        log_line(f"hook {agent}: gave up after {get_limit():g} s")
+        log_line(f"hook {agent}: gave up after {limit:g} s")
         os._exit(0)
 
     try:
         signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, get_limit())
+        signal.setitimer(signal.ITIMER_REAL, limit)
         if text := answer_payload(agent, sys.stdin.buffer.read(), time.time()):
             sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
             sys.stdout.buffer.flush()
@@ -45,72 +47,77 @@ def run_hook(agent: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def log_line(text: str) -> None:
+    """One line into the log, which begins anew when it is long; nothing where none can be written."""
+    path = os.path.join(get_home(), "hook.log")
+    try:
+        os.makedirs(get_home(), mode=0o700, exist_ok=True)
+        mode = "w" if os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG else "a"
+        with open(path, mode, encoding="utf-8", errors="replace") as log:
+            log.write(f"{format_time(time.time())} {' '.join(text.split())[:500]}\n")
+    except OSError:
+        pass
+
+
 def answer_payload(agent: str, payload: bytes, now: float) -> str:
     """What a host is to be told, as JSON text; empty for nothing. Raises what goes wrong."""
     data = json.loads(payload.decode("utf-8", errors="replace"))
     if b"\\ud" in payload.lower():  # half of a sign, as a host leaves it that cuts texts: no file takes one
         data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", errors="replace"))
-    if not isinstance(data, dict):
-        raise ValueError(f"the payload is no object but a {type(data).__name__}")
     event = hosts.read_event(agent, data)
-    root = find_root(event.cwd) or find_root(event.root)
-    block = follow(event, root, now) if root else ""
-    return json.dumps(hosts.answer(agent, event, block)) if block else ""
+    root = find_root(event.cwd)
+    block = _follow(event, root, now) if root else ""
+    return json.dumps(hosts.answer(event, block)) if block else ""
 
 
-def follow(event: Event, root: str, now: float) -> str:
+def _follow(event: Event, root: str, now: float) -> str:
     """What the host is to be told, a block or nothing; where it does not listen, the block waits for the next event at
     which it does. Raises `OSError` and `ReflexionError`."""
-    if event.kind == NOTHING and not event.call:
-        return ""
-    if not has_folder(root) and event.kind != FAILED and not event.transcript:
+    begins = event.kind == FAILED or event.transcript
+    if (event.kind == NOTHING and not event.call) or not (begins or has_folder(root)):
         return ""
     with Store(root, quick=event.kind != START) as store:
         session = Session(store, event.session)
-        block = _follow_silent_calls(store, session, event, now) if event.call or event.transcript else ""
-        block = _follow_kind(store, session, event, now) or block
-        if event.kind in hosts.get_host(event.agent).tells:
-            block, session.waiting = block or session.waiting, ""
-        else:
-            block, session.waiting = "", block or session.waiting
+        block = _follow_silent_calls(store, session, event, now)
+        block = _follow_kind(store, session, event, now) or block or session.waiting
+        tells = event.kind in hosts.HOSTS[event.agent]["tells"]
+        session.waiting = "" if tells else block
         session.save()
-        return block
+        return block if tells else ""
 
 
 def _follow_silent_calls(store: Store, session: Session, event: Event, now: float) -> str:
-    """Follow commands of this session that ended without a word of how, once the host's transcript says it. Returns
-    the block of the last one that has one."""
+    """Follow commands of this session that ended without a word of how, once the host's transcript says it."""
     if event.call:
         session.silent[event.call] = clean_typed(store.root, event, event.output)
-        session.silent = dict(list(session.silent.items())[-40:])
+        session.silent = dict(list(session.silent.items())[-MOST_SILENT:])
     block = ""
     outcomes = hosts.find_outcomes(event.transcript, session.silent) if session.silent and event.transcript else {}
     for call, (code, output) in outcomes.items():
-        command = session.silent.pop(call)
-        ended = event._replace(kind=hosts.tell_outcome(code), command=command, output=output, code=code)
+        kind, command = hosts.tell_outcome(code), session.silent.pop(call)
+        ended = event._replace(kind=kind, command=command, output=output, code=code)
         block = _follow_kind(store, session, ended, now) or block
     return block
 
 
 def _follow_kind(store: Store, session: Session, event: Event, now: float) -> str:
-    if event.kind == NOTHING or (event.kind != FAILED and not has_folder(store.root)):
+    changed: list[Entry] = []
+    block = ""
+    if event.kind == FAILED and not answers_no(event.command, event.code, event.output):
+        changed = [capture_failure(store, session, event, now)]
+        block = _show(session, [e for e in changed if can_recall(store, e, now)], most=1)
+    elif event.kind in (NOTHING, FAILED) or not has_folder(store.root):
         return ""
-    if event.kind == FAILED and answers_no(event.command, event.code, event.output):
-        return ""
-    if event.kind == PROMPT:
+    elif event.kind == PROMPT:
         return _show(session, recall_for_prompt(store, event.prompt, now), most=1)
-    if event.kind == BEFORE:
+    elif event.kind == BEFORE:
         session.began = now
         entries = recall_for_command(store, event.command, now)
         return _show(session, [each for each in entries if not _is_heeded(store, each, event)], MOST_BEFORE)
-    changed: list[Entry] = []
-    block = ""
-    if event.kind == FAILED:
-        changed = [capture_failure(store, session, event, now)]
-        block = _show(session, [e for e in changed if can_recall(store, e, now, at_failure=True)], most=1)
     elif event.kind == SUCCEEDED:
         changed = learn_from_success(store, session, event, now)
-    if (changed or event.kind == START) and read_settings(store.root)[0]:
+    settings = read_json(os.path.join(store.root, NAME, "config.json"))
+    if (changed or event.kind == START) and settings.get("auto_promote") is True:
         from reflexion.promote import plan_promotion, write_promotion
 
         if plan := plan_promotion(store, now):

@@ -14,12 +14,14 @@ from zlib import crc32
 
 from reflexion.store import Store, read_json, write_file
 
-KEPT, MOST_COMMANDS, MOST_OPEN = 2 * 86_400.0, 40, 8
-FIELDS = ("number", "began", "waiting", "silent", "ran", "open", "shown")
+KEPT, MOST_COMMANDS = 2 * 86_400.0, 40
 
 
 class Ran(NamedTuple):
-    """A command that a session ran: as it is compared, and as it was typed, without what stood before and behind."""
+    """A command that a session ran: as it is compared, and as it was typed, without what stood before and behind.
+
+    One that failed and waits for what will help has its entry's `id`; `until` is the number of the next run of the same
+    command, at which the trigger did not come again, `edited` whether files were edited up to it, None if not known."""
 
     number: int
     command: str
@@ -28,26 +30,13 @@ class Ran(NamedTuple):
     ok: bool
     began: float
     ended: float
-
-
-class Failure(NamedTuple):
-    """A command that failed and waits for what will help; `id` is its entry's."""
-
-    id: str
-    number: int
-    command: str
-    typed: str
-    mark: int
-    at: float
+    id: str = ""
     until: int = 0
-    """Number of the next run of the same command, at which its trigger did not come again; 0 while there was none."""
-    edited: list[str] | None = None
-    """Files that were edited up to that run; None where that is not known."""
+    edited: bool | None = None
 
 
 class Shown(NamedTuple):
-    """That an entry was recalled: how many commands had been run by then, how often, and whether what followed is
-    counted."""
+    """An entry was recalled: commands that had been run by then, how often, and whether what followed is counted."""
 
     number: int
     times: int
@@ -58,43 +47,47 @@ class Session:
     """The state of one session; `save` keeps it."""
 
     def __init__(self, store: Store, name: str):
-        self.folder = os.path.join(store.state, "sessions")
-        self._path = os.path.join(self.folder, f"{crc32(name.encode('utf-8', 'replace')):08x}.json")
-        data = read_json(self._path) or {}
-        self.number: int = data.get("number", 0)
+        self._path = os.path.join(store.state, "sessions", f"{crc32(name.encode('utf-8', 'replace')):08x}.json")
+        data = read_json(self._path)
         self.began: float = data.get("began", 0.0)
         self.waiting: str = data.get("waiting", "")
-        """A block that the host could not be told."""
         self.silent: dict[str, str] = data.get("silent", {})
-        """Calls to their commands, of which the host did not say how they ended."""
         self.ran = [Ran(*row) for row in data.get("ran", [])]
-        self.open = [Failure(*row) for row in data.get("open", [])]
         self.shown = {entry_id: Shown(*row) for entry_id, row in data.get("shown", {}).items()}
 
     def save(self) -> None:
         """Write it; old sessions are deleted when a new one begins."""
-        if not os.path.exists(self._path):
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            for file in os.scandir(self.folder):
-                if file.stat().st_mtime < time.time() - KEPT:
-                    os.unlink(file.path)
-        write_file(self._path, json.dumps({name: getattr(self, name) for name in FIELDS}))
+        is_new = not os.path.exists(self._path)
+        names = ("began", "waiting", "silent", "ran", "shown")
+        write_file(self._path, json.dumps({name: getattr(self, name) for name in names}))
+        for file in os.scandir(os.path.dirname(self._path)) if is_new else ():
+            if file.stat().st_mtime < time.time() - KEPT:
+                os.unlink(file.path)
 
-    def add_command(self, command: str, typed: str, mark: int, ok: bool, now: float) -> int:
-        """A command was run; its number."""
-        self.number += 1
+    @property
+    def number(self) -> int:
+        """Of the last command that was run."""
+        return self.ran[-1].number if self.ran else 0
+
+    def add_command(self, command: str, typed: str, mark: int, ok: bool, now: float) -> Ran:
+        """A command was run."""
         began = self.began if self.began and (not self.ran or self.began >= self.ran[-1].ended) else now
-        self.ran = [*self.ran, Ran(self.number, command, typed, mark, ok, began, now)][-MOST_COMMANDS:]
-        self.began = 0.0
-        return self.number
+        ran = Ran(self.number + 1, command, typed, mark, ok, began, now)
+        self.ran, self.began = [*self.ran, ran][-MOST_COMMANDS:], 0.0
+        return ran
 
     def list_between(self, after: int, until: int = 0) -> list[Ran]:
         """Commands that were run after a number and before another."""
         return [ran for ran in self.ran if after < ran.number and (not until or ran.number < until)]
 
+    @property
+    def open(self) -> list[Ran]:
+        """Failures that wait."""
+        return [ran for ran in self.ran if ran.id]
+
     def stop_waiting(self, entry_id: str) -> None:
         """A failure waits no longer."""
-        self.open = [each for each in self.open if each.id != entry_id]
+        self.ran = [ran._replace(id="") if ran.id == entry_id else ran for ran in self.ran]
 
     def note_recall(self, entry_id: str) -> None:
         """An entry was recalled. What was run since the first recall that is not settled counts as run after it."""
@@ -104,12 +97,3 @@ class Session:
     def settle(self, entry_id: str) -> None:
         """What followed a recall is counted."""
         self.shown[entry_id] = self.shown[entry_id]._replace(settled=True)
-
-
-def count_silent_calls(store: Store) -> int:
-    """Commands of the last days of which no host said how they ended."""
-    folder = os.path.join(store.state, "sessions")
-    files = (
-        [read_json(os.path.join(folder, name)) or {} for name in os.listdir(folder)] if os.path.isdir(folder) else []
-    )
-    return sum(len(data.get("silent", {})) for data in files)
