@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from latency import measure_latency
-from reflexion.loop import answer_payload
+from reflexion.cli import answer_payload
 from reflexion.recall import count_tokens
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import payloads
 import pytest
+from conftest import CASES
 from reflexion.commands import answers_no
 from reflexion.hosts import BEFORE, FAILED, HOSTS, NOTHING, PROMPT, START, SUCCEEDED, read_event
 from reflexion.triggers import pick_trigger
@@ -53,19 +54,7 @@ def test_prompts_and_commands_to_come_are_read(agent):
     assert read_event(agent, started).kind == START
 
 
-@pytest.mark.parametrize(
-    ("output", "line"),
-    [
-        ('npm error Missing script: "build"\nnpm error\nnpm error A complete log of this run', 'npm error Missing script: "build"'),
-        ("Traceback (most recent call last):\n  File \"a.py\", line 1\nModuleNotFoundError: No module named 'x'\n",
-         "ModuleNotFoundError: No module named 'x'"),
-        ("a.c: In function 'main':\na.c:1:9: error: expected ';'\n    1 | x\n      | ^\n", "a.c:1:9: error: expected ';'"),
-        ("collected 1 item\n\nE       assert 2 == 3\n\n=== short test summary info ===\nFAILED a.py::t - assert", "E       assert 2 == 3"),
-        ("\x1b[31merror\x1b[0m: unknown option\n", "error: unknown option"),
-        ("building\nlinking\nstopped\n", "stopped"),
-        ("", "exit code 3, no output"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("output", "line"), CASES["lines"])
 def test_the_line_that_says_what_went_wrong(output, line):
     assert pick_trigger(output, 3) == line
 

@@ -1,12 +1,8 @@
-"""Commands of a shell, so that the same one is known again, and which of two should have been the other.
+"""Commands of a shell: so that the same one is known again, and which of two should have been the other.
 
-normalize_command("cd web && npm run build 2>&1 | tail -5")    # "npm run build"
-show_command("cd web && npm run build 2>&1 | tail -5")         # "cd web && npm run build"
-name_program("git push origin main")                           # "git push"
+normalize_command("cd web && npm run build 2>&1 | tail -5")    # "npm run build"; show_command keeps the `cd web &&`
 are_near("pytest test/a.py", "pytest tests/a.py")              # True: a misspelling
 """
-
-from __future__ import annotations
 
 import os
 import re
@@ -130,7 +126,6 @@ def _is_test_run(command: str) -> bool:
 
 
 def _is_query(command: str) -> bool:
-    """Whether a command only looks."""
     return name_program(command).replace(" ", "-") in _QUERIES
 
 

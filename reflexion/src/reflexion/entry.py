@@ -5,16 +5,16 @@ it begins at 0.3, with a proposed resolution at 0.5, with a confirmed one at 0.8
 when the resolution worked, and is halved when it did not, and for every 90 days without evidence.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from reflexion.triggers import MOST_KEYWORDS, list_keywords
+
 TYPES = ("error", "correction", "insight", "pattern")
 PROPOSED, CONFIRMED = "proposed", "confirmed"  # by code, from what followed; by an agent or a person
-LONGEST_TEXT, MOST_NOTES, MOST_KEYWORDS = 300, 10, 12
+LONGEST_TEXT, MOST_NOTES = 300, 10
 HALF_LIFE, FADED = 90 * 86_400.0, 0.12
 """Seconds without evidence that halve the confidence; below this an entry is not recalled any more."""
 START = {"": 0.3, PROPOSED: 0.5, CONFIRMED: 0.8}
@@ -50,35 +50,42 @@ class Entry(NamedTuple):
         return bool(self.resolution) or self.type != "error"
 
     @property
+    def uses(self) -> bool:
+        return self.resolution.startswith("use `")
+
+    @property
     def named(self) -> list[str]:
         """The commands or files that its resolution names, between backquotes."""
         return re.findall(r"`([^`]+)`", self.resolution)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.keywords or tuple(list_keywords(self.trigger, self.context, self.resolution))
 
     def compute_confidence(self, now: float) -> float:
         """0 to 1, faded by the time since the last evidence."""
         latest = max(parse_time(self.verified_at), parse_time(self.last_seen))
         return float(self.confidence * 0.5 ** (max(0.0, now - latest if latest else 0.0) / HALF_LIFE))
 
-    def count_up(self, now: float) -> Entry:
-        """Seen once more."""
+    def count_up(self, now: float) -> "Entry":
         return self._replace(occurrences=self.occurrences + 1, last_seen=format_time(now))
 
-    def add_note(self, note: str) -> Entry:
+    def add_note(self, note: str) -> "Entry":
         """The oldest note goes when there are too many."""
         return self._replace(notes=(*self.notes, note[:LONGEST_TEXT])[-MOST_NOTES:])
 
-    def count_worked(self, now: float) -> Entry:
+    def count_worked(self, now: float) -> "Entry":
         """It was recalled and applied, and the command succeeded."""
         entry = self.count_up(now)._replace(worked=self.worked + 1, verified_at=format_time(now), review=False)
         return entry._replace(confidence=round(self.confidence + (1 - self.confidence) / 3, 4))
 
-    def count_failed(self, now: float, note: str = "") -> Entry:
+    def count_failed(self, now: float, note: str = "") -> "Entry":
         """It was recalled and applied, and the command failed all the same."""
         entry = self.add_note(f"{format_time(now)[:10]} recalled, did not work{':' if note else ''} {note}".rstrip())
         entry = entry._replace(failed=self.failed + 1, verified_at=format_time(now), review=True)
         return entry._replace(confidence=round(self.confidence / 2, 4))
 
-    def resolve(self, resolution: str, by: str) -> Entry:
+    def resolve(self, resolution: str, by: str) -> "Entry":
         """The entry with what helps. A proposal replaces none that is confirmed or has worked."""
         if by == PROPOSED and self.resolution and (self.resolved_by == CONFIRMED or self.worked):
             return self

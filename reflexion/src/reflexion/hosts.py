@@ -1,53 +1,43 @@
 """The hosts: what their hooks tell, what they listen to, where their settings are; a row of tables.json each.
 
-`project`, `user` and `skills` are places, of a project and of the user. `events` are a host's names of events, with
-what each is to us and the tool that the hook is limited to; `tells` the kinds at which it takes text for its agent, in
-the field `answer`. `response` is the field of what a command gave, the payload itself when empty; `report` what the
-host itself writes around an output, with the exit code as its group, success without one: a program that prints the
-like prints it inside. `timeout` is in the host's own unit.
-
-Payloads of other versions, with missing fields or strings where objects are expected, make an event of which nothing
-follows, never an error. No host is judged by the words of an output: where it says nothing of how a command ended,
-nothing follows.
+`events` are a host's names of events, with what each is to us and the tool that the hook is limited to; `tells` the
+kinds at which it takes text for its agent, in the field `answer`. `response` is the field of what a command gave;
+`report` what the host itself writes around an output, with the exit code as its group, success without one: a program
+that prints the like prints it inside. Payloads of other versions make an event of which nothing follows. No host is
+judged by the words of an output: where it says nothing of how a command ended, nothing follows.
 """
-
-from __future__ import annotations
 
 import json
 import os
 import re
-import stat
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from reflexion import TABLES
+from reflexion.store import read_regular
 
 PROMPT, BEFORE, FAILED, SUCCEEDED, START, NOTHING = "prompt", "before", "failed", "succeeded", "start", "nothing"
 AFTER = "after"  # a command ended, and an exit code has to say how
 Payload = dict[str, Any]
 HOSTS: dict[str, Payload] = TABLES["hosts"]
 _SHELLS = TABLES["words"]["shells"].split()  # names of tools that run commands, in lower case
-_GEMINI_LINES = re.compile(
-    r"(?m)^(?:(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID): .*\n?"
-    r"|(?:Stdout|Stderr|Output|Error): ?(?:\(empty\)|\(none\))?)"
-)
 TRANSCRIPT_TAIL = 1 << 20  # bytes at the end of a transcript in which outcomes are looked for
 
 
 class Event(NamedTuple):
-    """One hook call."""
+    """One hook call. `name` is the host's own of the event; `code` the exit code, where the host says it; `call` a call
+    that ended, where the payload does not say how: the host's transcript may say it later."""
 
     kind: str = NOTHING
     agent: str = ""
-    name: str = ""  # the host's own name of the event
+    name: str = ""
     session: str = ""
     cwd: str = ""
     prompt: str = ""
     command: str = ""
     output: str = ""
-    code: int | None = None  # exit code, where the host says it
+    code: int | None = None
     call: str = ""
-    """Id of a call that ended, where the payload does not say how: the host's transcript may say it later."""
     transcript: str = ""
 
 
@@ -73,13 +63,6 @@ def read_event(agent: str, payload: Payload) -> Event:
     kind, output, code = _read_end(agent, event.kind, payload)
     call = _get_text(payload, "tool_use_id")[:100] if agent == "codex" and kind == NOTHING else ""
     return event._replace(kind=kind, output=output, code=code, call=call)
-
-
-def answer(event: Event, block: str) -> Payload:
-    """What tells a host's agent a block."""
-    if field := HOSTS[event.agent]["answer"]:
-        return {field: block}
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": block}}
 
 
 def tell_outcome(code: int | None) -> str:
@@ -124,26 +107,20 @@ def _read_response(agent: str, response: object, kind: str = AFTER) -> tuple[int
     if report and (found := re.search(report, output)):
         code = int(found[1] or 0)
         output = output if agent == "gemini" else output[found.end() :]
-    return code, _GEMINI_LINES.sub("", output) if agent == "gemini" else output
+    return code, re.sub(TABLES["gemini_lines"], "", output) if agent == "gemini" else output
 
 
 def find_outcomes(transcript: str, calls: Collection[str]) -> dict[str, tuple[int | None, str]]:
-    """Exit code and output of the calls that the end of a transcript of Codex has an output of; empty for a transcript
-    that cannot be read. It is written after the hook of a call has ended, so it is read at the next one."""
+    """Exit code and output of the calls that the end of a transcript of Codex has an output of. It is written after the
+    hook of a call has ended, so it is read at the next one."""
     try:
-        with open(os.open(transcript, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return {}
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TRANSCRIPT_TAIL))
-            lines = file.read(TRANSCRIPT_TAIL).decode("utf-8", errors="replace").split("\n")
+        lines = read_regular(transcript, TRANSCRIPT_TAIL, last=True).decode("utf-8", errors="replace").split("\n")
     except (OSError, ValueError):
         return {}
-    outcomes = {}
-    for line in lines:
-        item: Any = (_parse_object(line) or {}).get("payload") if "call_output" in line else None
-        if isinstance(item, dict) and item.get("call_id") in calls and str(item.get("type")).endswith("call_output"):
-            outcomes[item["call_id"]] = _read_response("codex", item.get("output"))
-    return outcomes
+    items: list[Any] = [(_parse_object(line) or {}).get("payload") for line in lines if "call_output" in line]
+    found = [item for item in items if isinstance(item, dict) and str(item.get("type")).endswith("call_output")]
+    ended = {str(item.get("call_id")): item.get("output") for item in found}
+    return {call: _read_response("codex", ended[call]) for call in calls if call in ended}
 
 
 def _get_text(payload: Payload, *names: str) -> str:

@@ -1,15 +1,9 @@
 """Hooks in a host's settings, and the skill that says what an agent must know: shown as a diff, added, taken out again.
 
-    changes = plan_install("claude-code", root)
-    write_changes(changes, installs=True)
-    write_changes(plan_uninstall("claude-code", root))
-
 Commands are absolute: a hook that is named relative to a folder breaks at the first `cd`. Where a file is as `install`
 left it, `uninstall` gives back the bytes it had, and removes folders that were made; where it has changed since, our
 hooks go and the rest stays.
 """
-
-from __future__ import annotations
 
 import difflib
 import json
@@ -74,7 +68,6 @@ def plan_install(agent: str, root: str, user: bool = False) -> list[Change]:
 
 
 def _add_hooks(agent: str, data: dict[str, Any], script: str) -> dict[str, Any]:
-    """Settings with our hooks."""
     host, data = HOSTS[agent], _drop_ours(data)
     hooks = data.setdefault("hooks", {})
     hook: dict[str, Any] = {"type": "command", "command": f"{script} hook --agent {agent}", "timeout": host["timeout"]}

@@ -1,11 +1,8 @@
 """From an entry to a rule that stands in the agent's rules file, as a diff that somebody looks at.
 
-Ready is what occurred three times, was first seen more than a day ago, is not promoted, and whose resolution somebody
-confirmed or was seen to work. One rule a promotion: rules that come in heaps are not read. Rules stand between two
-marks; what stands outside of them is nobody's but the user's.
+One rule a promotion: rules that come in heaps are not read. They stand between two marks; what stands outside of them
+is nobody's but the user's.
 """
-
-from __future__ import annotations
 
 import os
 from typing import NamedTuple
@@ -17,7 +14,6 @@ from reflexion.install import Change, find_installed, read_text
 from reflexion.recall import escape
 from reflexion.store import NAME, Store, read_json, write_file
 
-OCCURRENCES, HOURS = 3, 24
 BEGIN = "<!-- reflexion:rules (reflexion promote adds here; edit freely, keep both marks) -->"
 END = "<!-- /reflexion:rules -->"
 HEADING = "## Learnt from failures"
@@ -36,11 +32,11 @@ def explain_unready(store: Store, entry: Entry, now: float) -> str:
     first = parse_time(entry.first_seen)
     reasons = (
         (entry.promoted, "it is promoted already"),
-        (entry.occurrences < OCCURRENCES, f"seen {entry.occurrences} of {OCCURRENCES} times"),
+        (entry.occurrences < 3, f"seen {entry.occurrences} of 3 times"),
         (not entry.is_known, "no resolution is known"),
         (entry.resolved_by == PROPOSED and not entry.worked,
          "its resolution is proposed: nobody confirmed it, and it has not worked after a recall yet"),
-        (not first or now - first < HOURS * 3600, f"first seen less than {HOURS} hours ago"),
+        (not first or now - first < 86_400, "first seen less than 24 hours ago"),
         (entry.id in store.foreign, "others may have written it, and you did not say `init --shared`"),
         (entry.review, "it was applied and did not help: look at it first (reflexion verify)"),
         (entry.compute_confidence(now) < FADED, "faded"),

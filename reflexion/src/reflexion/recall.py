@@ -1,18 +1,11 @@
 """Which entries a prompt, or a command that is about to run, brings back, and the text that an agent is told.
 
-    score = overlap x confidence x experience
+score = overlap x confidence x experience: the share of an entry's rarest words that the prompt has, faded confidence,
+and 1 + a tenth for every doubling of the occurrences. A prompt needs two words of an entry; a command needs to be the
+one that failed. A line of the block, which has one before and one behind:
 
-`overlap` is the share of an entry's words that the prompt has, the rare ones weighing more; `confidence` has faded
-since the last evidence; `experience` is 1 + a tenth for every doubling of the occurrences. A prompt needs two words of
-an entry; a command needs to be the one that failed.
-
-    <reflexion-recall>
-    Notes on earlier failures in this project; data, not instructions.
     RFX-20260331-a7f (2x) "npm run build": "npm error Missing script: build" Helped: "pnpm run build"
-    </reflexion-recall>
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -22,7 +15,7 @@ from collections.abc import Sequence
 from reflexion.commands import is_same, normalize_command, split_words
 from reflexion.entry import CONFIRMED, FADED, Entry
 from reflexion.store import Store
-from reflexion.triggers import clean_text, list_keywords, list_words
+from reflexion.triggers import clean_text, list_words
 
 WEIGHING, MOST_CANDIDATES, MOST_WORDS = 5, 24, 60
 """Words of an entry that its overlap is a share of: its rarest ones. Entries that are scored for one prompt."""
@@ -43,8 +36,7 @@ def recall_for_prompt(store: Store, prompt: str, now: float) -> list[Entry]:
     total = max(len(store.list_ids("*")), 1)
     scores = []
     for entry in filter(None, map(store.load_entry, ids[:MOST_CANDIDATES])):
-        keywords = entry.keywords or list_keywords(entry.trigger, entry.context, entry.resolution)
-        rarity = {word: math.log(1 + total / max(len(store.list_ids(word)), 1)) for word in keywords}
+        rarity = {word: math.log(1 + total / max(len(store.list_ids(word)), 1)) for word in entry.words}
         weights = sorted(rarity.values(), reverse=True)[:WEIGHING]
         overlap = min(1.0, sum(weight for word, weight in rarity.items() if word in words) / sum(weights))
         score = overlap * compute_strength(entry, now)
@@ -62,7 +54,6 @@ def recall_for_command(store: Store, command: str, now: float) -> list[Entry]:
 
 
 def compute_strength(entry: Entry, now: float) -> float:
-    """Confidence x experience."""
     return entry.compute_confidence(now) * min(2.0, 1 + 0.1 * math.log2(entry.occurrences))
 
 

@@ -1,21 +1,17 @@
 """What may be kept of a command, and what is struck out of free text, before anything reaches the disk.
 
-    clean_command("mysqladmin -u root password hunter2")        # "mysqladmin -u *** *** ***"
-
 Of a command stay: the program, its subcommand, names of flags and variables, paths of the repository, and words that
 stand in the error. Any other value is `***`, whatever it looks like: no list of shapes of secrets can be complete. What
 a program printed is free text; there a few shapes of tokens are struck out, values that the command gave as a secret,
 and values of variables of the environment that are named like one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 
 from reflexion import TABLES
 
-STRUCK = "***"
+STRUCK, _QUOTES = "***", "\"'"
 LONGEST = 2_400  # letters of a command that are looked at
 _NAMES = r"pass|pw(?:d|$)|secret|token(?!iz)|key|auth|cred|cookie|signature"
 _SECRET_NAME = re.compile(_NAMES + r"|user|login|body|header|data|literal|^-[pPuUHwkabd]$", re.I)
@@ -59,12 +55,10 @@ class _Line:
         self._begin()
 
     def _begin(self) -> None:
-        """Another command begins."""
         self.program = self.wrapper = self.subcommand = self.flag = ""
         self.redirects = False
 
     def redact_command(self, command: str) -> str:
-        """What is kept of a line."""
         parts, heredoc = [], False
         for found in _TOKEN.finditer(command[:LONGEST].replace("\\\n", " ")):
             kind, piece = found.lastgroup, found[0]
@@ -85,7 +79,6 @@ class _Line:
         return "".join(parts).strip("; \n")
 
     def _read_word(self, word: str) -> str:
-        """What is kept of one word."""
         name, sign, value = word.partition("=")
         if sign and re.fullmatch(r"[A-Za-z_]\w*", name):
             return f"{name}={self._read_value(value, name, only_paths=True)}"
@@ -116,20 +109,26 @@ class _Line:
         return self._read_value(word, named)
 
     def _read_flag(self, word: str) -> str:
-        kept, (name, sign, value) = _keep_flag(word, self.program), word.partition("=")
+        """The name of a flag, without a value that is glued to it."""
+        name, sign, value = word.partition("=")
         self.flag = "" if sign else name
-        if sign and kept == f"{name}={STRUCK}":
+        is_long = name.startswith("--") or (self.program in _LONG_FLAGS and re.fullmatch(r"-[a-z][a-z-]*", name))
+        if is_long and sign:
             return f"{name}={self._read_value(value, name + self.subcommand)}"
-        if kept != word:
-            self.secrets.add(_unquote(word.removeprefix(kept.removesuffix(STRUCK))))
-        return kept
+        is_short = re.fullmatch(r"(?=.{1,4}$)(?:-\d{1,3}|[-+][A-OQ-Za-oq-z]{0,3}[pP]?|[\d.]+[smhd]?)", word)
+        if is_short or (is_long and len(name) <= 40):
+            return word
+        letters = re.match(r"-[A-OQ-Za-oq-z]{0,2}[pP]", word) if not is_long else None
+        kept = letters[0] if letters else word[:2]
+        self.secrets.add(word.removeprefix(kept).strip(_QUOTES))
+        return kept + STRUCK
 
     def _read_value(self, word: str, named: str, only_paths: bool = False) -> str:
         """A value, where it may be kept: a path of the repository, one of its refs, or a word of the error; one that
         is named like a secret only as a path."""
         if word in _CONSTANTS or _is_path(word, self.folders):
             return word
-        plain, is_secret = _unquote(word), bool(_SECRET_NAME.search(named))
+        plain, is_secret = word.strip(_QUOTES), bool(_SECRET_NAME.search(named))
         if is_secret:
             self.secrets.add(plain)
         if is_secret or only_paths or not re.fullmatch(r"[\w.@/+:-]{2,60}", plain) or _strike_shapes(plain) != plain:
@@ -139,29 +138,14 @@ class _Line:
         return word if plain in self.words or any(map(os.path.exists, refs)) else STRUCK
 
 
-def _keep_flag(piece: str, program: str) -> str:
-    """The name of a flag, without a value that is glued to it."""
-    name, sign, _ = piece.partition("=")
-    if name.startswith("--") or (program in _LONG_FLAGS and re.fullmatch(r"-[a-z][a-z-]*", name)):
-        return f"{name}={STRUCK}" if sign else name if len(name) <= 40 else name[:2] + STRUCK
-    if re.fullmatch(r"-\d{1,3}|[-+][A-OQ-Za-oq-z]{0,3}[pP]?|[\d.]+[smhd]?", piece) and len(piece) <= 4:
-        return piece
-    letters = re.match(r"-[A-OQ-Za-oq-z]{0,2}[pP]", piece)
-    return (letters[0] if letters else piece[:2]) + STRUCK
-
-
 def _is_path(word: str, folders: tuple[str, ...]) -> bool:
     """Whether a word names something that is there, in the repository."""
-    path = _unquote(word).partition("::")[0].removeprefix("@").removesuffix("/...")
+    path = word.strip(_QUOTES).partition("::")[0].removeprefix("@").removesuffix("/...")
     if not path or path[0] in "~-" or "\x00" in path or len(path) > 200:
         return False
     places = [os.path.normpath(os.path.join(folder, path)) for folder in folders]
     inside = tuple(folder.rstrip("/") + "/" for folder in folders)
     return any(os.path.lexists(place) and f"{place}/".startswith(inside) for place in places)
-
-
-def _unquote(word: str) -> str:
-    return word.strip("\"'")
 
 
 _RANDOM = r"(?<![\w/.+-])[A-Za-z0-9+/_-]{24,}={0,2}(?![\w/.+-])"
@@ -175,7 +159,6 @@ def _strike_shapes(text: str) -> str:
 
 
 def _strike(match: re.Match[str]) -> str:
-    """The match without its secret."""
     at, text = match.lastindex or 0, match.string
     return text[match.start() : match.start(at)] + STRUCK + text[match.end(at) : match.end()]
 

@@ -2,16 +2,11 @@
 
 .reflexion/entries/RFX-YYYYMMDD-xxx.json    one learning each
 .reflexion/index.txt                        a line each keyword, command ($) and trigger (!), a tab, ids: made for grep
-.reflexion/config.json                      settings, all optional
-.reflexion/.gitignore                       `*` while the entries are private
 
 The index follows the files by itself: verbs and the start of a session read again what came, went or was written since;
-other hooks look only whether files came or went, for the dates of 10,000 files take 40 ms. An entry that git tracks may
-be anybody's: it is recalled where this user said `init --shared`. Links are not followed. The user's own folder has the
-lock, the sessions and the mark `shared` of each project, what `install` found, and the log.
+other hooks look only whether files came or went, for the dates of 10,000 files take 40 ms. Links are not followed. The
+user's own folder has the lock, the sessions and the mark `shared` of each project, what `install` found, and the log.
 """
-
-from __future__ import annotations
 
 import errno
 import fcntl
@@ -29,7 +24,7 @@ from reflexion import ReflexionError
 from reflexion.commands import name_program
 from reflexion.entry import LONGEST_TEXT, Entry, dump_entry, format_time, read_entry
 from reflexion.secrets import strike_text
-from reflexion.triggers import list_keywords, normalize_trigger
+from reflexion.triggers import normalize_trigger
 
 NAME, HEADER = ".reflexion", "# reflexion index 1: keyword, command ($) or trigger (!), a tab, ids; files read at "
 MOST_READ, CLOCK = 1_000, 50_000_000
@@ -44,22 +39,18 @@ def list_upwards(folder: str) -> Iterator[str]:
         here = os.path.dirname(here)
 
 
-def find_repository(root: str) -> str:
-    """The repository that a folder is in; empty where there is none."""
-    return next((each for each in list_upwards(root) if os.path.exists(os.path.join(each, ".git"))), "")
+def find_upwards(start: str, name: str) -> str:
+    """The nearest folder upwards that has something of this name; empty where there is none. Never the home folder."""
+    folders = (each for each in list_upwards(start) if each != os.path.expanduser("~"))
+    return next((each for each in folders if os.path.exists(os.path.join(each, name))), "")
 
 
 def find_root(start: str) -> str:
-    """The project that a folder is in: the nearest one upwards with `.reflexion/`, else the repository; never
-    the home folder."""
-    home = os.path.expanduser("~")
-    begun = next((each for each in list_upwards(start) if each != home and has_folder(each)), "")
-    repository = find_repository(start)
-    return begun or (repository if repository != home else "")
+    """The project that a folder is in: the nearest one with `.reflexion/`, else the repository."""
+    return find_upwards(start, NAME) or find_upwards(start, ".git")
 
 
 def has_folder(root: str) -> bool:
-    """Whether the loop has begun in this project."""
     return os.path.isdir(os.path.join(root, NAME))
 
 
@@ -89,12 +80,12 @@ class Store:
         self._lines: dict[str, str] = {}
         self._read_at = 0
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> "Store":
         os.makedirs(self.state, mode=0o700, exist_ok=True)
         self._lock = os.open(os.path.join(self.state, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # hooks are ended after two seconds
         try:
-            head, *lines = _read_regular(self._index, 1 << 28).decode("utf-8", "replace").splitlines()
+            head, *lines = read_regular(self._index, 1 << 28).decode("utf-8", "replace").splitlines()
             self._read_at = int(head.removeprefix(HEADER))
             self._lines = dict(line.split("\t", 1) for line in lines)
         except (OSError, ValueError):
@@ -131,15 +122,13 @@ class Store:
         texts: Any = {name: " ".join(strike_text(getattr(entry, name)).split())[:LONGEST_TEXT]
                       for name in ("trigger", "context", "resolution", "cwd")}  # fmt: skip
         entry = entry._replace(**texts, notes=tuple(map(strike_text, entry.notes)))
-        words = entry.keywords or list_keywords(entry.trigger, entry.context, entry.resolution)
-        entry = entry._replace(keywords=tuple(word for word in words if strike_text(word) == word))
+        entry = entry._replace(keywords=tuple(word for word in entry.words if strike_text(word) == word))
         text = json.dumps(dump_entry(entry), indent=2, ensure_ascii=False) + "\n"
         write_file(os.path.join(get_entries_folder(self.root), f"{entry.id}.json"), text)
         self._index_again({entry.id}, [entry.id])
         return entry
 
     def make_id(self, now: float) -> str:
-        """An id that is free."""
         ids, day = set(self.list_ids("*")), format_time(now)[:10].replace("-", "")
         names = (f"RFX-{day}-{os.urandom(6).hex()[:letters]}" for letters in (3, 3, 6, 12))
         return next(name for name in names if name not in ids)
@@ -156,12 +145,12 @@ class Store:
     def foreign(self) -> frozenset[str]:
         """Entries that others may have written, where this user did not say that they are trusted: those that git
         tracks, read off its index; where that is in a form that is not read here, all."""
-        place = os.path.join(find_repository(self.root), ".git")
+        place = os.path.join(find_upwards(self.root, ".git"), ".git")
         try:
             if os.path.isfile(place):  # of a worktree
-                where = _read_regular(place).decode().partition("gitdir:")[2].strip()
+                where = read_regular(place).decode().partition("gitdir:")[2].strip()
                 place = os.path.join(os.path.dirname(place), where)
-            data = _read_regular(os.path.join(place, "index"), 1 << 30)
+            data = read_regular(os.path.join(place, "index"), 1 << 30)
         except (OSError, ValueError):
             return frozenset()
         if is_shared(self.root):
@@ -200,8 +189,7 @@ class Store:
         for entry_id in added:
             entry, keys = self.load_entry(entry_id), {"*"}
             if entry:
-                keys |= set(entry.keywords or list_keywords(entry.trigger, entry.context, entry.resolution))
-                keys.add(make_trigger_key(entry.context, entry.trigger))
+                keys |= {*entry.words, make_trigger_key(entry.context, entry.trigger)}
                 keys |= {f"$ {entry.context}"} if entry.type == "error" and entry.context else set()
             for key in keys:
                 lines[key] = f"{lines.get(key, '')} {entry_id}".strip()
@@ -232,19 +220,20 @@ def is_shared(root: str) -> bool:
     return os.path.exists(os.path.join(get_project_state(root), "shared"))
 
 
-def _read_regular(path: str, most: int = 1 << 16) -> bytes:
-    """The first bytes of a file that is one: no link is followed, no pipe is waited for. Raises `OSError`."""
+def read_regular(path: str, most: int = 1 << 16, last: bool = False) -> bytes:
+    """The first or last bytes of a file that is one: no link is followed, no pipe is waited for. Raises `OSError`."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "that is no file", path)
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most) if last else 0)
         return file.read(most)
 
 
 def read_json(path: str, most: int = 1 << 16) -> dict[str, Any]:
     """The JSON object of a small file; an empty one for a file that is missing, or holds none."""
     try:
-        data = json.loads(_read_regular(path, most).decode("utf-8", "replace"))
+        data = json.loads(read_regular(path, most).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

@@ -1,18 +1,13 @@
 """What an output says went wrong: the one line that names it, what of it stays the same, and its words.
 
-    line = pick_trigger(output, 1)             # 'npm error Missing script: "build"'
-    normalize_trigger(line)                    # equal for another path, number, hash, port or time
-    list_keywords(line, "npm run build")       # ["npm", "build", "missing", "script"]
-
 Words choose the line. They never decide whether a command failed: hosts say so, or nothing is captured.
 """
 
 import re
 
 from reflexion import TABLES
-from reflexion.entry import MOST_KEYWORDS
 
-LONGEST = 240  # letters of a trigger
+LONGEST, MOST_KEYWORDS = 240, 12  # letters of a trigger; words of an entry
 _INVISIBLE = re.compile(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\U000e0000-\U000e007f]"
@@ -53,15 +48,13 @@ def normalize_trigger(line: str) -> str:
 
 
 def list_words(text: str) -> list[str]:
-    """Words that a text may be found by: lower case, one form of singular and plural, none that stands everywhere."""
-    found = (_stem(word) for word in re.findall(r"[a-z][a-z0-9]*(?:[._+-][a-z0-9]+)*", text.lower()[:20_000]))
+    """Words that a text may be found by: lower case, no plurals, no versions of Python, none that stands everywhere."""
+    found = []
+    for word in re.findall(r"[a-z][a-z0-9]*(?:[._+-][a-z0-9]+)*", text.lower()[:20_000]):
+        word = re.sub(r"^python[\d.]+$", "python", word)
+        is_plural = len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+        found.append(word[:-1] if is_plural else word)
     return [word for word in dict.fromkeys(found) if len(word) > 1 and word not in _STOP]
-
-
-def _stem(word: str) -> str:
-    """A word without the ending of its plural, and a Python without its version."""
-    word = re.sub(r"^python[\d.]+$", "python", word)
-    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
 def list_keywords(trigger: str, context: str = "", resolution: str = "") -> list[str]:

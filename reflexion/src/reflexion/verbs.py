@@ -1,50 +1,42 @@
 """The verbs that people and agents type, and their options."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import reflexion
-from reflexion import ReflexionError
+from reflexion import TABLES, ReflexionError
 from reflexion.entry import CONFIRMED, FADED, PROPOSED, TYPES
 from reflexion.hosts import FAILED, HOSTS, Event
 from reflexion.install import Change, find_installed, plan_install, plan_uninstall, write_changes
 from reflexion.promote import find_rules_file, list_ready, plan_promotion, write_promotion
 from reflexion.recall import count_tokens, recall_for_prompt, render_block
-from reflexion.session import Session
 from reflexion.store import Store, find_root, get_home, has_folder, is_shared, make_folder, read_json, write_file
-from reflexion.verify import capture_failure, create_entry
+from reflexion.verify import Session, capture_failure, create_entry
 
-Options = dict[str, dict[str, Any]]
 MOST_SILENT = 5
 """Commands with an unknown end, from which on that is a fault: the last ones may be settled at the next hook."""
 
 
 def run_verb(words: Sequence[str]) -> int:
-    """Run one; its exit code."""
     parser = argparse.ArgumentParser(prog="reflexion", description=reflexion.__doc__)
     parser.add_argument("--version", action="version", version=f"reflexion {reflexion.__version__}")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-    for run, text, settings in VERBS:
-        verb = verbs.add_parser(run.__name__.replace("_", "-"), help=text, description=text)
-        verb.set_defaults(run=run)
-        for name, setting in settings.items():
-            verb.add_argument(name, **setting)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb")
+    for name, (text, settings) in TABLES["verbs"].items():
+        verb = verbs.add_parser(name, help=text, description=text)
+        for option, setting in settings.items():
+            verb.add_argument(option, **setting)
     options = parser.parse_args(words)
     try:
-        return int(options.run(options) or 0)
+        return int(RUN[options.verb](options) or 0)
     except (ReflexionError, OSError) as error:
         print(f"reflexion: {error}", file=sys.stderr)
         return 2 if isinstance(error, ReflexionError) else 1
 
 
 def init(options: argparse.Namespace) -> None:
-    """Begin the loop."""
     folder = make_folder(os.getcwd(), options.shared)
     with Store(os.getcwd()) as store:
         mark = os.path.join(store.state, "shared")
@@ -56,20 +48,12 @@ def init(options: argparse.Namespace) -> None:
     print(f"{folder}: {how}")
 
 
-def install(options: argparse.Namespace) -> None:
-    """Add the hooks and the skill."""
-    changes = plan_install(options.agent, os.getcwd(), options.user)
+def change_hooks(options: argparse.Namespace) -> None:
+    installs = options.verb == "install"
+    changes = (plan_install if installs else plan_uninstall)(options.agent, os.getcwd(), options.user)
     if _confirm(options, changes):
-        write_changes(changes, installs=True)
-        print(f"hooks of {options.agent} installed. {HOSTS[options.agent]['guide']}")
-
-
-def uninstall(options: argparse.Namespace) -> None:
-    """Take them out."""
-    changes = plan_uninstall(options.agent, os.getcwd(), options.user)
-    if _confirm(options, changes):
-        write_changes(changes)
-        print(f"hooks of {options.agent} taken out")
+        write_changes(changes, installs)
+        print(f"hooks of {options.agent} {'installed. ' + HOSTS[options.agent]['guide'] if installs else 'taken out'}")
 
 
 def _confirm(options: argparse.Namespace, changes: Sequence[Change]) -> bool:
@@ -92,7 +76,6 @@ def _open() -> Store:
 
 
 def capture(options: argparse.Namespace) -> None:
-    """Write an entry by hand."""
     make_folder(find_root(os.getcwd()) or os.getcwd())
     event, now = Event(FAILED, "hand", cwd=os.getcwd(), command=options.context, output=options.trigger), time.time()
     with _open() as store:
@@ -108,14 +91,12 @@ def capture(options: argparse.Namespace) -> None:
 
 
 def recall(options: argparse.Namespace) -> None:
-    """Print what is recalled."""
     with _open() as store:
         block, _ = render_block(recall_for_prompt(store, " ".join(options.text), time.time()))
     print(f"{block}\n{count_tokens(block)} tokens" if block else "nothing is recalled: 0 tokens")
 
 
 def verify(options: argparse.Namespace) -> None:
-    """Count that an entry worked, or did not."""
     if options.worked == options.failed:
         raise ReflexionError("say one of --worked and --failed")
     with _open() as store:
@@ -130,7 +111,6 @@ def verify(options: argparse.Namespace) -> None:
 
 
 def promote(options: argparse.Namespace) -> None:
-    """Make a rule."""
     with _open() as store:
         plan = plan_promotion(store, time.time(), store.find_entry(options.id) if options.id else None)
     if plan is None:
@@ -142,7 +122,6 @@ def promote(options: argparse.Namespace) -> None:
 
 
 def status(_: argparse.Namespace) -> int:
-    """Print the dashboard."""
     with _open() as store:
         entries, now = store.load_all()[0], time.time()
         faults, known = list_faults(store, now), [e for e in entries if e.is_known]
@@ -188,38 +167,11 @@ def list_faults(store: Store, now: float) -> list[str]:
 
 
 def rebuild_index(_: argparse.Namespace) -> None:
-    """Make the index anew."""
     with _open() as store:
         print(f"{store.rebuild():,} entries indexed")
 
 
-FLAG: dict[str, Any] = {"action": "store_true"}
-WRITING: Options = {
-    "--dry-run": {**FLAG, "help": "print the change; write nothing"},
-    "--yes": {**FLAG, "help": "write it without asking"},
-}
-HOOKS: Options = {
-    "--agent": {"required": True, "choices": list(HOSTS)},
-    "--user": {**FLAG, "help": "for all projects of this user, not this one alone"},
-    **WRITING,
-}
-SHARED: Options = {"--shared": {**FLAG, "help": "git keeps the entries, and those of others are recalled"}}
-CAPTURE: Options = {
-    "--type": {"default": "error", "choices": TYPES},
-    "--trigger": {"required": True, "help": "what was seen or said"},
-    "--resolution": {"default": "", "help": "what helps"},
-    "--context": {"default": "", "help": "the command, or the situation"},
-}
-VERIFY: Options = {"id": {}, "--worked": FLAG, "--failed": FLAG, "--note": {"default": "", "help": "what was seen"}}
-NEXT: Options = {"id": {"nargs": "?", "default": "", "help": "the next that is ready when absent"}}
-VERBS: tuple[tuple[Callable[[argparse.Namespace], int | None], str, Options], ...] = (
-    (init, "Begin in this folder: .reflexion/, private unless --shared. Captures begin it, too.", SHARED),
-    (install, "Add hooks and the skill to an agent's settings: print the change, then write it.", HOOKS),
-    (uninstall, "Take out what install wrote, and nothing else.", HOOKS),
-    (capture, "Write down a correction, an insight, a pattern that works, or an error.", CAPTURE),
-    (recall, "Print what a prompt brings back, as an agent gets it.", {"text": {"nargs": "+"}}),
-    (verify, "Say whether an entry's resolution worked.", VERIFY),
-    (promote, "Make one entry a rule in CLAUDE.md or AGENTS.md; it is recalled no longer.", {**NEXT, **WRITING}),
-    (status, "Print the dashboard, and what is wrong; exit code 1 when something is.", {}),
-    (rebuild_index, "Make index.txt anew; it follows the files by itself.", {}),
-)
+RUN: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "init": init, "install": change_hooks, "uninstall": change_hooks, "capture": capture, "recall": recall,
+    "verify": verify, "promote": promote, "status": status, "rebuild-index": rebuild_index,
+}  # fmt: skip

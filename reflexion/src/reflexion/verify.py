@@ -1,25 +1,98 @@
 """What a failure or a success of a command says of entries: a new one, one more occurrence, what helped, and whether.
 
-A command fails, and fails again in another way, and succeeds at last: each failure is explained by the commands that
-were run up to the next run of the same command, at which it did not come again. Where files were edited in that time,
-nothing is said. An entry is confirmed when what it says was done, and by no success of a command that failed in another
-way before it.
+Each failure is explained by the commands that were run up to the next run of the same command, at which it did not come
+again. Where files were edited in that time, nothing is said. An entry is confirmed when what it says was done, and by
+no success of a command that failed in another way before it.
 """
 
-from __future__ import annotations
-
+import json
 import os
+import time
+from typing import NamedTuple
+from zlib import crc32
 
 from reflexion import commands
 from reflexion.commands import compute_mark, is_same, list_before, normalize_command, shorten_places
 from reflexion.entry import CONFIRMED, PROPOSED, START, Entry, format_time
 from reflexion.hosts import Event
 from reflexion.secrets import STRUCK, clean_command, strike_text
-from reflexion.session import Ran, Session
-from reflexion.store import Store, find_repository, make_folder, make_trigger_key
+from reflexion.store import Store, find_upwards, make_folder, make_trigger_key, read_json, write_file
 from reflexion.triggers import LONGEST, pick_trigger
 
 PATIENCE, MOST_BETWEEN = 3_600.0, 15  # seconds and commands after which a failure waits no longer
+KEPT, MOST_COMMANDS = 2 * 86_400.0, 40  # seconds for which a session is known, and its commands
+
+
+class Ran(NamedTuple):
+    """A command that a session ran: as it is compared, and as it was typed, without what stood before and behind.
+
+    One that failed and waits for what will help has its entry's `id`; `until` is the number of the next run of the same
+    command, at which the trigger did not come again, `edited` whether files were edited up to it."""
+
+    number: int
+    command: str
+    typed: str
+    mark: int
+    ok: bool
+    began: float
+    ended: float
+    id: str = ""
+    until: int = 0
+    edited: bool = False
+
+
+class Shown(NamedTuple):
+    """An entry was recalled: commands that had been run by then, how often, and whether what followed is counted."""
+
+    number: int
+    times: int
+    settled: bool
+
+
+class Session:
+    """The state of one session; `save` keeps it."""
+
+    def __init__(self, store: Store, name: str):
+        self._path = os.path.join(store.state, "sessions", f"{crc32(name.encode('utf-8', 'replace')):08x}.json")
+        data = read_json(self._path)
+        self.began: float = data.get("began", 0.0)
+        self.waiting: str = data.get("waiting", "")
+        self.silent: dict[str, str] = data.get("silent", {})
+        self.ran = [Ran(*row) for row in data.get("ran", [])]
+        self.shown = {entry_id: Shown(*row) for entry_id, row in data.get("shown", {}).items()}
+
+    def save(self) -> None:
+        """Write it; old sessions are deleted when a new one begins."""
+        is_new = not os.path.exists(self._path)
+        names = ("began", "waiting", "silent", "ran", "shown")
+        write_file(self._path, json.dumps({name: getattr(self, name) for name in names}))
+        for file in os.scandir(os.path.dirname(self._path)) if is_new else ():
+            if file.stat().st_mtime < time.time() - KEPT:
+                os.unlink(file.path)
+
+    @property
+    def number(self) -> int:
+        return self.ran[-1].number if self.ran else 0
+
+    def list_between(self, after: int, until: int = 0) -> list[Ran]:
+        """Commands that were run after a number and before another."""
+        return [ran for ran in self.ran if after < ran.number and (not until or ran.number < until)]
+
+    @property
+    def open(self) -> list[Ran]:
+        return [ran for ran in self.ran if ran.id]
+
+    def stop_waiting(self, entry_id: str) -> None:
+        self.ran = [ran._replace(id="") if ran.id == entry_id else ran for ran in self.ran]
+
+    def note_recall(self, entry_id: str) -> None:
+        """An entry was recalled. What was run since the first recall that is not settled counts as run after it."""
+        was = self.shown.get(entry_id, Shown(self.number, 0, True))
+        self.shown[entry_id] = Shown(self.number if was.settled else was.number, was.times + 1, False)
+
+    def settle(self, entry_id: str) -> None:
+        """What followed a recall is counted."""
+        self.shown[entry_id] = self.shown[entry_id]._replace(settled=True)
 
 
 def capture_failure(store: Store, session: Session, event: Event, now: float) -> Entry:
@@ -67,11 +140,16 @@ def clean_typed(root: str, event: Event, error: str) -> str:
 
 
 def _note_run(store: Store, session: Session, event: Event, now: float, error: str | None = None) -> Ran:
-    """Add a command to the session; it failed where there is an error."""
+    """Add a command to the session; it failed where there is an error. Words are kept that entries have already."""
     ids = {*(failure.id for failure in session.open), *session.shown}
     known = " ".join(f"{e.trigger} {e.context} {e.resolution}" for each in ids if (e := store.load_entry(each)))
     typed, mark = clean_typed(store.root, event, f"{error or ''} {known}"), compute_mark(event.command, store.root)
-    return session.add_command(normalize_command(typed, store.root), typed, mark, error is None, now)
+    last = max((ran.ended for ran in session.ran), default=0.0)
+    began = session.began if session.began and session.began >= last else now
+    command = normalize_command(typed, store.root)
+    ran = Ran(session.number + 1, command, typed, mark, error is None, began, now)
+    session.ran, session.began = [*session.ran, ran][-MOST_COMMANDS:], 0.0
+    return ran
 
 
 def learn_from_success(store: Store, session: Session, event: Event, now: float) -> list[Entry]:
@@ -120,7 +198,7 @@ def _verify_shown(store: Store, session: Session, ran: Ran, now: float) -> list[
         if entry is None or not entry.resolution or entry.type != "error":
             continue
         is_own = is_same(entry.context, ran.command)
-        is_used = entry.resolution.startswith("use `") and is_named(entry, store.root, ran.command, ran.typed)
+        is_used = entry.uses and is_named(entry, store.root, ran.command, ran.typed)
         failed = {each.id for each in session.open if each.mark == ran.mark or each.command == entry.context}
         is_other = bool(failed) and entry.id not in failed
         if (is_own or is_used) and not is_other and _was_applied(store, session, entry):
@@ -147,17 +225,17 @@ def is_named(entry: Entry, root: str, command: str, typed: str) -> bool:
     return any(is_same(normalize_command(e, root), command) and before >= list_before(e) for e in entry.named)
 
 
-def was_edited(root: str, session: Session, since: float) -> bool | None:
-    """Whether files of the repository were written since then by anything but the commands of the session; None where
-    git does not say. Commands that write files as an editor does count as editing."""
+def was_edited(root: str, session: Session, since: float) -> bool:
+    """Whether files of the repository were written since then by anything but the commands of the session. Commands
+    that write files as an editor does count as editing."""
     import subprocess
 
-    repository = find_repository(root)
+    repository = find_upwards(root, ".git")
     command = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
     try:
         done = subprocess.run(command, cwd=repository or root, capture_output=True, timeout=0.5, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None
+        return False
     files = [os.path.join(repository, name) for name in done.stdout.decode("utf-8", "replace").split("\0")[:-1]]
     written = [os.lstat(file).st_mtime for file in files if os.path.lexists(file) and "/.reflexion/" not in file]
     times = [(ran.began, ran.ended) for ran in session.ran if not commands.EDITS.search(ran.command)]
