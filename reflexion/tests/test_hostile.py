@@ -78,18 +78,6 @@ def test_a_hand_edited_entry_that_is_none_is_named_and_left_alone(tell, project,
     assert "use bun" in tell("claude-code", {**PROMPT, "session_id": "z"})
 
 
-@pytest.mark.parametrize("folder", [".reflexion", ".reflexion/entries"])
-def test_a_folder_that_is_a_link_is_not_followed(folder, monkeypatch, project, tmp_path, home):
-    """A repository may bring it: what is behind it is neither written to nor recalled."""
-    (tmp_path / "elsewhere").mkdir()
-    (project / folder).parent.mkdir(exist_ok=True)
-    (project / folder).symlink_to(tmp_path / "elsewhere")
-    for payload in (FAILED, PROMPT, payloads.BEFORE["claude-code"]("npm run build")):
-        assert call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode()) == b""
-    assert not list((tmp_path / "elsewhere").iterdir())
-    assert "is a link" in log(home)[0]
-
-
 @pytest.mark.parametrize("what", ["private", "entry", "pipe"])
 def test_an_entry_that_is_no_file_is_left_alone(what, tell, project, tmp_path, learnt):
     target = tmp_path / "id_rsa"
@@ -126,13 +114,20 @@ def test_folders_that_are_none(where, project, tmp_path, monkeypatch, home):
     assert len(log(home)) <= 1
 
 
-@pytest.mark.parametrize("file", ["project/.reflexion/entries", "state", "project/.reflexion"])
-def test_what_cannot_be_written(file, monkeypatch, project, tmp_path):
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).touch()
+@pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.parametrize("place", ["project/.reflexion/entries", "project/.reflexion", "state"])
+def test_places_that_are_files_or_links(kind, place, monkeypatch, project, tmp_path, home):
+    """A repository may bring a link: what is behind it is neither written to nor recalled."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch() if kind == "file" else (tmp_path / place).symlink_to(tmp_path / "elsewhere")
     for payload in (FAILED, PROMPT, payloads.BEFORE["claude-code"]("npm run build")):
-        assert call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode()) == b""
-    assert read_entries(project) == []
+        told = call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode())
+        assert told == b""
+    if place != "state":
+        assert read_entries(project) == []
+        assert not list((tmp_path / "elsewhere").iterdir())
+        assert kind == "file" or "is a link" in log(home)[0]
 
 
 def test_a_disk_that_refuses_writes_loses_nothing_that_was_there(tell, project, monkeypatch):

@@ -51,15 +51,6 @@ def test_what_git_tracks_is_recalled_only_when_this_user_wants_it(version, proje
     assert tell("claude-code", {**prompt, "session_id": "b"}) == ""
 
 
-def test_words_find_ids_with_grep(project):
-    with Store(put(project, make_entry(1), make_entry(2, context="git psuh", keywords=("git", "psuh")))):
-        pass
-    index = project / ".reflexion/index.txt"
-    for word, ids in (("^npm", "RFX-20260320-a01"), ("^git", "RFX-20260320-a02"), ("^[$] npm run", "RFX-20260320-a01")):
-        done = subprocess.run(["grep", word, str(index)], capture_output=True, text=True)
-        assert done.stdout.split("\t")[-1].strip() == ids
-
-
 @pytest.mark.parametrize("content", ["", "garbage\n" * 100, f"{HEADER}12\nno tab"])
 def test_a_broken_index_is_made_anew(content, project, tell):
     with Store(put(project, make_entry(1))):

@@ -159,19 +159,14 @@ class Store:
             return frozenset(self.list_ids("*"))
         return frozenset(each.decode() for each in re.findall(rb"\.reflexion/entries/([\w-]+)\.json", data))
 
-    def rebuild(self) -> int:
-        """Read every file again; how many entries there are."""
-        self._lines, self._read_at = {}, 0
-        self.follow_files(most=1 << 30)
-        return len(self.list_ids("*"))
-
     def _list_files(self) -> list[str]:
         folder = get_entries_folder(self.root)
         names = os.listdir(folder) if os.path.exists(folder) else []
         return [name[:-5] for name in names if name.endswith(".json") and name[0] != "."]
 
-    def follow_files(self, most: int = MOST_READ) -> None:
-        """Read what came, went or, unless `quick`, changed since the dates of all files were looked at."""
+    def follow_files(self, anew: bool = False) -> None:
+        """Read what came, went or, unless `quick`, changed since the dates of all files were looked at; `anew`: all."""
+        self._lines, most = ({}, 1 << 30) if anew else (self._lines, MOST_READ)
         known, now, names = set(self.list_ids("*")), time.time_ns(), set(self._list_files())
         places = {} if self.quick else {name: f"{get_entries_folder(self.root)}/{name}.json" for name in names & known}
         edited = [name for name, place in places.items() if os.lstat(place).st_mtime_ns >= self._read_at]
