@@ -76,7 +76,7 @@ def fill_project(root: Path, count: int) -> None:
         )
         (folder / f"{entry_id}.json").write_text(json.dumps(entry._asdict()))
     with Store(str(root)) as store:
-        store.rebuild()
+        store.follow_files(anew=True)
 
 
 def time_process(command: list[str], data: bytes) -> tuple[float, float]:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from latency import measure_latency
-from reflexion.loop import answer_payload
+from reflexion.cli import answer_payload
 from reflexion.recall import count_tokens
 
 
@@ -159,7 +159,7 @@ class Shell:
         self.counts["recalls"] += 1
         found = re.search(r'(?:May help|Helped): "(.*)"', block)
         resolution = fill_in(found[1] if found else "", mistake)
-        if not any(command in resolution for command in mistake.right) and "it worked" not in resolution:
+        if not any(command in resolution for command in mistake.right):
             self.counts["false recalls"] += 1
             return ""
         return resolution

@@ -1,17 +1,20 @@
 """A project and a user's folder of its own for every test of the loop."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reflexion.cli import answer_payload
 from reflexion.entry import Entry, dump_entry, format_time
-from reflexion.loop import answer_payload
+from reflexion.verbs import run_verb
 
 NOW = 1_774_958_400.0
 """2026-03-31T12:00:00Z."""
+
+CASES = json.loads((Path(__file__).parent / "data/cases.json").read_text(encoding="utf-8"))
+"""Tables of what is given and what is expected, by name; SECRET and X stand for what may not be kept."""
 
 Tell = Callable[..., str]
 
@@ -22,8 +25,6 @@ def home(monkeypatch, tmp_path) -> Path:
     monkeypatch.setenv("REFLEXION_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("REFLEXION_LIMIT", "50")  # machines that run tests may be busy
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CODEX_PROJECT_DIR"):
-        monkeypatch.delenv(name, raising=False)
     return tmp_path / "state"
 
 
@@ -59,17 +60,10 @@ def read_entries(project: Path) -> list[dict[str, Any]]:
 @pytest.fixture
 def typed(monkeypatch, capsys, project) -> Callable[..., tuple[int, str]]:
     """Type a command of `reflexion` in the project; gives exit code and what it printed."""
-    from reflexion.cli import main
-
     monkeypatch.chdir(project)
 
-    def run(*words: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["reflexion", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+    def run(*words: str) -> tuple[int, str]:
+        code = run_verb(words)
         said = capsys.readouterr()
         return code, said.out + said.err
 

@@ -4,17 +4,19 @@ import fcntl
 import io
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import payloads
 import pytest
 from conftest import home, project, read_entries, tell
-from reflexion.hosts import load_hosts
-from reflexion.status import list_faults
+from reflexion.hosts import HOSTS
 from reflexion.store import Store
 
-from reflexion import loop as hook
-from reflexion import store
+from reflexion import cli as hook
 
+SOURCES = Path(__file__).parents[1] / "src"
 FAILED = payloads.after_claude("npm run build", 1, 'npm error Missing script: "build"')
 PROMPT = payloads.PROMPTS["claude-code"]("npm build")
 HOSTILE = [b"", b"[]", b"1", b"{", b"\xff\xfe\x00", b'{"hook_event_name": 3}', b'{"a":' * 5000, b"{}"]
@@ -32,7 +34,7 @@ def log(home) -> list[str]:
     return (home / "hook.log").read_text().splitlines() if (home / "hook.log").exists() else []
 
 
-@pytest.mark.parametrize("agent", [*load_hosts(), "nobody", ""])
+@pytest.mark.parametrize("agent", [*HOSTS, "nobody", ""])
 @pytest.mark.parametrize("data", HOSTILE)
 def test_no_payload_makes_a_hook_fail(agent, data, monkeypatch, home):
     assert call(monkeypatch, data, agent) == b""
@@ -40,65 +42,55 @@ def test_no_payload_makes_a_hook_fail(agent, data, monkeypatch, home):
 
 
 def test_an_output_of_ten_megabytes_is_bounded(tell, project):
-    big = "x" * 120 + "\n"
-    output = big * 80_000 + "make: *** No rule to make target 'a'.  Stop.\n"
+    output = f"{'x' * 120}\n" * 80_000 + "make: *** No rule to make target 'a'.  Stop.\n"
     tell("claude-code", payloads.after_claude("make a", 2, output))
     (entry,) = read_entries(project)
     assert entry["trigger"].startswith("make: *** No rule")
     assert all(file.stat().st_size < 4096 for file in (project / ".reflexion").rglob("*.json"))
 
 
-def load_all(root):
-    with Store(root) as store:
-        return store.load_all()
+def list_refused(project) -> list[str]:
+    with Store(str(project)) as store:
+        entries, refused = store.load_all()
+    assert not entries
+    return refused
 
 
-def test_a_hand_edited_entry_that_is_none_is_named_and_left_alone(tell, project):
+@pytest.fixture
+def learnt(tell, project):
+    """The file of an entry that is recalled."""
     tell("claude-code", FAILED)
     tell("claude-code", payloads.after_claude("pnpm run build", 0, ""))
     (file,) = (project / ".reflexion/entries").glob("*.json")
-    whole = file.read_text()
+    return file
+
+
+def test_a_hand_edited_entry_that_is_none_is_named_and_left_alone(tell, project, learnt):
+    whole = learnt.read_text()
     for text in ("<<<<<<< ours\n" + whole, "", "[]", whole.replace("RFX-", "RFX_"), "\x00"):
-        file.write_text(text)
-        os.utime(file.parent, (1, 1))
+        learnt.write_text(text)
         assert tell("claude-code", {**PROMPT, "session_id": text[:9]}) == ""
-        assert load_all(str(project)) == ([], [file.name])
-        assert file.read_text() == text
-    file.write_text(
-        json.dumps({**json.loads(whole), "resolution": "use bun", "occurrences": "many", "confidence": 7, "notes": 3})
-    )
+        assert list_refused(project) == [learnt.name]
+        assert learnt.read_text() == text
+    wrong = {"resolution": "use bun", "occurrences": "many", "confidence": 7, "notes": 3}
+    learnt.write_text(json.dumps({**json.loads(whole), **wrong}))
     tell("claude-code", {**PROMPT, "hook_event_name": "SessionStart"})
     assert "use bun" in tell("claude-code", {**PROMPT, "session_id": "z"})
 
 
-@pytest.mark.parametrize("what", [".reflexion", "entries"])
-def test_a_folder_that_is_a_link_is_not_followed(what, monkeypatch, project, tmp_path, home):
-    """A repository may bring it: what is behind it is neither written to nor recalled."""
-    (tmp_path / "elsewhere").mkdir()
-    link = project / ".reflexion" / ("entries" if what == "entries" else "")
-    if what == "entries":
-        link.parent.mkdir()
-    link.symlink_to(tmp_path / "elsewhere")
-    for payload in (FAILED, PROMPT, payloads.BEFORE["claude-code"]("npm run build")):
-        assert call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode()) == b""
-    assert not list((tmp_path / "elsewhere").iterdir())
-    assert "is a link" in log(home)[0]
-
-
 @pytest.mark.parametrize("what", ["private", "entry", "pipe"])
-def test_an_entry_that_is_no_file_is_left_alone(what, tell, project, tmp_path):
-    tell("claude-code", FAILED)
-    tell("claude-code", payloads.after_claude("pnpm run build", 0, ""))
-    (file,) = (project / ".reflexion/entries").glob("*.json")
+def test_an_entry_that_is_no_file_is_left_alone(what, tell, project, tmp_path, learnt):
     target = tmp_path / "id_rsa"
-    target.write_text(file.read_text().replace("pnpm", "STOLEN") if what == "entry" else "-----BEGIN KEY")
+    target.write_text(learnt.read_text().replace("pnpm", "STOLEN") if what == "entry" else "-----BEGIN KEY")
     before = target.read_text()
-    file.unlink()
-    os.mkfifo(file) if what == "pipe" else file.symlink_to(target)
-    os.utime(file.parent, (1, 1))
+    learnt.unlink()
+    os.mkfifo(learnt) if what == "pipe" else learnt.symlink_to(target)
+    os.utime(learnt.parent, (1, 1))
     assert tell("claude-code", {**PROMPT, "session_id": "x"}) == ""
     assert "STOLEN" not in tell("claude-code", FAILED)
-    assert load_all(str(project))[1] == [file.name]
+    (project / ".reflexion/index.txt").unlink()
+    with Store(str(project)) as store:
+        assert store.load_all()[1] == [learnt.name]
     assert target.read_text() == before
 
 
@@ -110,31 +102,32 @@ def test_half_a_sign_is_taken_as_any_other(tell, project):
     assert "pnpm" in tell("claude-code", payloads.PROMPTS["claude-code"]("npm build \ud83d"))
 
 
-@pytest.mark.parametrize("where", ["file", "nowhere", "vanished", "dangling", "home", "root"])
-def test_folders_that_are_none(where, tell, project, tmp_path, monkeypatch, home):
-    places = {"file": tmp_path / "a.txt", "nowhere": "", "vanished": tmp_path / "gone/deep", "dangling": tmp_path / "link",
-              "home": tmp_path / "home", "root": "/"}  # fmt: skip
+@pytest.mark.parametrize("where", ["a.txt", "", "gone/deep", "link", "home", "/"])
+def test_folders_that_are_none(where, project, tmp_path, monkeypatch, home):
     (tmp_path / "a.txt").touch()
     (tmp_path / "link").symlink_to(tmp_path / "no")
     (tmp_path / "home/.git").mkdir(parents=True)
-    assert call(monkeypatch, json.dumps({**FAILED, "cwd": str(places[where])}).encode()) == b""
+    cwd = str(tmp_path / where) if where else ""
+    assert call(monkeypatch, json.dumps({**FAILED, "cwd": cwd}).encode()) == b""
     assert not list(tmp_path.rglob(".reflexion"))
     assert not os.path.exists("/.reflexion")
     assert len(log(home)) <= 1
 
 
-@pytest.mark.parametrize("what", ["entries are a file", "state is a file", "folder is a file"])
-def test_what_cannot_be_written(what, monkeypatch, project, home):
-    if what == "entries are a file":
-        (project / ".reflexion").mkdir()
-        (project / ".reflexion/entries").touch()
-    elif what == "state is a file":
-        home.touch()
-    else:
-        (project / ".reflexion").touch()
+@pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.parametrize("place", ["project/.reflexion/entries", "project/.reflexion", "state"])
+def test_places_that_are_files_or_links(kind, place, monkeypatch, project, tmp_path, home):
+    """A repository may bring a link: what is behind it is neither written to nor recalled."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch() if kind == "file" else (tmp_path / place).symlink_to(tmp_path / "elsewhere")
     for payload in (FAILED, PROMPT, payloads.BEFORE["claude-code"]("npm run build")):
-        assert call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode()) == b""
-    assert read_entries(project) == [] or what == "state is a file"
+        told = call(monkeypatch, json.dumps({**payload, "cwd": str(project)}).encode())
+        assert told == b""
+    if place != "state":
+        assert read_entries(project) == []
+        assert not list((tmp_path / "elsewhere").iterdir())
+        assert kind == "file" or "is a link" in log(home)[0]
 
 
 def test_a_disk_that_refuses_writes_loses_nothing_that_was_there(tell, project, monkeypatch):
@@ -152,29 +145,20 @@ def test_a_disk_that_refuses_writes_loses_nothing_that_was_there(tell, project, 
 
 def test_a_lock_that_is_not_given_back_ends_in_a_line(tell, project, home, monkeypatch):
     tell("claude-code", FAILED)
-    monkeypatch.setenv("REFLEXION_LIMIT", "0.1")
-    monkeypatch.setattr("signal.setitimer", lambda *_: None)
     (path,) = home.rglob("lock")
     with open(path) as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert call(monkeypatch, json.dumps({**PROMPT, "cwd": str(project)}).encode()) == b""
-    assert "locked" in log(home)[-1]
-
-
-def test_a_full_project_takes_no_more(tell, project, monkeypatch, home):
-    tell("claude-code", FAILED)
-    monkeypatch.setattr("reflexion.store.MOST_ENTRIES", 1)
-    other = {**payloads.after_claude("make", 2, "make: *** No rule"), "cwd": str(project)}
-    assert call(monkeypatch, json.dumps(other).encode()) == b""
-    assert len(read_entries(project)) == 1
-    assert "delete some" in log(home)[-1]
-    tell("claude-code", FAILED)
-    assert read_entries(project)[0]["occurrences"] == 2
+        command = [sys.executable, "-m", "reflexion.cli", "hook", "--agent", "claude-code"]
+        environment = os.environ | {"PYTHONPATH": str(SOURCES), "REFLEXION_LIMIT": "0.5"}
+        payload = json.dumps({**PROMPT, "cwd": str(project)}).encode()
+        done = subprocess.run(command, input=payload, capture_output=True, env=environment, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "gave up after 0.5 s" in log(home)[-1]
 
 
 def test_the_log_stays_small(monkeypatch, home):
-    monkeypatch.setattr(store, "LONGEST_LOG", 5_000)
+    monkeypatch.setattr(hook, "LONGEST_LOG", 5_000)
     for number in range(200):
-        store.log_line(f"{number} " + "x" * 2000 + "\nsecond line")
+        hook.log_line(f"{number} " + "x" * 2000 + "\nsecond line")
     assert (home / "hook.log").stat().st_size < 7_000
     assert log(home)[-1].split()[1] == "199"

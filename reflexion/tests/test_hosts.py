@@ -5,8 +5,9 @@ from pathlib import Path
 
 import payloads
 import pytest
+from conftest import CASES
 from reflexion.commands import answers_no
-from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, load_hosts, read_event
+from reflexion.hosts import BEFORE, FAILED, HOSTS, NOTHING, PROMPT, START, SUCCEEDED, read_event
 from reflexion.triggers import pick_trigger
 
 OUTPUTS = json.loads((Path(__file__).parent / "data/outputs.json").read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def test_where_a_host_says_nothing_nothing_follows(name):
     assert read_event(name.split()[0], payloads.SILENT[name]).kind == NOTHING
 
 
-@pytest.mark.parametrize("agent", list(load_hosts()))
+@pytest.mark.parametrize("agent", list(HOSTS))
 def test_prompts_and_commands_to_come_are_read(agent):
     event = read_event(agent, payloads.PROMPTS[agent]("build it"))
     assert (event.kind, event.prompt, event.cwd, bool(event.session)) == (PROMPT, "build it", "/project", True)
@@ -53,24 +54,12 @@ def test_prompts_and_commands_to_come_are_read(agent):
     assert read_event(agent, started).kind == START
 
 
-@pytest.mark.parametrize(
-    ("output", "line"),
-    [
-        ('npm error Missing script: "build"\nnpm error\nnpm error A complete log of this run', 'npm error Missing script: "build"'),
-        ("Traceback (most recent call last):\n  File \"a.py\", line 1\nModuleNotFoundError: No module named 'x'\n",
-         "ModuleNotFoundError: No module named 'x'"),
-        ("a.c: In function 'main':\na.c:1:9: error: expected ';'\n    1 | x\n      | ^\n", "a.c:1:9: error: expected ';'"),
-        ("collected 1 item\n\nE       assert 2 == 3\n\n=== short test summary info ===\nFAILED a.py::t - assert", "E       assert 2 == 3"),
-        ("\x1b[31merror\x1b[0m: unknown option\n", "error: unknown option"),
-        ("building\nlinking\nstopped\n", "stopped"),
-        ("", "exit code 3, no output"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("output", "line"), CASES["lines"])
 def test_the_line_that_says_what_went_wrong(output, line):
     assert pick_trigger(output, 3) == line
 
 
-@pytest.mark.parametrize("agent", list(load_hosts()))
+@pytest.mark.parametrize("agent", list(HOSTS))
 def test_fields_of_other_kinds_make_no_error(agent):
     """Every field of every payload, missing, and as something else."""
     built = [build("make", 1, "boom") for version, build in payloads.VERSIONS.items() if version.startswith(agent)]

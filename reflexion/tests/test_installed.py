@@ -20,13 +20,17 @@ ROOT = Path(__file__).parents[1]
 MISSING = 'npm error Missing script: "build"'
 
 
+SCRIPT = [sys.executable, "-m", "reflexion.cli"]
+
+
+def make_environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+
+
 def type_line(line: str, folder: Path) -> str:
     """A command of docs/CODING.md, as a person types it."""
-    assert line.startswith("reflexion ")
-    done = subprocess.run(
-        [sys.executable, "-m", "reflexion.cli", *shlex.split(line)[1:]],
-        cwd=folder, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"},
-    )  # fmt: skip
+    words = [*SCRIPT, *shlex.split(line)[1:]]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=make_environment())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -39,7 +43,7 @@ def call_hook(settings: dict, payload: dict, folder: Path) -> str:
             for hook in group["hooks"]:
                 done = subprocess.run(
                     hook["command"], shell=True, cwd=folder, input=json.dumps(payload), capture_output=True, text=True,
-                    timeout=60, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+                    timeout=60, env=make_environment(),
                 )  # fmt: skip
                 assert (done.returncode, done.stderr) == (0, "")
                 said += done.stdout
@@ -53,10 +57,8 @@ def read_context(said: str, event: str) -> str:
 
 
 def test_from_the_first_failure_to_the_rule(project, tmp_path):
-    lines = [line.partition("#")[0].strip() for line in (ROOT.parent / "docs/CODING.md").read_text().splitlines()]
-    init, install, status, promote = [
-        line for line in lines if re.match(r"reflexion (init|install|status|promote)", line)
-    ]
+    lines = re.findall(r"(?m)^reflexion [^#\n]*", (ROOT.parent / "docs/CODING.md").read_text())
+    init, install, status, promote = lines[:4]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert "private" in type_line(init, project)
@@ -98,15 +100,12 @@ def test_from_the_first_failure_to_the_rule(project, tmp_path):
 
 def test_many_hooks_at_once(project):
     """Twelve of them, and nothing is lost."""
-    command = [sys.executable, "-m", "reflexion.cli", "hook", "--agent", "codex"]
 
     def hook(number):
-        payload = payloads.after_codex(
-            "make", payloads.write_codex_head(2, f"make: *** No rule to make target 't{number % 3}'.")
-        )
-        payload |= {"cwd": str(project), "session_id": f"s{number}"}
-        done = subprocess.run(command, input=json.dumps(payload).encode(), capture_output=True, cwd=project,
-                              env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, timeout=60)  # fmt: skip
+        output = payloads.write_codex_head(2, f"make: *** No rule to make target 't{number % 3}'.")
+        payload = {**payloads.after_codex("make", output), "cwd": str(project), "session_id": f"s{number}"}
+        done = subprocess.run([*SCRIPT, "hook", "--agent", "codex"], input=json.dumps(payload).encode(), capture_output=True, cwd=project,
+                              env=make_environment(), timeout=60)  # fmt: skip
         return done.returncode, done.stdout, done.stderr
 
     with ThreadPoolExecutor(12) as pool:
@@ -115,16 +114,15 @@ def test_many_hooks_at_once(project):
     assert not list(project.rglob(".*-*"))
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], [], ["nonsense"], ["hook"], ["hook", "--agent"], ["hook", "--agent", "x"]]
-)
+@pytest.mark.parametrize("words", ["--help", "--version", "", "nonsense", "hook", "hook --agent", "hook --agent x"])
 def test_the_script_answers_whatever_it_is_called_with(words, home):
-    done = subprocess.run([sys.executable, "-m", "reflexion.cli", *words], input=b"{}", capture_output=True,
-                          env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, timeout=60)  # fmt: skip
-    assert done.returncode == (2 if words in (["nonsense"], []) else 0)
-    assert (done.stdout == b"") is (words[:1] in (["hook"], ["nonsense"], []))
+    done = subprocess.run(
+        [*SCRIPT, *words.split()], input=b"{}", capture_output=True, env=make_environment(), timeout=60
+    )
+    assert done.returncode == (2 if words in ("nonsense", "") else 0)
+    assert (done.stdout == b"") is not words.startswith("--")
     assert b"Traceback" not in done.stderr
-    if words[:1] == ["hook"]:
+    if words.startswith("hook"):
         assert len((home / "hook.log").read_text().splitlines()) == 1
 
 
@@ -132,19 +130,12 @@ SLOW = ("dspy", "numpy", "argparse", "tomllib", "difflib", "dataclasses", "subpr
         "sqlite3", "pathlib")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("code", "without"),
-    [
-        ("import reflexion.cli", (*SLOW, "re", "json")),
-        ("from reflexion.loop import answer_payload\nanswer_payload('claude-code', PAYLOAD, 0)", SLOW),
-    ],
-)
-def test_a_hook_imports_next_to_nothing(project, code, without):
+def test_a_hook_imports_next_to_nothing(project):
     (project / ".reflexion").mkdir()
     payload = json.dumps({**payloads.BEFORE["claude-code"]("make"), "cwd": str(project)}).encode()
-    code = f"PAYLOAD = {payload!r}\n{code}\nimport sys\nprint([name for name in {without!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{code}"],
-                          capture_output=True, text=True, check=True)  # fmt: skip
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\nfrom reflexion.cli import answer_payload\n"
+    code += f"answer_payload('claude-code', {payload!r}, 0)\nprint([name for name in {SLOW!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -157,7 +148,7 @@ def test_the_wheel_holds_all_that_is_needed_and_needs_the_standard_library_alone
     )
     (wheel,) = (tmp_path / "reflexion/out").glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"reflexion/hosts.json", "reflexion/SKILL.md", "reflexion/opencode_plugin.js", "reflexion/cli.py"} <= names
+    assert {"reflexion/tables.json", "reflexion/SKILL.md", "reflexion/opencode_plugin.js", "reflexion/cli.py"} <= names
     assert wheel.stat().st_size < 1_000_000
     files = (ROOT / "src/reflexion").glob("*.py")
     imported = {name.split(".")[0] for file in files

@@ -1,35 +1,30 @@
 """From an entry to a rule that stands in the agent's rules file, as a diff that somebody looks at.
 
-Ready is what occurred three times, was first seen more than a day ago, is not promoted, and whose resolution somebody
-confirmed or was seen to work. One rule a promotion: rules that come in heaps are not read. Rules stand between two
-marks; what stands outside of them is nobody's but the user's.
+One rule a promotion: rules that come in heaps are not read. They stand between two marks; what stands outside of them
+is nobody's but the user's.
 """
-
-from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
 from reflexion import ReflexionError
-from reflexion.entry import FADED, PROPOSED, Entry, compute_confidence, is_known, parse_time
-from reflexion.hosts import get_host, load_hosts
-from reflexion.install import Change, find_installed
+from reflexion.entry import FADED, PROPOSED, Entry, parse_time
+from reflexion.hosts import HOSTS
+from reflexion.install import Change, find_installed, read_text
 from reflexion.recall import escape
-from reflexion.store import Store, read_settings, write_file
+from reflexion.store import NAME, Store, read_json, write_file
 
-OCCURRENCES, HOURS = 3, 24
 BEGIN = "<!-- reflexion:rules (reflexion promote adds here; edit freely, keep both marks) -->"
 END = "<!-- /reflexion:rules -->"
 HEADING = "## Learnt from failures"
 
 
 class Plan(NamedTuple):
-    """A promotion that could be made."""
+    """A promotion that could be made, and how many more entries are ready."""
 
     entry: Entry
     change: Change
     others: int
-    """How many more entries are ready."""
 
 
 def explain_unready(store: Store, entry: Entry, now: float) -> str:
@@ -37,14 +32,14 @@ def explain_unready(store: Store, entry: Entry, now: float) -> str:
     first = parse_time(entry.first_seen)
     reasons = (
         (entry.promoted, "it is promoted already"),
-        (entry.occurrences < OCCURRENCES, f"seen {entry.occurrences} of {OCCURRENCES} times"),
-        (not is_known(entry), "no resolution is known"),
+        (entry.occurrences < 3, f"seen {entry.occurrences} of 3 times"),
+        (not entry.is_known, "no resolution is known"),
         (entry.resolved_by == PROPOSED and not entry.worked,
          "its resolution is proposed: nobody confirmed it, and it has not worked after a recall yet"),
-        (not first or now - first < HOURS * 3600, f"first seen less than {HOURS} hours ago"),
-        (store.is_foreign(entry.id), "others may have written it, and you did not say `init --shared`"),
+        (not first or now - first < 86_400, "first seen less than 24 hours ago"),
+        (entry.id in store.foreign, "others may have written it, and you did not say `init --shared`"),
         (entry.review, "it was applied and did not help: look at it first (reflexion verify)"),
-        (compute_confidence(entry, now) < FADED, "faded"),
+        (entry.compute_confidence(now) < FADED, "faded"),
     )  # fmt: skip
     return next((why for holds, why in reasons if holds), "")
 
@@ -55,12 +50,10 @@ def list_ready(store: Store, now: float) -> list[Entry]:
     return sorted(ready, key=lambda entry: (-entry.occurrences, -entry.worked, entry.id))
 
 
-def plan_promotion(store: Store, now: float, entry_id: str = "") -> Plan | None:
-    """The promotion of this entry, else of the one that is ready first; None when none is. Raises `ReflexionError` for
-    an entry that is not ready, and a rules file that cannot be read or has one mark only."""
-    chosen = store.load_entry(entry_id) if entry_id else None
+def plan_promotion(store: Store, now: float, chosen: Entry | None = None) -> Plan | None:
+    """The promotion of this entry, else of the one that is ready first; None when none is."""
     if chosen and (why := explain_unready(store, chosen, now)):
-        raise ReflexionError(f"{entry_id} is not promoted: {why}")
+        raise ReflexionError(f"{chosen.id} is not promoted: {why}")
     ready = list_ready(store, now)
     if not ready:
         return None
@@ -68,7 +61,7 @@ def plan_promotion(store: Store, now: float, entry_id: str = "") -> Plan | None:
     path = os.path.join(store.root, find_rules_file(store.root))
     if not os.path.realpath(path).startswith(os.path.realpath(store.root) + os.sep):
         raise ReflexionError(f"{path} is a link out of the project, and is not followed: put a file there")
-    before = read_rules_file(path)
+    before = read_text(path) or ""
     return Plan(entry, Change(path, before, insert_rule(before, format_rule(entry), path)), len(ready) - 1)
 
 
@@ -76,19 +69,10 @@ def find_rules_file(root: str) -> str:
     """The project's rules file: what its settings say, else the one that is there, AGENTS.md first, else the one that
     the host whose hooks are installed reads."""
     there = [name for name in ("AGENTS.md", "CLAUDE.md") if os.path.exists(os.path.join(root, name))]
-    named = {get_host(agent).rules_file for agent in load_hosts() if find_installed(agent, root)}
-    return read_settings(root)[1] or (*there, named.pop() if len(named) == 1 else "AGENTS.md")[0]
-
-
-def read_rules_file(path: str) -> str:
-    """Its text, empty where there is none. Raises `ReflexionError`."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-    except (UnicodeDecodeError, OSError) as error:
-        raise ReflexionError(f"{path} cannot be read ({error}); name the other in `rules_file`") from None
+    named = {host["rules_file"] for agent, host in HOSTS.items() if find_installed(agent, root)}
+    wanted = read_json(os.path.join(root, NAME, "config.json")).get("rules_file")
+    there = [wanted] if wanted in ("CLAUDE.md", "AGENTS.md") else there
+    return (*there, named.pop() if len(named) == 1 else "AGENTS.md")[0]
 
 
 def format_rule(entry: Entry) -> str:
@@ -125,9 +109,8 @@ def insert_rule(text: str, rule: str, path: str) -> str:
 
 
 def write_promotion(store: Store, plan: Plan) -> None:
-    """Write the rule and mark the entry, which is recalled no longer. Raises `ReflexionError` when the file changed
-    since the plan was made."""
-    if read_rules_file(plan.change.path) != plan.change.before:
+    """Write the rule and mark the entry, which is recalled no longer."""
+    if (read_text(plan.change.path) or "") != plan.change.before:
         raise ReflexionError(f"{plan.change.path} changed meanwhile: repeat the command")
     write_file(plan.change.path, plan.change.after or "")
     store.save_entry((store.load_entry(plan.entry.id) or plan.entry)._replace(promoted=True))

@@ -1,7 +1,5 @@
 """The verbs that people and agents type, and their options."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -9,98 +7,53 @@ import time
 from collections.abc import Callable, Sequence
 
 import reflexion
-from reflexion import ReflexionError
-from reflexion.entry import CONFIRMED, TYPES, Entry, add_note, count_failed, count_worked, is_known, resolve
-from reflexion.hosts import FAILED, Event, get_host, load_hosts
-from reflexion.install import Change, plan_install, plan_uninstall, write_changes
-from reflexion.promote import plan_promotion, write_promotion
+from reflexion import TABLES, ReflexionError
+from reflexion.entry import CONFIRMED, FADED, PROPOSED, TYPES
+from reflexion.hosts import FAILED, HOSTS, Event
+from reflexion.install import Change, find_installed, plan_install, plan_uninstall, write_changes
+from reflexion.promote import find_rules_file, list_ready, plan_promotion, write_promotion
 from reflexion.recall import count_tokens, recall_for_prompt, render_block
-from reflexion.session import Session
-from reflexion.status import collect_status, list_faults
-from reflexion.store import Store, find_root, has_folder, make_folder, set_shared
-from reflexion.verify import capture_failure, create_entry
+from reflexion.store import Store, find_root, get_home, has_folder, is_shared, make_folder, read_json, write_file
+from reflexion.verify import Session, capture_failure, create_entry
+
+MOST_SILENT = 5
+"""Commands with an unknown end, from which on that is a fault: the last ones may be settled at the next hook."""
 
 
 def run_verb(words: Sequence[str]) -> int:
-    """Run one; its exit code."""
-    options = _make_parser().parse_args(words)
+    parser = argparse.ArgumentParser(prog="reflexion", description=reflexion.__doc__)
+    parser.add_argument("--version", action="version", version=f"reflexion {reflexion.__version__}")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb")
+    for name, (text, settings) in TABLES["verbs"].items():
+        verb = verbs.add_parser(name, help=text, description=text)
+        for option, setting in settings.items():
+            verb.add_argument(option, **setting)
+    options = parser.parse_args(words)
     try:
-        return int(options.run(options))
+        return int(RUN[options.verb](options) or 0)
     except (ReflexionError, OSError) as error:
         print(f"reflexion: {error}", file=sys.stderr)
         return 2 if isinstance(error, ReflexionError) else 1
 
 
-def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="reflexion", description=reflexion.__doc__)
-    parser.add_argument("--version", action="version", version=f"reflexion {reflexion.__version__}")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-
-    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        verb = verbs.add_parser(name, help=text, description=text)
-        verb.set_defaults(run=run)
-        return verb
-
-    def add_writing(verb: argparse.ArgumentParser) -> None:
-        verb.add_argument("--dry-run", action="store_true", help="print the change; write nothing")
-        verb.add_argument("-y", "--yes", action="store_true", help="write it without asking")
-
-    verb = add("init", init, "Begin in this folder: .reflexion/, private unless --shared. Captures begin it, too.")
-    verb.add_argument("--shared", action="store_true", help="git keeps the entries, and those of others are recalled")
-    for name, run, text in (
-        ("install", install, "Add hooks and the skill to an agent's settings: print the change, then write it."),
-        ("uninstall", uninstall, "Take out what install wrote, and nothing else."),
-    ):
-        verb = add(name, run, text)
-        verb.add_argument("--agent", required=True, choices=list(load_hosts()))
-        verb.add_argument("--user", action="store_true", help="for all projects of this user, not this one alone")
-        add_writing(verb)
-    verb = add("capture", capture, "Write down a correction, an insight, a pattern that works, or an error.")
-    verb.add_argument("--type", default="error", choices=TYPES)
-    verb.add_argument("--trigger", required=True, help="what was seen or said")
-    verb.add_argument("--resolution", default="", help="what helps")
-    verb.add_argument("--context", default="", help="the command, or the situation")
-    verb = add("recall", recall, "Print what a prompt brings back, as an agent gets it.")
-    verb.add_argument("text", nargs="+")
-    verb = add("verify", verify, "Say whether an entry's resolution worked.")
-    verb.add_argument("id")
-    outcome = verb.add_mutually_exclusive_group(required=True)
-    outcome.add_argument("--worked", action="store_true")
-    outcome.add_argument("--failed", action="store_true")
-    verb.add_argument("--note", default="", help="what was seen")
-    verb = add("promote", promote, "Make one entry a rule in CLAUDE.md or AGENTS.md; it is recalled no longer.")
-    verb.add_argument("id", nargs="?", default="", help="the next that is ready when absent")
-    add_writing(verb)
-    add("status", show_status, "Print the dashboard, and what is wrong; exit code 1 when something is.")
-    add("rebuild-index", rebuild_index, "Make index.txt anew; it follows the files by itself.")
-    return parser
-
-
-def init(options: argparse.Namespace) -> int:
-    """Begin the loop."""
+def init(options: argparse.Namespace) -> None:
     folder = make_folder(os.getcwd(), options.shared)
-    set_shared(os.getcwd(), options.shared)
+    with Store(os.getcwd()) as store:
+        mark = os.path.join(store.state, "shared")
+        if options.shared:
+            write_file(mark, "")
+        elif is_shared(store.root):
+            os.unlink(mark)
     how = "shared: commit it; type this in every clone" if options.shared else "private, git ignores it"
     print(f"{folder}: {how}")
-    return 0
 
 
-def install(options: argparse.Namespace) -> int:
-    """Add the hooks and the skill."""
-    changes = plan_install(options.agent, os.getcwd(), options.user)
+def change_hooks(options: argparse.Namespace) -> None:
+    installs = options.verb == "install"
+    changes = (plan_install if installs else plan_uninstall)(options.agent, os.getcwd(), options.user)
     if _confirm(options, changes):
-        write_changes(changes, installs=True)
-        print(f"hooks of {options.agent} installed. {get_host(options.agent).guide}")
-    return 0
-
-
-def uninstall(options: argparse.Namespace) -> int:
-    """Take them out."""
-    changes = plan_uninstall(options.agent, os.getcwd(), options.user)
-    if _confirm(options, changes):
-        write_changes(changes)
-        print(f"hooks of {options.agent} taken out")
-    return 0
+        write_changes(changes, installs)
+        print(f"hooks of {options.agent} {'installed. ' + HOSTS[options.agent]['guide'] if installs else 'taken out'}")
 
 
 def _confirm(options: argparse.Namespace, changes: Sequence[Change]) -> bool:
@@ -122,78 +75,104 @@ def _open() -> Store:
     return Store(root)
 
 
-def _load(store: Store, end: str) -> Entry:
-    """The entry that has this id, or one that ends so."""
-    ids = [each for each in store.list_ids("*") if each == end or each.endswith(f"-{end}")]
-    entry = store.load_entry(ids[0]) if len(ids) == 1 else None
-    if entry is None:
-        raise ReflexionError(f"no entry {end!r}: `ls .reflexion/entries` names all")
-    return entry
-
-
-def capture(options: argparse.Namespace) -> int:
-    """Write an entry by hand."""
-    now = time.time()
+def capture(options: argparse.Namespace) -> None:
     make_folder(find_root(os.getcwd()) or os.getcwd())
+    event, now = Event(FAILED, "hand", cwd=os.getcwd(), command=options.context, output=options.trigger), time.time()
     with _open() as store:
         if options.type == "error":
-            event = Event(FAILED, "hand", cwd=os.getcwd(), command=options.context, output=options.trigger)
             entry = capture_failure(store, Session(store, "hand"), event, now)
-            entry = store.save_entry(resolve(entry, options.resolution, CONFIRMED)) if options.resolution else entry
+            entry = store.save_entry(entry.resolve(options.resolution, CONFIRMED)) if options.resolution else entry
         else:
             texts = options.trigger, options.context, options.resolution
-            entry = create_entry(store, options.type, *texts, now, "hand", os.getcwd())
+            entry = create_entry(store, options.type, *texts, event, now)
     file = f".reflexion/entries/{entry.id}.json"
-    missing = "" if is_known(entry) else f"; not recalled until {file} says in `resolution` what helps"
+    missing = "" if entry.is_known else f"; not recalled until {file} says in `resolution` what helps"
     print(f"{entry.id}: {entry.trigger} (seen {entry.occurrences}x){missing}")
-    return 0
 
 
-def recall(options: argparse.Namespace) -> int:
-    """Print what is recalled."""
+def recall(options: argparse.Namespace) -> None:
     with _open() as store:
         block, _ = render_block(recall_for_prompt(store, " ".join(options.text), time.time()))
     print(f"{block}\n{count_tokens(block)} tokens" if block else "nothing is recalled: 0 tokens")
-    return 0
 
 
-def verify(options: argparse.Namespace) -> int:
-    """Count that an entry worked, or did not."""
+def verify(options: argparse.Namespace) -> None:
+    if options.worked == options.failed:
+        raise ReflexionError("say one of --worked and --failed")
     with _open() as store:
-        entry = _load(store, options.id)
+        entry = store.find_entry(options.id)
         if options.worked:
-            entry = count_worked(entry, time.time())._replace(resolved_by=CONFIRMED if entry.resolution else "")
-            entry = add_note(entry, options.note) if options.note else entry
+            entry = entry.count_worked(time.time())._replace(resolved_by=CONFIRMED if entry.resolution else "")
+            entry = entry.add_note(options.note) if options.note else entry
         else:
-            entry = count_failed(entry, time.time(), options.note)
+            entry = entry.count_failed(time.time(), options.note)
         entry = store.save_entry(entry)
     print(f"{entry.id}: confidence {entry.confidence:.2f}, worked {entry.worked}, did not work {entry.failed}")
-    return 0
 
 
-def promote(options: argparse.Namespace) -> int:
-    """Make a rule."""
+def promote(options: argparse.Namespace) -> None:
     with _open() as store:
-        plan = plan_promotion(store, time.time(), _load(store, options.id).id if options.id else "")
+        plan = plan_promotion(store, time.time(), store.find_entry(options.id) if options.id else None)
     if plan is None:
         print("no entry is ready; `reflexion promote ID` says what an entry waits for")
     elif _confirm(options, [plan.change]):
         with _open() as store:
             write_promotion(store, plan)
         print(f"{plan.change.path}: one rule more, from {plan.entry.id}; {plan.others} more are ready")
-    return 0
 
 
-def show_status(_: argparse.Namespace) -> int:
-    """Print the dashboard."""
+def status(_: argparse.Namespace) -> int:
     with _open() as store:
-        faults = list_faults(store, time.time())
-        print("\n".join(collect_status(store, time.time()) + [f"NO  {fault}" for fault in faults]))
+        entries, now = store.load_all()[0], time.time()
+        faults, known = list_faults(store, now), [e for e in entries if e.is_known]
+        types = ", ".join(f"{n} {kind}" for kind in TYPES if (n := sum(e.type == kind for e in entries)))
+        proposed = sum(e.resolved_by == PROPOSED for e in known)
+        faded = sum(e.compute_confidence(now) < FADED for e in known)
+        ready = f"{len(list_ready(store, now))} ready"
+    print(f"project     {store.root}: {'shared' if is_shared(store.root) else 'private'}")
+    print(f"entries     {len(entries)} ({types or 'none yet'}), seen {sum(e.occurrences for e in entries)}x")
+    print(f"resolution  {len(known) - proposed} confirmed, {proposed} proposed, {len(entries) - len(known)} open")
+    worked, failed = sum(e.worked for e in entries), sum(e.failed for e in entries)
+    print(f"verified    {worked} worked, {failed} did not, {faded} faded")
+    print(f"rules       {sum(e.promoted for e in entries)} promoted into {find_rules_file(store.root)}, {ready}")
+    print(f"review      {', '.join(e.id for e in entries if e.review and not e.promoted) or 'none'}")
+    for entry in sorted(entries, key=lambda e: (-e.occurrences, e.id))[:10]:
+        print(f"{entry.occurrences:>4}x       {entry.id} {entry.context}: {entry.trigger}")
+    print("".join(f"NO  {fault}\n" for fault in faults), end="")
     return 1 if faults else 0
 
 
-def rebuild_index(_: argparse.Namespace) -> int:
-    """Make the index anew."""
+def list_faults(store: Store, now: float) -> list[str]:
+    """What is wrong, and what to do about it."""
+    faults = [f"{name} holds no entry; it is left alone: mend or delete it by hand" for name in store.load_all()[1]]
+    if foreign := store.foreign & set(store.list_ids("*")):
+        faults.append(f"{len(foreign)} entries that git tracks are not recalled; `reflexion init --shared` trusts them")
+    places = {agent: find_installed(agent, store.root) for agent in HOSTS}
+    if not any(places.values()):
+        faults.append("no hooks are installed: reflexion install --agent claude-code")
+    for agent, files in places.items():
+        if len(files) > 1:
+            faults.append(f"hooks of {agent} stand in {' and in '.join(files)}: each event arrives twice; "
+                          f"reflexion uninstall --agent {agent}, with --user or without")  # fmt: skip
+    sessions = os.path.join(store.state, "sessions")
+    names = os.listdir(sessions) if os.path.isdir(sessions) else []
+    silent = sum(len(read_json(os.path.join(sessions, name)).get("silent", {})) for name in names)
+    if silent >= MOST_SILENT:
+        faults.append(f"{silent} commands of which the host did not say how they ended, neither to hooks nor in its "
+                      "transcript: failures among them are not captured")  # fmt: skip
+    log = os.path.join(get_home(), "hook.log")
+    if os.path.exists(log) and now - os.path.getmtime(log) < 86_400:
+        faults.append(f"{log} has lines of the last day: read it")
+    return faults
+
+
+def rebuild_index(_: argparse.Namespace) -> None:
     with _open() as store:
-        print(f"{store.rebuild():,} entries indexed")
-    return 0
+        store.follow_files(anew=True)
+        print(f"{len(store.list_ids('*')):,} entries indexed")
+
+
+RUN: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "init": init, "install": change_hooks, "uninstall": change_hooks, "capture": capture, "recall": recall,
+    "verify": verify, "promote": promote, "status": status, "rebuild-index": rebuild_index,
+}  # fmt: skip
