@@ -51,7 +51,7 @@ def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
     assert "LMServerError: 500" in page
     assert "13 units" in err
     tables = {path.name for path in where["--tables"].iterdir()}
-    assert {"methods.md", "differences.tex", "square.csv", "tasks.csv"} <= tables
+    assert {"methods.md", "differences.tex", "tasks.csv"} <= tables
     drawn = {path.stem for path in where["--figures"].glob("*.png")}
     assert drawn == {"best-of-t", "survival", "differences", "scores", "efficiency"}
     assert drawn == {path.stem for path in where["--figures"].glob("*.svg")}

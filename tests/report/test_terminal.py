@@ -1,8 +1,6 @@
 import io
 from dataclasses import replace
 
-import pytest
-
 from rsso_dspy.records import Failure, State
 from rsso_dspy.report.terminal import create_named_table, print_renderable, replace_controls
 from rsso_dspy.store.run_folder import Store
@@ -12,13 +10,9 @@ from tests.records import record, save
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31mred\rhidden\x08\u202eevil"
 
 
-@pytest.mark.parametrize("mark", ["\x1b", "\x07", "\x9b", "\r", "\x08", "\u202e", "\x00", "\x7f", "\ud83d"])
-def test_nothing_that_a_terminal_acts_on_is_left(mark):
-    assert mark not in replace_controls(f"a{mark}b")
-    assert replace_controls(f"a{mark}b") == "a\ufffdb"
-
-
-def test_lines_tabs_and_letters_of_every_script_stay():
+def test_nothing_that_a_terminal_acts_on_is_left():
+    for mark in "\x1b\x07\x9b\r\x08\u202e\x00\x7f\ud83d":
+        assert replace_controls(f"a{mark}b") == "a\ufffdb"
     assert replace_controls("one\n\ttwo é 中文 🙂") == "one\n\ttwo é 中文 🙂"
 
 
