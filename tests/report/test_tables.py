@@ -15,7 +15,7 @@ from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.sheets import build_sheet, to_csv, to_latex, to_markdown
 from rsso_dspy.report.tables import build_tables, render_analysis
-from rsso_dspy.report.terminal import print_renderable
+from rsso_dspy.report.terminal import create_named_table, print_renderable, replace_controls
 from tests.records import record
 
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
@@ -47,7 +47,7 @@ def by_name(played, **options):
     return {sheet.name: sheet for sheet in build_tables(analyze(played, **options))}
 
 
-def row(sheet, name):
+def find_row(sheet, name):
     return dict(zip(sheet.columns, next(row for row in sheet.rows if row[0].text == name), strict=True))
 
 
@@ -85,38 +85,51 @@ def pair(first, second):
     ]
 
 
-NOTES = {
-    "a difference that no run of this size can show": (
-        pair((50, 50), (58, 100)), "differences", ("min. detectable difference", ">100"),
-        "rsso - react-sso: no result, 2 task types are too few. A run of this size may miss even the largest possible",
-    ),
-    "a difference that such a run could show": (
-        pair((50, 50), (60, 61)), "differences", ("min. detectable difference", "7.0"),
-        "Intervals over fewer than 10 task types are rough.",
-    ),
-    "solved with fewer than 100 points": (
-        [record("rsso", "find-plant", 1, [[100]], at_reset=8)], "methods", ("Solve", "1/1"),
-        "a solved variant scores less than 100 if it holds points",
-    ),
-    "out of steps": (
-        [record("rsso", "boil", 1, [[10], [20]])], "failures", ("out of steps", "2"), "out of steps: used up after",
-    ),
-}  # fmt: skip
+FOUR = {"react-sso": 20, "reflexion-sso": 40, "sso": 30, "rsso": 70}
+ONE_ERRORED = [record("sso", "boil", 1, [[50], None]), *arms({"sso": [[10]], "rsso": [[20]]})[1:]]
+SOLVED_EARLY = [record("sso", "boil", 1, [[100]], allowed=3), record("sso", "boil", 2, [[0], [0], [0]], allowed=3)]
+UNEQUAL = arms({"react": [[10], [20], [70]], "omnireflect-symbolic": [[30]]})
+ONE_TASK = [record(arm, "boil", index, [[score * index]]) for arm, score in FOUR.items() for index in (1, 2, 3)]
+HOPELESS, ROUGH = pair((50, 50), (58, 100)), pair((50, 50), (60, 61))
+DETECTABLE, PAIR = "min. detectable difference", "rsso - react-sso"
+CELLS = [
+    (HOPELESS, "differences", PAIR, DETECTABLE, ">100", f"{PAIR}: no result, 2 task types are too few. A run of this"),
+    (HOPELESS, "differences", PAIR, "units +/-", "+2 -0", ""),
+    (ROUGH, "differences", PAIR, DETECTABLE, "7.0", "Intervals over fewer than 10 task types are rough."),
+    ([record("rsso", "find-plant", 1, [[100]], at_reset=8)], "methods", "rsso", "Solve", "1/1", "if it holds points"),
+    ([record("rsso", "boil", 1, [[10], [20]])], "failures", "rsso", "out of steps", "2", "out of steps: used up after"),
+    (SOLVED_EARLY[:1], "learning", "sso", "to 50%", "1", ""),
+    (SOLVED_EARLY[:1], "learning", "sso", "best_of_3", "100.00", ""),
+    (SOLVED_EARLY, "learning", "sso", "mean/trial", "50.00", "mean of unit means"),
+    (UNEQUAL, "learning", "omnireflect-symbolic", "best_of_2", "n/a", ""),
+    (UNEQUAL, "methods", "react", "Mean", "70.00", "react 3, omnireflect-symbolic 1"),
+    (UNEQUAL, "tasks", "boil", "omnireflect-symbolic - react", "+20.0", "best of the first 1 trials"),
+    (ONE_ERRORED, "methods", "sso", "units", "5 (1 err)", ""),
+    (ONE_ERRORED, "differences", "rsso - sso", "pairs", "5 (-1)", "(-n): number of pairs left out"),
+    (ONE_ERRORED, "tasks", "boil", "sso", "10.0", ""),
+    (arms(LEARNING), "learning", "reflexion-sso", "to 75%", "3", ""),
+    (arms(LEARNING), "learning", "sso", "to 50%", "never", ""),
+    (arms(LEARNING), "measures", "sso", "USD/solved", "n/a", ""),
+    (arms(LEARNING), "measures", "reflexion-sso", "tokens/solved", "39", ""),
+    (arms(LEARNING), "differences", "rsso - sso", "Holm", "1.0000", "corrected for 4 tests"),
+    (arms(LEARNING), "differences", "rsso - sso", "to", "n/a", "n/a: one unit, or fewer than 6 that are all equal"),
+    (arms({name: [[score]] for name, score in FOUR.items()}), "differences", "rsso - sso - reflexion-sso + react-sso",
+     "asks", "skills x reflections: no result", "finished: no result: too few task types to tell."),
+    (ONE_TASK, "differences", "rsso - sso", "pairs", "3", "says nothing about other tasks"),
+]  # fmt: skip
+"""Units, and of one of their tables: a row, a column, what stands there, and words of a note."""
 
 
-@pytest.mark.parametrize(("played", "name", "cell", "note"), NOTES.values(), ids=NOTES)
-def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, cell, note):
+@pytest.mark.parametrize(("played", "name", "row", "column", "text", "note"), CELLS)
+def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, row, column, text, note):
     sheet = by_name(played)[name]
-    assert dict(zip(sheet.columns, sheet.rows[-1], strict=True))[cell[0]].text == cell[1]
+    assert find_row(sheet, row)[column].text == text
     assert note in " ".join(sheet.notes)
 
 
 def test_csv_says_of_a_difference_what_the_table_says():
-    sheet = by_name(pair((50, 50), (58, 100)))["differences"]
-    (told,) = csv.DictReader(StringIO(to_csv(sheet)))
-    said = row(sheet, "rsso - react-sso")
-    assert (said["min. detectable difference"].text, told["min. detectable difference"]) == (">100", "")
-    assert said["units +/-"].text == told["units +/-"] == "+2 -0"
+    (told,) = csv.DictReader(StringIO(to_csv(by_name(HOPELESS)["differences"])))
+    assert (told[DETECTABLE], told["units +/-"]) == ("", "+2 -0")
 
 
 @pytest.mark.parametrize(
@@ -140,17 +153,6 @@ def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there()
     assert (data["missing"], data["alike"]) == (1, False)
 
 
-def test_trials_that_were_allowed_and_not_needed_have_columns():
-    played = [record("sso", "boil", 1, [[100]], allowed=3), record("rsso", "boil", 1, [[40], [100]], allowed=3)]
-    learning = by_name(played)["learning"]
-    assert row(learning, "sso")["to 50%"].text == "1"
-    assert [row(learning, arm)["best_of_3"].text for arm in ("sso", "rsso")] == ["100.00", "100.00"]
-    units = [record("sso", "boil", 1, [[100]], allowed=3), record("sso", "boil", 2, [[0], [0], [0]], allowed=3)]
-    learning = by_name(units)["learning"]
-    assert row(learning, "sso")["mean/trial"].value == 50, "the mean over all four trials is 25"
-    assert "mean of unit means" in learning.notes[0]
-
-
 def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for_it():
     found = by_name(arms(LEARNING))["differences"]
     assert ask(found) == {
@@ -159,8 +161,6 @@ def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for
         "rsso - sso": "reflections beside skills",
         "rsso - react-sso": "memory over equal retries",
     }
-    assert row(found, "rsso - sso")["Holm"].value == 1
-    assert "corrected for 4 tests" in " ".join(found.notes)
     against = by_name(arms(LEARNING), against="rsso")["differences"]
     assert list(ask(against)) == ["react-sso - rsso", "reflexion-sso - rsso", "sso - rsso"]
     assert len(ask(by_name(arms(LEARNING), every=True)["differences"])) == 6
@@ -173,38 +173,18 @@ def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for
     assert "rsso+constitution - react-sso" not in asked
 
 
-def test_what_an_interval_is_worth_is_said_beside_it():
-    alike = " ".join(by_name(arms(LEARNING))["differences"].notes)
-    assert "n/a: one unit, or fewer than 6 that are all equal" in alike
-    assert "over fewer than 10 task types" not in alike
-    four = arms(LEARNING) + [record(arm, "chemistry-mix", 1, [[n]]) for n, arm in enumerate(LEARNING)]
-    assert "over fewer than 10 task types" in " ".join(by_name(four)["differences"].notes)
-    one = [*(e for e in arms(LEARNING) if e.variant.task == "boil"), *(record(a, "boil", 3, [[5]]) for a in LEARNING)]
-    assert "says nothing about other tasks" in " ".join(by_name(one)["differences"].notes)
-
-
 def test_the_square_is_read_out_in_words():
-    alike = arms({name: [[score]] for name, score in zip(LEARNING, (20, 40, 30, 70), strict=True)})
-    found = by_name(alike)["differences"]
-    assert row(found, "rsso - sso - reflexion-sso + react-sso")["asks"].text == "skills x reflections: no result"
-    assert row(found, "rsso - reflexion-sso (2x2)")["points"].value == 30
-    assert "finished: no result: too few task types to tell." in " ".join(found.notes)
-    more = [record(arm, "chemistry-mix", 1, [[score]]) for arm, score in zip(LEARNING, (20, 40, 30, 80), strict=True)]
-    found = by_name([*alike, *more])["differences"]
+    more = [record(arm, "chemistry-mix", 1, [[score]]) for arm, score in zip(FOUR, (20, 40, 30, 80), strict=True)]
+    found = by_name([*arms({name: [[score]] for name, score in FOUR.items()}), *more])["differences"]
     assert "compose: both together score higher than each alone" in " ".join(found.notes)
-    assert row(found, "rsso - sso - reflexion-sso + react-sso")["asks"].text.endswith(": compose")
+    assert find_row(found, "rsso - sso - reflexion-sso + react-sso")["asks"].text.endswith(": compose")
+    assert find_row(found, "rsso - reflexion-sso (2x2)")["points"].value == pytest.approx(220 / 7)
 
 
-def test_who_was_solved_when_and_what_it_took():
-    found = by_name(arms(LEARNING), price_of=lambda _: Price(0.01, 0.0, 0.0, 0.0))
-    first = next(place for place, cells in enumerate(found["success"].rows) if cells[0].text == "reflexion-sso")
-    assert [cells[3].value for cells in found["success"].rows[first : first + 3]] == [0, 0, 6]
-    late, cost = (row(found[name], "reflexion-sso") for name in ("learning", "measures"))
-    assert (late["to 50%"].value, late["to 75%"].value) == (3, 3)
-    assert cost["tokens/solved"].value == 39
-    assert cost["USD/solved"].value == pytest.approx(0.3)
-    never = row(found["learning"], "sso")["to 50%"], row(found["measures"], "sso")["USD/solved"]
-    assert [cell.text for cell in never] == ["never", "n/a"]
+def test_success_is_told_trial_by_trial():
+    success = by_name(arms(LEARNING))["success"].rows
+    first = next(place for place, cells in enumerate(success) if cells[0].text == "reflexion-sso")
+    assert [cells[3].value for cells in success[first : first + 3]] == [0, 0, 6]
 
 
 def test_calls_and_tokens_have_dollars_models_and_rare_counts_where_there_are_any():
@@ -216,16 +196,9 @@ def test_calls_and_tokens_have_dollars_models_and_rare_counts_where_there_are_an
         "tokens"
     ]
     assert [cells[2].text for cells in sheet.rows] == ["boil", "find-plant", "freeze", ""]
-    assert {**row(sheet, "sso")}["cached"].value == 8
-    all_ = row(sheet, "all")
+    assert {**find_row(sheet, "sso")}["cached"].value == 8
+    all_ = find_row(sheet, "all")
     assert (all_["billed"].value, all_["uncached"].value) == (12 + 5 * 20, 6 * 20)
-
-
-def test_arms_of_unequal_trials_are_told_apart():
-    found = by_name(arms({"react": [[10], [20], [70]], "omnireflect-symbolic": [[30]]}))
-    assert "react 3, omnireflect-symbolic 1" in " ".join(found["methods"].notes)
-    assert row(found["learning"], "omnireflect-symbolic")["best_of_2"].text == "n/a"
-    assert row(found["tasks"], "boil")["omnireflect-symbolic - react"].value == 20
 
 
 @pytest.mark.parametrize("arm", ["rsso+best[v2]", "rsso+a[/b]", "rsso+\x1b[31mred"])
@@ -233,20 +206,11 @@ def test_a_name_is_shown_as_it_is_and_moves_nothing(arm):
     assert arm.replace("\x1b", "\N{REPLACEMENT CHARACTER}") in render(analyze(arms({"rsso": [[10]], arm: [[20]]})))
 
 
-def test_errored_units_are_in_no_pair_and_counted_where_they_are_missed():
-    played = arms({"sso": [[10]], "rsso": [[20]]})
-    played[0] = record("sso", "boil", 1, [[50], None])
-    found = by_name(played)
-    assert row(found["methods"], "sso")["units"].text == "5 (1 err)"
-    assert row(found["differences"], "rsso - sso")["pairs"].text == "5 (-1)"
-    assert row(found["tasks"], "boil")["sso"].value == 10
-
-
 def test_published_rows_are_marked_as_another_models():
     found = {s.name: s for s in build_tables(analyze(arms(LEARNING)), with_paper=True)}
-    assert row(found["methods"], "published rsso")["Mean"].value == 88.41
-    assert row(found["methods"], "published rsso")["macro"].text == "87.46"
-    assert row(found["tasks"], "boil")["published rsso"].tone == "dim"
+    assert find_row(found["methods"], "published rsso")["Mean"].value == 88.41
+    assert find_row(found["methods"], "published rsso")["macro"].text == "87.46"
+    assert find_row(found["tasks"], "boil")["published rsso"].tone == "dim"
     assert any("another model" in note for note in found["tasks"].notes)
 
 
@@ -267,3 +231,13 @@ def test_every_table_is_latex_with_caption_and_label():
         assert rf"\label{{tab:{name}}}" in table
         assert table.count("{") == table.count("}")
         assert r"\caption{" in table
+
+
+def test_nothing_that_a_terminal_acts_on_is_left_and_no_cell_is_cut_off():
+    for mark in "\x1b\x07\x9b\r\x08\u202e\x00\x7f\ud83d":
+        assert replace_controls(f"a{mark}b") == "a\ufffdb"
+    assert replace_controls("one\n\ttwo é 中文 🙂") == "one\n\ttwo é 中文 🙂"
+    table = create_named_table("Paired differences", "second - first", "95% interval")
+    table.add_row("rsso - sso", "-11.11 to +10.58")
+    print_renderable(table, told := StringIO(), width=12)
+    assert "-11.11 to +10.58" in told.getvalue()
