@@ -19,8 +19,9 @@ from rsso_dspy.pricing import (
 )
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Usage, Variant
+from rsso_dspy.report.analysis import RunRecords, analyze
 from rsso_dspy.report.cost import build_cost_report
-from rsso_dspy.report.tables import build_cost_table
+from rsso_dspy.report.tables import build_tokens_table
 from rsso_dspy.store.run_folder import Arm, Unit
 from tests.records import record
 
@@ -99,9 +100,13 @@ def test_a_bill_adds_interrupted_trials_to_the_records():
     bill = build_cost_report([own, own], [], [interrupted], {"m": PRICE}.get)
     (entry,) = bill.entries
     assert bill.billed == bill.sum_arm("rsso") == entry.billed > 0
-    assert bill.spent == pytest.approx(entry.billed + bill.abandoned_billed)
+    assert bill.spent == pytest.approx(entry.billed + compute_cost(interrupted[2], PRICE))
     assert bill.answered == entry.usage + interrupted[2]
-    assert [row[0].text for row in build_cost_table(bill).rows] == ["rsso", "all"]
+    begun = replace(record("rsso", "boil", 23, [[10]]), models={"actor": "m"})
+    table = build_tokens_table(analyze(RunRecords([own], begun=[begun]), {"m": PRICE}.get))
+    (one, all_) = (dict(zip(table.columns, (cell.value for cell in row), strict=True)) for row in table.rows)
+    assert (one["arm"], one["billed"], one["uncached"]) == ("rsso", entry.billed / 2, entry.without_cache / 2)
+    assert (all_["arm"], all_["billed"]) == ("all", entry.billed), "unfinished units are paid for too"
 
 
 def test_tokens_can_be_limited_where_no_price_is_known():

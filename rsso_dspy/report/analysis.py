@@ -5,13 +5,14 @@ found.arms, found.findings, found.squares
 serialize_analysis(found)           # what `rsso-dspy report --json` prints
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.pricing import PriceOf
-from rsso_dspy.records import RULE_BASED_NOTE, TrainingRecord, TrialsRecord, UnitRecord
+from rsso_dspy.pricing import CostEntry, PriceOf, itemize_costs
+from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord
 from rsso_dspy.report import compare, cost, metrics
 from rsso_dspy.report.statistics import MeanEstimate, apply_holm_correction, estimate_mean
 
@@ -22,18 +23,12 @@ class RunRecords:
 
     records: Sequence[UnitRecord]
     trainings: Sequence[TrainingRecord] = ()
-    begun: Sequence[TrialsRecord] = ()
-    """Unfinished units and trainings."""
-    abandoned: Sequence[cost.RoleUsage] = ()
-    """Usage of trials that are in no record."""
-    dates: tuple[str, ...] = ()
-    """First and last day of play."""
-    missing: int = 0
-    """Number of planned units without a record."""
-    missing_shards: Sequence[str] = ()
-    """Parts ``i/n`` of the run that are not here."""
-    under_way: Sequence[cost.RoleUsage] = ()
-    """Usage so far of the trials being played now."""
+    begun: Sequence[TrialsRecord] = ()  # unfinished units and trainings
+    abandoned: Sequence[RoleUsage] = ()  # usage of trials that are in no record
+    dates: tuple[str, ...] = ()  # first and last day of play
+    missing: int = 0  # number of planned units without a record
+    missing_shards: Sequence[str] = ()  # parts `i/n` of the run that are not here
+    under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Arm to role to model, where no record names it."""
     compile_trials: Mapping[str, int] = field(default_factory=dict)
@@ -44,26 +39,25 @@ class RunRecords:
 class ContrastResult:
     """One comparison of the run."""
 
-    question: compare.Contrast
+    asks: str  # the question
     comparison: compare.Comparison
-    holm: float | None
-    """P value of its signed-rank test, corrected for the number of comparisons of the run."""
-    gains: tuple[compare.StratumGain, ...]
-    """Gains by stratum of the first arm."""
-    same_program: bool = False
-    """Whether a compiled arm plays the very program that it is compared with."""
+    holm: float | None  # p value of its signed-rank test, corrected for the number of comparisons of the run
+    gains: tuple[compare.StratumGain, ...]  # by stratum of the first arm
+    same_program: bool = False  # whether a compiled arm plays the very program that it is compared with
+
+    @property
+    def name(self) -> str:
+        return f"{self.comparison.second} - {self.comparison.first}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreEstimates:
     """Scores of one arm with intervals, for figures."""
 
-    scores: tuple[float, ...]
-    """Best accumulator of each unit, ascending."""
+    scores: tuple[float, ...]  # best accumulator of each unit, ascending
     best_of_t: tuple[MeanEstimate, ...]
     """Their mean after 1, 2, ... trials, as many as the arm may play; a unit that stopped early keeps its best."""
-    success: MeanEstimate
-    """Percent of units that some trial solved."""
+    success: MeanEstimate  # percent of units that some trial solved
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +65,7 @@ class TaskMeans:
     """Means of one task type: arm to the mean best accumulator of its finished units."""
 
     name: str
-    units: int
-    """Number of (variant, seed) pairs that any arm finished."""
+    units: int  # number of (variant, seed) pairs that any arm finished
     means: Mapping[str, float]
 
 
@@ -94,45 +87,32 @@ class Analysis:
 
     arms: tuple[metrics.ArmMetrics, ...]
     learning: tuple[metrics.Learning, ...]
-    estimates: Mapping[str, ScoreEstimates]
-    """Of each arm that has a score."""
-    spent: Mapping[str, cost.TokenCost]
-    """Arm to the usage of its scored units, without interrupted trials."""
+    estimates: Mapping[str, ScoreEstimates]  # of each arm that has a score
+    measures: Mapping[str, metrics.TaskMeasures]  # arm to what AgentBoard and OmniReflect report of a task
+    spent: Mapping[str, tuple[CostEntry, ...]]  # arm to the costs of its scored units, without interrupted trials
+    costs: tuple[tuple[str, CostEntry], ...]  # of finished units, then trainings, each with its name in tables
     trainings: tuple[metrics.TrainingMetrics, ...]
-    plays: Mapping[str, int]
-    """Arm to the number of trials that its units may play."""
+    plays: Mapping[str, int]  # arm to the number of trials that its units may play
     tasks: tuple[TaskMeans, ...]
-    findings: tuple[ContrastResult, ...]
-    """The main comparisons, by as many trials as the protocol allows."""
+    findings: tuple[ContrastResult, ...]  # the main comparisons, by as many trials as the protocol allows
     as_compiled: tuple[ContrastResult, ...]
-    """Those of compiled programs again, by the fewer trials that their compiles scored by. Not in `correct_p_values`.
-    """
-    compile_trials: Mapping[str, int]
-    """Arm to the number of trials that its compile scored by."""
-    squares: Mapping[str, compare.Factorial2x2]
-    """Program to its 2x2 of skills x reflections."""
+    """Those of compiled programs again, by the fewer trials that their compiles scored by; Holm leaves them out."""
+    compile_trials: Mapping[str, int]  # arm to the number of trials that its compile scored by
+    squares: Mapping[str, compare.Factorial2x2]  # program to its 2x2 of skills x reflections
     errored: tuple[ErroredUnit, ...]
     bill: cost.CostReport
-    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the results depend on: name to all its values."""
-    rule_based: bool = False
-    alike: bool = True
-    """Whether all scored arms have scores for the same units."""
-    missing: int = 0
-    """Number of planned units without a record."""
-    missing_shards: tuple[str, ...] = ()
-    """Parts ``i/n`` of the run that are not here, whose number of units is unknown."""
-    repeated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Arm to two counts: units whose trials are all equal, and units of several trials; see `count_repeated_units`."""
-    measures: Mapping[str, metrics.TaskMeasures] = field(default_factory=dict)
-    """Arm to what AgentBoard and OmniReflect report of a task."""
-    mixed: tuple[str, ...] = ()
-    """Notes on roles that several models answered."""
+    facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
+    rule_based: bool
+    alike: bool  # whether all scored arms have scores for the same units
+    missing: int  # number of planned units without a record
+    missing_shards: tuple[str, ...]  # parts `i/n` of the run that are not here, whose number of units is unknown
+    repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
+    mixed: tuple[str, ...]  # notes on roles that several models answered
 
     @property
     def main_result(self) -> ContrastResult | None:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
-        beside = [each for each in self.findings if each.question.asks == compare.BESIDE_SKILLS]
+        beside = [each for each in self.findings if each.asks == compare.BESIDE_SKILLS]
         return next(iter([*beside, *self.findings]), None)
 
     def describe_errored(self) -> Iterator[str]:
@@ -172,32 +152,25 @@ def analyze(
     arms = metrics.group_by_arm(played.records)
     plays = metrics.map_allowed_trials(arms)
     findings = tuple(_compare_all(arms, compare.select_contrasts(arms, against, every)))
-    squares = {
-        program: compare.compute_factorial(corners) for program, corners in compare.find_factorials(arms).items()
-    }
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
+    scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         learning=tuple(metrics.compute_learning(arm, records) for arm, records in arms.items()),
-        estimates={
-            arm: _estimate_scores(scored, plays[arm])
-            for arm, records in arms.items()
-            if (scored := metrics.select_scored_units(records))
-        },
-        spent={
-            arm: sum(
-                (cost.sum_record_cost(record, price_of) for record in metrics.select_scored_units(records)),
-                cost.TokenCost(),
-            )
-            for arm, records in arms.items()
-        },
+        estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
+        measures={arm: metrics.measure_tasks(records) for arm, records in arms.items()},
+        spent={arm: tuple(itemize_costs(records, price_of)) for arm, records in scored.items()},
+        costs=(
+            *((entry.arm, entry) for entry in _sort_costs(played.records, price_of)),
+            *((f"{entry.arm} (training)", entry) for entry in _sort_costs(played.trainings, price_of)),
+        ),
         trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
         tasks=_compute_task_means(arms),
         findings=findings,
         as_compiled=tuple(_compare_as_compiled(findings, arms, played.compile_trials)),
         compile_trials=played.compile_trials,
-        squares={program: each for program, each in squares.items() if each},
+        squares=compare.compute_factorials(arms),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=cost.build_cost_report(
             everything, played.begun, played.abandoned, price_of, played.under_way, played.models
@@ -208,9 +181,15 @@ def analyze(
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
-        measures={arm: metrics.measure_tasks(records) for arm, records in arms.items()},
         mixed=tuple(metrics.describe_mixed_models(everything)),
     )
+
+
+def _sort_costs(records: Sequence[TrialsRecord], price_of: PriceOf) -> list[CostEntry]:
+    """Return costs by arm, in order of first appearance, then by role and model."""
+    arms = list(metrics.group_by_arm(records))
+    found = itemize_costs(records, price_of)
+    return sorted(found, key=lambda entry: (arms.index(entry.arm), entry.role, entry.model))
 
 
 def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
@@ -233,13 +212,10 @@ def _compare_all(
     corrected = apply_holm_correction([each.wilcoxon.p for each in compared])
     for question, comparison, holm in zip(questions, compared, corrected, strict=True):
         first, second = arms[question.first], arms[question.second]
-        yield ContrastResult(
-            compare.relabel_single_trial_contrast(question, comparison),
-            comparison,
-            holm,
-            tuple(compare.compute_stratum_gains(first, second)),
-            _play_same_program(first, second),
-        )
+        one_trial = question.asks == compare.OVER_RETRIES and comparison.trials == 1  # which has no retries
+        asks = compare.OVER_NONE if one_trial else question.asks
+        gains = tuple(compare.compute_stratum_gains(first, second))
+        yield ContrastResult(asks, comparison, holm, gains, _play_same_program(first, second))
 
 
 def _compare_as_compiled(
@@ -247,12 +223,11 @@ def _compare_as_compiled(
 ) -> Iterator[ContrastResult]:
     """Yield the comparisons whose programs were compiled by fewer trials, by these; two programs must agree."""
     for each in findings:
-        names = each.question.first, each.question.second
+        names = each.comparison.first, each.comparison.second
         counts = {compile_trials[name] for name in names if name in compile_trials}
         if len(counts) == 1 and (trials := min(counts)) < each.comparison.trials:
-            asked = replace(each.question, asks=f"best of {trials}, as the compile scored")
             again = compare.compare_arms(names[0], arms[names[0]], names[1], arms[names[1]], trials)
-            yield ContrastResult(asked, again, None, (), each.same_program)
+            yield ContrastResult(f"best of {trials}, as the compile scored", again, None, (), each.same_program)
 
 
 def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> bool:
@@ -267,16 +242,11 @@ def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
     return ErroredUnit(record.arm, record.key, record.seed, record.trials[-1].error or "", skipped)
 
 
-PROVENANCE = {
-    "rsso_dspy": "rsso-dspy",
-    "dspy": "dspy",
-    "scienceworld": "scienceworld",
-    "benchmark": "benchmark",
-    "python": "python",
-    "commit": "commit",
-    "config_hash": "configuration",
-    "prompts": "prompts",
-}
+PROVENANCE = (
+    {"rsso_dspy": "rsso-dspy"}
+    | {name: name for name in ("dspy", "scienceworld", "benchmark", "python", "commit")}
+    | {"config_hash": "configuration", "prompts": "prompts"}
+)
 """Key of a record's provenance to its name in reports."""
 
 
@@ -299,12 +269,12 @@ def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, .
 
 
 def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskMeans, ...]:
-    scores: dict[str, dict[str, list[float]]] = {}
-    units: dict[str, set[tuple[int, int]]] = {}
+    scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    units: dict[str, set[metrics.UnitKey]] = defaultdict(set)
     for arm, records in arms.items():
         for record in metrics.select_scored_units(records):
-            scores.setdefault(record.variant.task, {}).setdefault(arm, []).append(metrics.get_best_accumulator(record))
-            units.setdefault(record.variant.task, set()).add((record.variant.index, record.seed))
+            scores[record.variant.task][arm].append(metrics.get_best_accumulator(record))
+            units[record.variant.task].add(metrics.get_unit_key(record))
     return tuple(
         TaskMeans(name, len(units[name]), {arm: fmean(values) for arm, values in scores[name].items()})
         for name in sorted(scores)
@@ -321,26 +291,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "alike": found.alike,
         "note": found.rule_based_note,
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
-        "arms": [
-            {
-                **asdict(row),
-                "learning": {
-                    "newly_solved": [trial.additional for trial in learnt.success],
-                    "trials_to": learnt.trials_to,
-                    "held": [asdict(each) for each in learnt.held],
-                },
-                "cost": found.spent[row.arm].cost,
-                "paid": found.bill.sum_arm(row.arm),
-                "success": {
-                    "trials": [asdict(trial) for trial in learnt.success],
-                    "by_task": {
-                        task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()
-                    },
-                    "failures": dict(learnt.failures),
-                },
-            }
-            for row, learnt in zip(found.arms, found.learning, strict=True)
-        ],
+        "arms": [_serialize_arm(found, *rows) for rows in zip(found.arms, found.learning, strict=True)],
         "tasks": [asdict(task) for task in found.tasks],
         "measures": {arm: asdict(row) for arm, row in found.measures.items()},
         "bill": cost.serialize_cost_report(found.bill),
@@ -353,14 +304,21 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
     }
 
 
-def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
-    comparison = asdict(finding.comparison)
-    if finding.comparison.interval:
-        comparison["interval"]["detectable"] = finding.comparison.interval.detectable_difference
+def _serialize_arm(found: Analysis, row: metrics.ArmMetrics, learnt: metrics.Learning) -> dict[str, Any]:
+    trials, held = ([asdict(each) for each in part] for part in (learnt.success, learnt.held))
+    by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
+    newly = [trial.additional for trial in learnt.success]
     return {
-        "asks": finding.question.asks,
-        **comparison,
-        "holm": finding.holm,
-        "same_program": finding.same_program,
-        "gains": [asdict(g) for g in finding.gains],
+        **asdict(row),
+        "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held},
+        "cost": cost.total_billed(found.spent[row.arm]),
+        "paid": found.bill.sum_arm(row.arm),
+        "success": {"trials": trials, "by_task": by_task, "failures": dict(learnt.failures)},
     }
+
+
+def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
+    data = {"asks": finding.asks, **asdict(finding.comparison), "holm": finding.holm}
+    if interval := finding.comparison.interval:
+        data["interval"]["detectable"] = interval.detectable_difference
+    return data | {"same_program": finding.same_program, "gains": [asdict(gain) for gain in finding.gains]}

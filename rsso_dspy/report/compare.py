@@ -10,10 +10,10 @@ Pairs leave out units that errored in one of the arms; `Comparison.excluded` cou
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.programs.methods import find_retry_control
@@ -61,45 +61,30 @@ class Comparison:
 
     first: str
     second: str
-    trials: int
-    """Number of first trials that scores are the best of: as many as both arms may play, for equal retries."""
-    may_play: tuple[int, int]
-    """Allowed trials of the first and the second arm."""
+    trials: int  # number of first trials that scores are the best of: as many as both arms may play, for equal retries
+    may_play: tuple[int, int]  # allowed trials of the first and the second arm
     pairs: int
-    excluded: int
-    """Number of units that only one arm finished, or that errored in either."""
-    difference: float | None
-    """Mean difference in points."""
-    by_task: Mapping[str, float]
-    """Task type to its mean difference."""
-    higher: int
-    """Number of units on which the second arm scored higher."""
+    excluded: int  # number of units that only one arm finished, or that errored in either
+    difference: float | None  # Mean difference in points
+    by_task: Mapping[str, float]  # task type to its mean difference
+    higher: int  # number of units on which the second arm scored higher
     lower: int
-    interval: BootstrapInterval | None
-    """Interval clustered by task type, or None."""
-    wilcoxon: WilcoxonResult
-    """Over the means of task types (rSSO, section 4)."""
-    sign: SignTestResult
-    """Over the means of task types."""
-    mcnemar: McNemarResult
-    """McNemar test over solved units."""
+    interval: BootstrapInterval | None  # interval clustered by task type, or None
+    wilcoxon: WilcoxonResult  # over the means of task types (rSSO, section 4)
+    sign: SignTestResult  # over the means of task types
+    mcnemar: McNemarResult  # McNemar test over solved units
 
 
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:
     """Whether two memories compose. The interaction of a unit is both - skills - reflections + neither."""
 
-    pairs: int
-    """Units that all four arms finished."""
-    corners: tuple[str, ...]
-    """Methods: neither memory, the first, the second, both."""
-    means: tuple[float, ...]
-    """Mean best accumulators, in the order of the corners."""
+    pairs: int  # units that all four arms finished
+    corners: tuple[str, ...]  # methods: neither memory, the first, the second, both
+    means: tuple[float, ...]  # Mean best accumulators, in the order of the corners
     interaction: BootstrapInterval | None
-    over_one: BootstrapInterval | None
-    """Both together minus the first memory alone."""
-    over_other: BootstrapInterval | None
-    """Both together minus the second memory alone."""
+    over_one: BootstrapInterval | None  # both together minus the first memory alone
+    over_other: BootstrapInterval | None  # both together minus the second memory alone
     reading: InteractionVerdict
 
     @property
@@ -158,23 +143,20 @@ def count_common_trials(*arms: Iterable[UnitRecord]) -> int:
 
 def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
     """Compute the 2x2 of skills and reflections; None if an arm is missing or no unit was finished in all four."""
-    if not all(name in arms for name in FACTORIAL_METHODS):
-        return None
-    played = [_index_scored_units(arms[name]) for name in FACTORIAL_METHODS]
+    played = [_index_scored_units(arms.get(name, ())) for name in FACTORIAL_METHODS]
     shared = sorted(set.intersection(*(set(each) for each in played)))
     if not shared:
         return None
     trials = count_common_trials(*(each.values() for each in played))
     scores = [{key: get_best_accumulator(each[key], trials) for key in shared} for each in played]
     neither, one, other, both = scores
-    means = [fmean(each.values()) for each in scores]
-    interaction = bootstrap_mean(
-        _group_differences_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key]), most=200
-    )
+    means = tuple(fmean(each.values()) for each in scores)
+    interactions = _group_differences_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key])
+    interaction = bootstrap_mean(interactions, most=200)
     over_one = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - one[key]))
     over_other = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - other[key]))
     reading = _classify_interaction(interaction, over_one, over_other)
-    return Factorial2x2(len(shared), FACTORIAL_METHODS, tuple(means), interaction, over_one, over_other, reading)
+    return Factorial2x2(len(shared), FACTORIAL_METHODS, means, interaction, over_one, over_other, reading)
 
 
 def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:
@@ -228,8 +210,7 @@ def _group_differences_by_task(keys: Sequence[UnitKey], value: Callable[[UnitKey
     return dict(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
+class Contrast(NamedTuple):
     """Two arms to compare by ``second - first``; `asks` names the question."""
 
     first: str
@@ -252,9 +233,10 @@ def select_contrasts(
         return [Contrast(against, name, "") for name in arms if name != against]
     if every:
         return [Contrast(first, second, "") for first, second in combinations(arms, 2)]
-    if several := [names for names in _group_arms_by_program(arms).values() if len(names) > 1]:
+    by_program = _group_arms_by_program(arms)
+    if several := [names for names in by_program.values() if len(names) > 1]:
         return [Contrast(first, name, ELSEWHERE) for first, *others in several for name in others]
-    named = {(units[0].method, units[0].program): name for name, units in arms.items() if units}
+    named = {played: name for played, (name,) in by_program.items()}
     asked: dict[frozenset[str], Contrast] = {}
     for (method, program), name in named.items():
         for asks, other in _list_baselines(method, program):
@@ -265,32 +247,21 @@ def select_contrasts(
     return [*asked.values(), *(Contrast(first, name, "") for name in rest if name not in told)]
 
 
-def relabel_single_trial_contrast(question: Contrast, comparison: Comparison) -> Contrast:
-    """Rename a comparison over retries when only one trial was played, since one trial has no retries."""
-    return replace(question, asks=OVER_NONE) if question.asks == OVER_RETRIES and comparison.trials == 1 else question
-
-
-def find_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Sequence[UnitRecord]]]:
-    """Return the units by program and method of every complete 2x2; empty if several folders have the same arms."""
-    if any(len(names) > 1 for names in _group_arms_by_program(arms).values()):
-        return {}
+def compute_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, Factorial2x2]:
+    """Return the 2x2 of every program that has one; empty if several folders have the same arms."""
     programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
-    for units in arms.values():
-        if units:
-            programs.setdefault(units[0].program, {})[units[0].method] = units
-    return {
-        program: {method: found[method] for method in FACTORIAL_METHODS}
-        for program, found in programs.items()
-        if all(method in found for method in FACTORIAL_METHODS)
-    }
+    for (method, program), (name, *others) in _group_arms_by_program(arms).items():
+        if others:
+            return {}
+        programs.setdefault(program, {})[method] = arms[name]
+    return {program: square for program, corners in programs.items() if (square := compute_factorial(corners))}
 
 
 def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
     """Return the arms by method and program."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, units in arms.items():
-        if units:
-            found.setdefault((units[0].method, units[0].program), []).append(name)
+        found[units[0].method, units[0].program].append(name)
     return found
 
 

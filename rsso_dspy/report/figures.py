@@ -24,6 +24,7 @@ from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.published import load_published_tables
+from rsso_dspy.report.sheets import format_difference
 from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
 from rsso_dspy.report.terminal import replace_controls
 
@@ -31,68 +32,40 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 7.2
-"""Width in inches, about that of a page's text."""
-
-HEIGHT = 3.6
-"""Height of axes in inches."""
-
-ROW = 0.3
-"""Inches of a line of a figure of rows."""
-
-INK = "#1a1a1a"
-FAINT = "#777f87"
-"""Notes, grid lines and what is not of this run; of equal contrast on white and on a dark page."""
-
-PALETTE = ("#464afb", "#cb8218", "#319586", "#b777df", "#8e5c14", "#7457a6")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
-
-LONGEST = 36
-"""Letters of a name in a picture."""
-
-SETTINGS: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
-    "font.size": 9,
-    "text.parse_math": False,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": FAINT,
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "text.hinting": "none",
-    "svg.hashsalt": "rsso-dspy",
-}
-"""`text.parse_math` is off because names of arms may contain a dollar sign, and hinting because it widens letters by
-another share at each resolution."""
-
-LARGEST = 22.0
-"""Points across the bubble with the most turns."""
+WIDTH = 7.2  # width in inches, about that of a page's text
+HEIGHT = 3.6  # height of axes in inches
+ROW = 0.3  # inches of a line of a figure of rows
+LONGEST = 36  # letters of a name in a picture
+LARGEST = 22.0  # points across the bubble with the most turns
+LEVELS = (50, 75, 100)  # scores whose share of units is said in words
 
 TURNS = tuple(step * 10.0**power for power in range(-1, 5) for step in (1, 2, 5))
 """Turns whose bubbles a legend may show; it has the three largest that are drawn."""
 
-LEVELS = (50, 75, 100)
-"""Scores whose share of units is said in words."""
+INK = "#1a1a1a"
+FAINT = "#777f87"  # notes, grid and what is not of this run; of equal contrast on white and on a dark page
+PALETTE = ("#464afb", "#cb8218", "#319586", "#b777df", "#8e5c14", "#7457a6")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
+
+SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **{"grid.color": FAINT, "grid.alpha": 0.25, "grid.linewidth": 0.6, "axes.axisbelow": True},
+    **{"font.size": 9, "legend.fontsize": 8, "svg.hashsalt": "rsso-dspy"},
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
+    "text.parse_math": False,  # names of arms may contain a dollar sign
+    "text.hinting": "none",  # it widens letters by another share at each resolution
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
     """A figure with its name and description."""
 
-    name: str
-    """Of a file that holds it, without ending; unique in a run."""
+    name: str  # of a file that holds it, without ending; unique in a run
     title: str
-    alt: str
-    """What the picture shows, in words with numbers. It holds names as they are, without markup."""
+    alt: str  # what the picture shows, in words with numbers; it holds names as they are, without markup
     figure: "Figure"
 
 
@@ -100,12 +73,16 @@ class ReportFigure:
 class ArmStyle:
     """The style of one arm."""
 
-    name: str
-    """As written in pictures."""
+    name: str  # as written in pictures
     colour: str
     marker: str
-    dashes: Any = "-"
-    """Of its lines; another one when the colours come round."""
+    dashes: Any = "-"  # of its lines; another one when the colours come round
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """How matplotlib is to draw the line of the arm."""
+        look = {"color": self.colour, "linestyle": self.dashes, "marker": self.marker}
+        return {**look, "linewidth": 1.4, "markersize": 5, "mew": 0}
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
@@ -139,20 +116,22 @@ def clean_name(text: str) -> str:
 def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure]:
     """Draw every figure that the run has data for; with the paper's curves if `with_paper`. Raises `NotInstalled`
     without matplotlib."""
-    styles = assign_arm_styles(row.arm for row in found.arms)
+    with use_figure_style():
+        return list(_draw_figures(found, assign_arm_styles(row.arm for row in found.arms), with_paper))
+
+
+def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> Iterator[ReportFigure]:
     several = len(found.estimates) > 1
-    drawn = []
     if found.estimates and (with_paper or max(found.plays[arm] for arm in found.estimates) > 1):
-        drawn.append(_draw_best_of_t(found, styles, with_paper))
+        yield _draw_best_of_t(found, styles, with_paper)
     if any(len(each.scores) > 1 for each in found.estimates.values()):
-        drawn.append(_draw_survival(found, styles))
+        yield _draw_survival(found, styles)
     if any(each.comparison.interval for each in found.findings):
-        drawn.append(_draw_differences(found, styles))
+        yield _draw_differences(found, styles)
     if several:
-        drawn.append(_draw_scores(found, styles))
+        yield _draw_scores(found, styles)
     if several and any(found.measures[arm].calls for arm in found.estimates):
-        drawn.append(_draw_efficiency(found, styles))
-    return drawn
+        yield _draw_efficiency(found, styles)
 
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
@@ -162,65 +141,67 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
     published = load_published_tables()["cumulative_best_of_t"] if with_paper else {}
     trials = max([*(len(each.best_of_t) for each in kept.values()), *map(len, published.values())])
     step = min(0.05, 0.3 / len(kept))
-    with _open_axes() as (figure, axes):
-        for place, (arm, each) in enumerate(kept.items()):
-            style, aside = styles[arm], (place - (len(kept) - 1) / 2) * step
-            for number, mean in enumerate(each.best_of_t, start=1):
-                if mean.interval:  # bars alone stand aside: points would seem to differ
-                    x = [number + aside] * 2
-                    axes.plot(x, [mean.low, mean.high], color=style.colour, linewidth=0.9, alpha=0.55)
-            axes.plot(range(1, len(each.best_of_t) + 1), [mean.mean for mean in each.best_of_t], **_line(style))
-        entries = [_make_arm_entry(styles[arm]) for arm in kept]
-        for method, values in published.items():
-            colour = styles[method].colour if method in styles else FAINT
-            known = [(number, value) for number, value in enumerate(values, start=1) if value is not None]
-            dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
-            axes.plot(*zip(*known, strict=True), color=colour, linewidth=1.2, **dashed)
-            entries.append((_make_symbol(colour, **dashed), f"{method}, published"))
-        axes.set_xticks(sorted({1, *range(max(1, -(-trials // 10)), trials + 1, max(1, -(-trials // 10)))}))
-        axes.set(xlim=(0.7, trials + 0.3), xlabel="trials", ylabel="Mean of the best so far, points of 100")
-        axes.grid(axis="y")
-        notes = [*_fit_points_axis(axes, "y"), *_describe_bars(m for each in kept.values() for m in each.best_of_t)]
-        if published:
-            source = clean_name(load_published_tables()["source"])
-            notes.append(f"Dashed: published, another model. {source}.")
-        _finish_figure(figure, [*notes, *_list_notes(found)], entries)
-    lines = [
-        f"{clean_name(arm)}: {', '.join([*(f'{m.mean:.1f}' for m in each.best_of_t[:-1]), str(each.best_of_t[-1])])}"
-        for arm, each in kept.items()
+    picture = _Picture("best-of-t", "Best of t trials")
+    axes = picture.axes
+    for place, (arm, each) in enumerate(kept.items()):
+        aside = (place - (len(kept) - 1) / 2) * step
+        for number, mean in enumerate(each.best_of_t, start=1):
+            if mean.interval:  # bars alone stand aside: points would seem to differ
+                x = [number + aside] * 2
+                axes.plot(x, [mean.low, mean.high], color=styles[arm].colour, linewidth=0.9, alpha=0.55)
+        axes.plot(range(1, len(each.best_of_t) + 1), [mean.mean for mean in each.best_of_t], **styles[arm].line)
+        means = [*(f"{mean.mean:.1f}" for mean in each.best_of_t[:-1]), str(each.best_of_t[-1])]
+        picture.lines.append(f"{clean_name(arm)}: {', '.join(means)}")
+    picture.add_legend(styles[arm] for arm in kept)
+    for method, values in published.items():
+        colour = styles[method].colour if method in styles else FAINT
+        known = [(number, value) for number, value in enumerate(values, start=1) if value is not None]
+        dashed: dict[str, Any] = {
+            "color": colour,
+            "linestyle": (0, (4, 2)),
+            "marker": "o",
+            "mfc": "none",
+            "markersize": 4,
+        }
+        axes.plot(*zip(*known, strict=True), linewidth=1.2, **dashed)
+        picture.legend.append((_make_symbol(linewidth=1.4, **dashed), f"{method}, published"))
+        told = ", ".join("not said" if value is None else f"{value:.1f}" for value in values)
+        picture.lines.append(f"published of another model, dashed: {method} {told}")
+    axes.set_xticks(sorted({1, *range(max(1, -(-trials // 10)), trials + 1, max(1, -(-trials // 10)))}))
+    axes.set(xlim=(0.7, trials + 0.3), xlabel="trials", ylabel="Mean of the best so far, points of 100")
+    axes.grid(axis="y")
+    notes = [
+        *_fit_points_axis(axes, "y"),
+        *_describe_bars((m.interval for each in kept.values() for m in each.best_of_t), True),
     ]
-    lines += [
-        f"published of another model, dashed: {method} "
-        + ", ".join("not said" if value is None else f"{value:.1f}" for value in values)
-        for method, values in published.items()
-    ]
-    words = f"Line chart: mean of the best accumulator after each trial, points of 100. {'; '.join(lines)}."
-    return ReportFigure("best-of-t", "Best of t trials", _join_words(words, _list_notes(found)), figure)
+    if published:
+        notes.append(f"Dashed: published, another model. {clean_name(load_published_tables()['source'])}.")
+    words = "Line chart: mean of the best accumulator after each trial, points of 100."
+    return picture.finish(words, [*notes, *_list_notes(found)])
 
 
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw the survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is
     at least x."""
-    kept, lines = found.estimates, []
-    with _open_axes() as (figure, axes):
-        for place, (arm, each) in enumerate(kept.items()):
-            style, values = styles[arm], each.scores
-            steps = sorted({0.0, 100.0, *(value for value in values if 0 < value < 100)})
-            # at a score the share still holds, just above it no longer
-            shares = [_compute_survival_percent(values, x) for x in steps]
-            axes.step(steps, shares, where="pre", **_line(style, marker=""))
-            marks = [x for number in range(5) if (x := 5 + 20 * (number + place / len(kept))) < 100]
-            shares = [_compute_survival_percent(values, x) for x in marks]
-            axes.plot(marks, shares, style.marker, color=style.colour, markersize=5, mew=0)
-            told = [f"{_compute_survival_percent(values, level):.0f}% reach {level}" for level in LEVELS]
-            lines.append(f"{clean_name(arm)}: {', '.join(told)}")
-        axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
-        axes.set_xlabel("x: best accumulator of the unit, points of 100")
-        axes.grid(axis="y")
-        notes = _list_notes(found, best=True)
-        _finish_figure(figure, notes, [_make_arm_entry(styles[arm]) for arm in kept])
-    words = f"Step chart: share of units whose best accumulator is at least x, for x from 0 to 100. {'; '.join(lines)}."
-    return ReportFigure("survival", "How scores are distributed", _join_words(words, notes), figure)
+    picture = _Picture("survival", "How scores are distributed")
+    axes = picture.axes
+    for place, (arm, each) in enumerate(found.estimates.items()):
+        style, values = styles[arm], each.scores
+        steps = sorted({0.0, 100.0, *(value for value in values if 0 < value < 100)})
+        # at a score the share still holds, just above it no longer
+        shares = [_compute_survival_percent(values, x) for x in steps]
+        axes.step(steps, shares, where="pre", **{**style.line, "marker": ""})
+        marks = [x for number in range(5) if (x := 5 + 20 * (number + place / len(found.estimates))) < 100]
+        shares = [_compute_survival_percent(values, x) for x in marks]
+        axes.plot(marks, shares, style.marker, color=style.colour, markersize=5, mew=0)
+        told = [f"{_compute_survival_percent(values, level):.0f}% reach {level}" for level in LEVELS]
+        picture.lines.append(f"{clean_name(arm)}: {', '.join(told)}")
+    axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
+    axes.set_xlabel("x: best accumulator of the unit, points of 100")
+    axes.grid(axis="y")
+    picture.add_legend(styles[arm] for arm in found.estimates)
+    words = "Step chart: share of units whose best accumulator is at least x, for x from 0 to 100."
+    return picture.finish(words, _list_notes(found, best=True))
 
 
 def _compute_survival_percent(values: Sequence[float], x: float) -> float:
@@ -261,13 +242,12 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
         means = ", ".join(f"{corner} {mean:.1f}" for corner, mean in zip(square.corners, square.means, strict=True))
         lines.append(f"{name} of {means}: {said}, {square.reading}")
-    notes += _describe_intervals([row.estimate.interval for row in rows]) + _list_notes(found, paired=True)
-    label = "mean paired difference, points of 100; right of 0 the arm named first did better"
-    with _open_rows(rows, label) as (figure, axes):
-        axes.axvline(0, color=INK, linewidth=0.8)
-        _finish_figure(figure, notes)
-    words = f"Forest plot of paired differences in points, with {LEVEL:.0%} intervals. {'; '.join(lines)}."
-    return ReportFigure("differences", "Paired differences", _join_words(words, notes), figure)
+    notes += [*_describe_bars(row.estimate.interval for row in rows), *_list_notes(found, paired=True)]
+    picture = _Picture("differences", "Paired differences", rows)
+    picture.lines += lines
+    picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
+    picture.axes.axvline(0, color=INK, linewidth=0.8)
+    return picture.finish(f"Forest plot of paired differences in points, with {LEVEL:.0%} intervals.", notes)
 
 
 def _draw_scores(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
@@ -277,45 +257,49 @@ def _draw_scores(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigur
     rows = [
         _Row(styles[arm].name, mean, said[arm], styles[arm].colour, styles[arm].marker) for arm, mean in means.items()
     ]
-    notes = _list_notes(found, best=True)
-    with _open_rows(rows, "Mean, points of 100") as (figure, axes):
-        _finish_figure(figure, [*_fit_points_axis(axes, "x"), *_describe_bars(means.values()), *notes])
-    lines = "; ".join(f"{clean_name(arm)}: {words}" for arm, words in said.items())
-    words = _join_words(f"Dot chart: Mean of every arm, points of 100. {lines}.", notes)
-    return ReportFigure("scores", "Scores", words, figure)
+    picture = _Picture("scores", "Scores", rows)
+    picture.lines += [f"{clean_name(arm)}: {words}" for arm, words in said.items()]
+    picture.axes.set_xlabel("Mean, points of 100")
+    notes = [
+        *_fit_points_axis(picture.axes, "x"),
+        *_describe_bars((mean.interval for mean in means.values()), True),
+        *_list_notes(found, best=True),
+    ]
+    return picture.finish("Dot chart: Mean of every arm, points of 100.", notes)
 
 
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw success against model calls per task, as OmniReflect's Figure 3: a bubble per arm, whose area is the turns
     a task, and success in percent of tasks with its interval."""
-    kept, notes = found.estimates, _list_notes(found, best=True)
+    kept = found.estimates
     turns = {arm: found.measures[arm].turns or 0.0 for arm in kept}
-    most, lines = max(turns.values()) or 1.0, []
-    with _open_axes() as (figure, axes):
-        for arm in sorted(kept, key=lambda arm: -turns[arm]):
-            row, each, style = found.measures[arm], kept[arm].success, styles[arm]
-            x = row.calls or 0.0
-            axes.plot([x, x], [each.low, each.high], color=style.colour, linewidth=1, alpha=0.6)
-            bubble = LARGEST * (turns[arm] / most) ** 0.5
-            axes.plot(x, each.mean, "o", color=style.colour, markersize=bubble, alpha=0.3, mew=0, clip_on=False)
-            axes.plot(x, each.mean, style.marker, color=style.colour, markersize=5, mew=0, clip_on=False)
-            lines.append(
-                f"{clean_name(arm)}: {row.solved} of {row.units} tasks, {each} percent, {x:.1f} calls and "
-                f"{turns[arm]:.1f} turns a task, {row.most_calls} calls at most"
-            )
-        axes.set_xlim(0, 1.12 * max(found.measures[arm].calls or 0.0 for arm in kept))
-        axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
-        axes.grid()
-        shown = [number for number in TURNS if number <= most][-3:] or [most]
-        look: dict[str, Any] = {"linestyle": "", "marker": "o", "alpha": 0.5, "mew": 0}
-        bubbles = [_make_symbol(FAINT, markersize=LARGEST * (number / most) ** 0.5, **look) for number in shown]
-        names = [*(f"{number:,g}" for number in shown[:-1]), f"{shown[-1]:,g} turns per task"]
-        axes.legend(bubbles, names, ncols=len(shown), loc="lower right", bbox_to_anchor=(1, 1), borderpad=0.6)
-        bars = _describe_bars(each.success for each in kept.values())
-        _finish_figure(figure, [*bars, *notes], [_make_arm_entry(styles[arm]) for arm in kept])
-    words = "Bubble chart: success against model calls per task; the area of a bubble is its turns."
-    words = _join_words(f"{words} {'; '.join(lines)}.", notes)
-    return ReportFigure("efficiency", "Success against calls", words, figure)
+    most = max(turns.values()) or 1.0
+    picture = _Picture("efficiency", "Success against calls")
+    axes = picture.axes
+    for arm in sorted(kept, key=lambda arm: -turns[arm]):
+        row, each, style = found.measures[arm], kept[arm].success, styles[arm]
+        x = row.calls or 0.0
+        axes.plot([x, x], [each.low, each.high], color=style.colour, linewidth=1, alpha=0.6)
+        bubble = LARGEST * (turns[arm] / most) ** 0.5
+        axes.plot(x, each.mean, "o", color=style.colour, markersize=bubble, alpha=0.3, mew=0, clip_on=False)
+        axes.plot(x, each.mean, style.marker, color=style.colour, markersize=5, mew=0, clip_on=False)
+        picture.lines.append(
+            f"{clean_name(arm)}: {row.solved} of {row.units} tasks, {each} percent, {x:.1f} calls and "
+            f"{turns[arm]:.1f} turns a task, {row.most_calls} calls at most"
+        )
+    axes.set_xlim(0, 1.12 * max(found.measures[arm].calls or 0.0 for arm in kept))
+    axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
+    axes.grid()
+    shown = [number for number in TURNS if number <= most][-3:] or [most]
+    look = {"color": FAINT, "linestyle": "", "linewidth": 1.4, "marker": "o", "alpha": 0.5, "mew": 0}
+    bubbles = [_make_symbol(markersize=LARGEST * (number / most) ** 0.5, **look) for number in shown]
+    names = [*(f"{number:,g}" for number in shown[:-1]), f"{shown[-1]:,g} turns per task"]
+    axes.legend(bubbles, names, ncols=len(shown), loc="lower right", bbox_to_anchor=(1, 1), borderpad=0.6)
+    picture.add_legend(styles[arm] for arm in kept)
+    notes = [*_describe_bars((each.success.interval for each in kept.values()), True), *_list_notes(found, best=True)]
+    return picture.finish(
+        "Bubble chart: success against model calls per task; the area of a bubble is its turns.", notes
+    )
 
 
 # Axes, legend and notes.
@@ -336,22 +320,26 @@ def use_figure_style() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _open_axes(height: float = HEIGHT) -> Iterator[tuple["Figure", "Axes"]]:
-    """Open a figure of this height in inches with one pair of axes, in the style of all figures."""
-    with use_figure_style():
+class _Picture:
+    """A figure that is being drawn: its axes, the entries of its legend, and its numbers in words."""
+
+    def __init__(self, name: str, title: str, rows: Sequence[_Row] = ()):
+        """Open the axes; with `rows`, they are drawn from the top, each with its numbers beside the axes. A ring has no
+        interval."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        yield figure, figure.add_subplot()
+        self.name, self.title = name, title
+        self.legend: list[tuple[Any, str]] = []
+        self.lines: list[str] = []
+        sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
+        height = ROW * sum(sizes) + 0.75 if rows else HEIGHT
+        self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        self.axes = self.figure.add_subplot()
+        if rows:
+            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
 
-
-@contextmanager
-def _open_rows(rows: Sequence[_Row], label: str) -> Iterator[tuple["Figure", "Axes"]]:
-    """Open a figure of rows from the top, each with its numbers beside the axes. A ring has no interval."""
-    sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
-    places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]
-    with _open_axes(ROW * sum(sizes) + 0.75) as (figure, axes):
+    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float]) -> None:
+        axes = self.axes
         for row, place in zip(rows, places, strict=True):
             found = row.estimate
             if found.interval:
@@ -363,28 +351,41 @@ def _open_rows(rows: Sequence[_Row], label: str) -> Iterator[tuple["Figure", "Ax
         axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel(label)
         axes.margins(x=0.06)
         axes.grid(axis="x")
         _fit_points_axis(axes, "x")
-        yield figure, axes
+
+    def add_legend(self, styles: Iterable[ArmStyle]) -> None:
+        self.legend += [(_make_symbol(**style.line), style.name) for style in styles]
+
+    def finish(self, words: str, notes: Sequence[str]) -> ReportFigure:
+        """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that
+        its bytes do not depend on earlier drawing. `words` say what the picture is, before its numbers."""
+        figure, bottom = self.figure, -0.01
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        if self.legend:
+            longest = max(len(name) for _, name in self.legend)
+            columns = max(1, min(len(self.legend), int(WIDTH * 13 / (7 + longest))))
+            # names come after the legend is made: it would hide those that begin with an underscore
+            handles, names = [handle for handle, _ in self.legend], ["-"] * len(self.legend)
+            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
+            legend = figure.legend(handles, names, borderaxespad=0, **place)
+            for text, (_, name) in zip(legend.get_texts(), self.legend, strict=True):
+                text.set_text(name)
+            figure.draw_without_rendering()
+            bottom = legend.get_window_extent().y0 / figure.bbox.height
+        below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
+        figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
+        told = (note for note in notes if note != RULE_BASED_NOTE)
+        alt = " ".join([f"{words} {'; '.join(self.lines)}.", *told])
+        return ReportFigure(self.name, self.title, alt, figure)
 
 
-def _line(style: ArmStyle, **more: Any) -> dict[str, Any]:
-    """Return how matplotlib is to draw the line of an arm."""
-    look = {"color": style.colour, "linestyle": style.dashes, "marker": style.marker}
-    return {**look, "linewidth": 1.4, "markersize": 5, "mew": 0, **more}
-
-
-def _make_symbol(colour: str, **more: Any) -> Any:
+def _make_symbol(**look: Any) -> Any:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], **{"color": colour, "linewidth": 1.4, "markersize": 5, **more})
-
-
-def _make_arm_entry(style: ArmStyle) -> tuple[Any, str]:
-    """Return an arm's symbol and name for the legend."""
-    return _make_symbol(**{"colour": style.colour, **_line(style)}), style.name
+    return Line2D([], [], **look)
 
 
 def _fit_points_axis(axes: "Axes", which: str) -> list[str]:
@@ -397,26 +398,6 @@ def _fit_points_axis(axes: "Axes", which: str) -> list[str]:
     return [f"The {'vertical' if which == 'y' else 'horizontal'} axis does not begin at 0."] if low > 0 else []
 
 
-def _finish_figure(figure: "Figure", notes: Sequence[str], entries: Sequence[tuple[Any, str]] = ()) -> None:
-    """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that its
-    bytes do not depend on earlier drawing."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    bottom = -0.01
-    if entries:
-        columns = max(1, min(len(entries), int(WIDTH * 13 / (7 + max(len(name) for _, name in entries)))))
-        # names come after the legend is made: it would hide those that begin with an underscore
-        handles, names = [handle for handle, _ in entries], ["-"] * len(entries)
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
-        legend = figure.legend(handles, names, borderaxespad=0, **place)
-        for text, (_, name) in zip(legend.get_texts(), entries, strict=True):
-            text.set_text(name)
-        figure.draw_without_rendering()
-        bottom = legend.get_window_extent().y0 / figure.bbox.height
-    said = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
-    figure.text(0.01, bottom - 0.02, said, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
-
-
 # What is said beside a picture.
 
 
@@ -424,8 +405,7 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
     """Return what has to be said beside a picture of these arms; `best` where it shows the best of all trials, `paired`
     where it shows only units that all of them finished."""
     notes = []
-    errored = sum(row.errored for row in found.arms)
-    if errored:
+    if errored := sum(row.errored for row in found.arms):
         notes.append(f"{errored} errored {'units are' if errored > 1 else 'unit is'} left out: an error is no score.")
     if not paired and not found.alike:
         notes.append(UNEVEN)
@@ -434,37 +414,17 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
         most = max(allowed.values())
         fewer = ", ".join(f"{shorten_name(arm)} {count}" for arm, count in allowed.items() if count < most)
         notes.append(f"The best of {most} trials, but of fewer, and so lower by itself, for: {fewer}.")
-    if found.rule_based:
-        notes.append(RULE_BASED_NOTE)
-    return notes
+    return [*notes, RULE_BASED_NOTE] if found.rule_based else notes
 
 
-def _join_words(words: str, notes: Sequence[str]) -> str:
-    return " ".join([words, *(note for note in notes if note != RULE_BASED_NOTE)])
-
-
-def _describe_bars(means: Iterable[MeanEstimate]) -> list[str]:
-    """Say what the bars of these means are; nothing where there are none."""
-    drawn = {each.interval.over for each in means if each.interval}
-    if not drawn:
-        return []
-    over = "task types" if drawn == {"task types"} else "units of the only task type"
-    return [f"Bars: 95% intervals of each mean by itself, over {over}. Differences have intervals of their own."]
-
-
-def _describe_intervals(intervals: Sequence[BootstrapInterval | None]) -> list[str]:
-    over = {each.over for each in intervals if each}
-    notes = []
-    if "task types" in over:
-        notes.append(f"Bars: {LEVEL:.0%} intervals, bootstrapped over task types.")
-    if "units" in over:
-        notes.append(
-            f"{'' if len(over) == 1 else 'Of one task type alone: '}{LEVEL:.0%} intervals over units of one task type, "
-            "which say nothing about other tasks."
-        )
-    if None in intervals:
-        notes.append(f"A ring has no interval: {NO_INTERVAL}.")
-    return notes
+def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool = False) -> list[str]:
+    """Say what the bars are; nothing where there are none."""
+    drawn = list(intervals)
+    words = {"task types": "task types", "units": "units of one task type, which say nothing about other tasks"}
+    over = " and ".join(words[name] for name in words if name in {each.over for each in drawn if each})
+    own, others = (" of each mean by itself", " Differences have intervals of their own.") if of_means else ("", "")
+    notes = [f"Bars: {LEVEL:.0%} intervals{own}, over {over}.{others}"] if over else []
+    return notes if of_means or None not in drawn else [*notes, f"A ring has no interval: {NO_INTERVAL}."]
 
 
 def _format_interval(difference: float, interval: BootstrapInterval | None) -> str:
@@ -473,22 +433,15 @@ def _format_interval(difference: float, interval: BootstrapInterval | None) -> s
 
 
 def _format_difference(value: float) -> str:
-    text = f"{value:+.1f}".replace("-", "−")
-    return text if text.strip("+−0.") else "0.0"
+    return format_difference(value, 1).text.replace("-", "−")
 
 
 # Files, and pictures of a page.
 
 FORMATS = (".svg", ".pdf", ".png")
-
-WRITER = "rsso-dspy"
-"""Creator named in a figure's file."""
-
-DOTS = 150
-"""Per inch, of a PNG."""
-
-MOST_READ = 1 << 24
-"""Bytes of a file that are searched for its mark, which stands at the end of a PDF."""
+WRITER = "rsso-dspy"  # creator named in a figure's file
+DOTS = 150  # per inch, of a PNG
+MOST_READ = 1 << 24  # bytes of a file that are searched for its mark, which stands at the end of a PDF
 
 _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": WRITER},

@@ -10,26 +10,22 @@ Scores are points of 100. A trial that ended in an error has no score: its score
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
 from itertools import accumulate, islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.files import FileKind, atomic_path, check_output_path
-from rsso_dspy.pricing import PriceOf
-from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.pricing import PriceOf, price_usage
+from rsso_dspy.records import SCHEMA_VERSION, Step, TrainingRecord, TrialResult, UnitRecord, Usage
 from rsso_dspy.redact import Redactor, make_redactor
-from rsso_dspy.report.cost import sum_usage_cost
-from rsso_dspy.report.metrics import REFLECTIONS, SKILLS, list_shown_skills
+from rsso_dspy.report.cost import total_billed
 
-RowKind = Literal["trials", "steps"]
-"""Kinds of rows."""
+RowKind = Literal["trials", "steps"]  # kinds of rows
 
-ROLES = ("actor", "reflector", "verbalizer", "advisor")
-"""Roles with columns for their usage."""
+ROLES = ("actor", "reflector", "verbalizer", "advisor")  # roles with columns for their usage
 
 PROVENANCE = (
     "config_hash", "prompts", "program", "rsso_dspy", "scienceworld", "benchmark", "dspy", "python", "commit"
@@ -57,7 +53,6 @@ TRIAL = {
     "unit_stalled": "int32",
     "replayed": "int32",
     "failed_requests": "int64",
-    **dict.fromkeys(("reflections_held", "library_size", "skills_shown"), "int32"),  # the first two at the start
     **dict.fromkeys(("calls", "tokens_in", "tokens_out"), "int64"),
     "usd": "double",
     **_USAGE,
@@ -79,42 +74,26 @@ STEP = {
 COLUMNS: Mapping[RowKind, Mapping[str, str]] = {"trials": TRIAL, "steps": STEP}
 """Columns of each kind of rows, in order, and the names of their Arrow types."""
 
-GROUP = 4096
-"""Number of rows written at once."""
+GROUP = 4096  # number of rows written at once
 
-OF_STEP = (
-    *("proposed", "action", "reward", "score", "understood", "malformed", "asked_back", "no_effect", "unread"),
-    *("reasoning", "subgoal", "rejected", "recalled"),
-)
-"""Columns that are fields of a `Step`."""
+OF_STEP = STEP.keys() & {each.name for each in fields(Step)}  # columns that are fields of a step
 
-OF_RECORD = {
-    **{name: name for name in ("protocol", "backend", "model", "rule_based", "start", "learnt_on")},
-    **{"unit_errored": "has_errors", "unit_stalled": "stalled_trials"},
+OF_RECORD = {name: name for name in ("protocol", "backend", "model", "rule_based", "start", "learnt_on")} | {
+    "unit_errored": "has_errors",
+    "unit_stalled": "stalled_trials",
 }
 """Column to the field of a record."""
 
-OF_TRAJECTORY: Mapping[str, Callable[[Trajectory], Any]] = {
-    **{name: attrgetter(name) for name in ("accumulator", "points_at_reset", "environment_score", "solved")},
-    **{"invalid": attrgetter("invalid_actions"), "asked_back": attrgetter("asked_back")},
-    "no_effect": attrgetter("no_effect"),
-    "malformed": lambda played: sum(step.malformed for step in played.steps),
-    "steps": lambda played: len(played.steps),
+OF_TRAJECTORY = {name: name for name in ("accumulator", "points_at_reset", "environment_score", "solved")} | {
+    "invalid": "invalid_actions",
+    "asked_back": "asked_back",
+    "no_effect": "no_effect",
 }
-"""Column to what it says of a played trial."""
-
-HELD = {
-    "reflections_held": ("reflections", "plans", REFLECTIONS, "held"),
-    "library_size": ("skills", "library", SKILLS, "library"),
-}
-"""Column to memory, the part of its snapshot to count, its region, and the count that it reports after a trial."""
+"""Column to the field of a played trial."""
 
 ENDINGS = (".parquet", ".pq")
-
 MAGIC = b"PAR1"
-
-SCHEMA_KEY = "rsso_dspy.schema"
-"""Key in a file's metadata, which marks the files of this package."""
+SCHEMA_KEY = "rsso_dspy.schema"  # key in a file's metadata, which marks the files of this package
 
 
 def _is_run_parquet(path: Path) -> bool:
@@ -136,35 +115,32 @@ def build_trial_rows(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> 
     budgets = () if isinstance(record, UnitRecord) else record.budgets
     shared = {name: getattr(record, field) for name, field in OF_RECORD.items()}
     shared |= {f"provenance_{name}": record.provenance.get(name) for name in PROVENANCE}
-    best, held = 0, _count_held_at_start(record)
+    best = 0
     for number, trial in enumerate(record.trials):
         played, usage = trial.trajectory, sum(trial.usage.values(), Usage())
         best = max(best, played.accumulator if played else 0)
-        models = {role: record.models.get(role, record.model) for role in trial.usage}
+        costs = (
+            price_usage(record.arm, role, record.models.get(role, record.model), used, price_of)
+            for role, used in trial.usage.items()
+        )
         yield {
             **_build_row_keys(record, trial),
             **shared,
-            **{name: read(played) if played else None for name, read in OF_TRAJECTORY.items()},
+            **{name: getattr(played, field) if played else None for name, field in OF_TRAJECTORY.items()},
+            "malformed": sum(step.malformed for step in played.steps) if played else None,
+            "steps": len(played.steps) if played else None,
             "outcome": played.outcome if played else "error",
             "best_so_far": best if played and unit else None,
             "trials_allowed": (unit.trials_allowed or None) if unit else len(budgets),
             "budget": unit.budget if unit else budgets[number],
-            "error": trial.error,
-            "replayed": trial.replayed,
-            "failed_requests": sum(trial.failures.values()),
-            **held,
-            "skills_shown": len(list_shown_skills(trial)) if played else None,
-            **{"calls": usage.calls, "tokens_in": usage.input, "tokens_out": usage.output},
-            "usd": sum_usage_cost(trial.usage, models, price_of).cost,
+            **{"error": trial.error, "replayed": trial.replayed, "failed_requests": sum(trial.failures.values())},
+            **{"calls": usage.calls, "tokens_in": usage.input, "tokens_out": usage.output, "usd": total_billed(costs)},
             **{
                 f"{role}_{each.name}": getattr(trial.usage.get(role, Usage()), each.name)
                 for role in ROLES
                 for each in fields(Usage)
             },
         }
-        for column, (_, _, region, count) in HELD.items():
-            if (after := trial.learnt.get(region, {}).get(count)) is not None:
-                held[column] = int(after)
 
 
 def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, Any]]:
@@ -176,11 +152,8 @@ def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, A
         for number, (step, points) in enumerate(zip(steps, sums, strict=True), start=1):
             yield {
                 **where,
-                "step": number,
-                "observation": step.state.observation,
-                "look": step.state.look,
-                "inventory": step.state.inventory,
-                "accumulator": points,
+                **{"step": number, "accumulator": points},
+                **asdict(step.state),
                 **{name: getattr(step, name) for name in OF_STEP},
             }
 
@@ -220,30 +193,14 @@ def build_rows(
         yield from build_step_rows(record) if rows == "steps" else build_trial_rows(record, price_of)
 
 
-def _count_held_at_start(record: TrialsRecord) -> dict[str, int]:
-    """Count reflections and skills at the start of the first trial, by column: 0 of a memory that started empty, as
-    many as its source held otherwise."""
-    sizes = {source.memory: source.size for source in record.sources}
-    held = {
-        column: sizes.get(memory, 0 if isinstance(record.memories.get(memory, {}).get(part), list) else None)
-        for column, (memory, part, *_) in HELD.items()
-    }
-    return {column: size for column, size in held.items() if size is not None}
-
-
 def _build_row_keys(record: UnitRecord | TrainingRecord, trial: TrialResult) -> dict[str, Any]:
     unit = isinstance(record, UnitRecord)
     variant = record.variant if isinstance(record, UnitRecord) else trial.trajectory and trial.trajectory.variant
     return {
-        "kind": "unit" if unit else "training",
-        "arm": record.arm,
-        "method": record.method,
-        "program": record.program,
-        "task": record.variant.task if isinstance(record, UnitRecord) else record.task,
-        "variant": variant.key if variant else None,
-        "index": variant.index if variant else None,
-        "seed": record.seed,
-        "trial": trial.trial,
+        **{"kind": "unit" if unit else "training", "arm": record.arm, "method": record.method},
+        **{"program": record.program, "task": record.key.partition("::")[0]},
+        **{"variant": variant and variant.key, "index": variant and variant.index},
+        **{"seed": record.seed, "trial": trial.trial},
     }
 
 

@@ -6,12 +6,12 @@ write_headline(analyze(units))     # "Highest mean: rsso with 85.33 of 100 point
 from collections.abc import Sequence
 
 from rsso_dspy.pricing import format_dollars, format_tokens
-from rsso_dspy.report.analysis import Analysis, ContrastResult
+from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.compare import Comparison
 from rsso_dspy.report.metrics import describe_repeated_units
 from rsso_dspy.report.sheets import format_difference
 
-MOST = 3
-"""Maximum number of comparisons that are told."""
+MOST = 3  # maximum number of comparisons that are told
 
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
 
@@ -50,71 +50,61 @@ def _describe_best(found: Analysis) -> str:
 
 
 def _describe_comparisons(found: Analysis) -> list[str]:
-    same = [each.question for each in found.findings if each.same_program]
-    alike = [SAME.format(second=question.second, first=question.first) for question in same]
+    same = [each.comparison for each in found.findings if each.same_program]
+    alike = [SAME.format(second=pair.second, first=pair.first) for pair in same]
     paired = [each for each in found.findings if each.comparison.difference is not None and not each.same_program]
-    if alike and not paired:
-        return alike
     if not paired:
-        return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
-    said = [*alike, *_describe_results(sorted(paired, key=lambda each: each is not found.main_result))]
-    as_compiled = [each for each in found.as_compiled if not each.same_program]
-    for trials in sorted({each.comparison.trials for each in as_compiled}):
-        again = [each for each in as_compiled if each.comparison.trials == trials]
+        none = ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
+        return alike or none
+    ordered = sorted(paired, key=lambda each: each is not found.main_result)
+    said = [*alike, *_describe_results([each.comparison for each in ordered])]
+    as_compiled = [each.comparison for each in found.as_compiled if not each.same_program]
+    for trials in sorted({pair.trials for pair in as_compiled}):
         main = max(each.comparison.trials for each in paired)
         words = f"That is the main comparison, the protocol's best of {main} trials. By the best of {trials}, as"
+        again = [pair for pair in as_compiled if pair.trials == trials]
         said += [f"{words} the compile scored:", *_describe_results(again)]
     return said
 
 
-def _describe_results(ordered: Sequence[ContrastResult]) -> list[str]:
-    decided = [_describe_winner(each) for each in ordered if _is_decided(each)]
-    open_ = [each for each in ordered if not _is_decided(each)]
+def _describe_results(pairs: Sequence[Comparison]) -> list[str]:
+    decided = [pair for pair in pairs if pair.interval and pair.interval.is_decided]
+    open_ = [pair for pair in pairs if pair not in decided]
     kept = open_[: max(1, MOST - len(decided))]
-    said = decided[:MOST]
+    said = list(map(_describe_winner, decided[:MOST]))
     for verdict in (UNCERTAIN, TOO_FEW, EQUAL):
-        told = [_describe_difference(each) for each in kept if _judge_open(each) == verdict]
+        told = [_describe_difference(pair) for pair in kept if _judge_open(pair) == verdict]
         said += [f"{verdict}: {', '.join(told)}."] if told else []
-    left = len(decided[MOST:]) + len(open_) - len(kept)
-    said += [f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables."] if left else []
-    if decided and len(ordered) > 1:
-        said.append(f"Intervals are not corrected for the {len(ordered)} comparisons; Holm's p in the tables is.")
+    if left := len(decided[MOST:]) + len(open_) - len(kept):
+        said.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
+    if decided and len(pairs) > 1:
+        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p in the tables is.")
     return said
 
 
-def _is_decided(result: ContrastResult) -> bool:
-    """Whether the interval of a difference lies on one side of 0."""
-    interval = result.comparison.interval
-    return interval is not None and interval.is_decided
-
-
-def _judge_open(result: ContrastResult) -> str:
+def _judge_open(pair: Comparison) -> str:
     """Why a comparison is not decided: no pair differs, a run over this few task types could decide no difference, or
     the interval includes 0."""
-    pair, interval = result.comparison, result.comparison.interval
     if pair.pairs > 1 and not pair.higher and not pair.lower:
         return EQUAL
-    hopeless = interval is not None and interval.over == "task types" and interval.is_hopeless
+    hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
     return TOO_FEW if hopeless else UNCERTAIN
 
 
-def _describe_winner(result: ContrastResult) -> str:
-    pair = result.comparison
+def _describe_winner(pair: Comparison) -> str:
     assert pair.difference is not None
     better, worse = (pair.second, pair.first) if pair.difference > 0 else (pair.first, pair.second)
-    return f"{better} beats {worse} by {abs(pair.difference):.2f} points ({_describe_pairs(result, best_first=True)})."
+    return f"{better} beats {worse} by {abs(pair.difference):.2f} points ({_describe_pairs(pair, best_first=True)})."
 
 
-def _describe_difference(result: ContrastResult) -> str:
+def _describe_difference(pair: Comparison) -> str:
     """Write ``second - first``, as in the tables, with its interval."""
-    pair = result.comparison
     difference = format_difference(pair.difference).text
-    return f"{pair.second} - {pair.first} {difference} points ({_describe_pairs(result)})"
+    return f"{pair.second} - {pair.first} {difference} points ({_describe_pairs(pair)})"
 
 
-def _describe_pairs(result: ContrastResult, best_first: bool = False) -> str:
+def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
     """Write the number of pairs and the interval: of ``second - first``, or of the better arm minus the worse one."""
-    pair = result.comparison
     units = f"{pair.pairs} unit{'s' if pair.pairs != 1 else ''}"
     if pair.interval is None:
         return units

@@ -17,18 +17,18 @@ from typing import Any
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import FileKind, atomic_path, check_output_path
+from rsso_dspy.pricing import itemize_costs
 from rsso_dspy.records import TrialResult, UnitRecord, Usage
 from rsso_dspy.redact import make_redactor
+from rsso_dspy.report.cost import return_no_price
 from rsso_dspy.report.frame import clean_value
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
 from rsso_dspy.report.statistics import bootstrap_scores
 from rsso_dspy.version import __version__
 
-VERSION = 2
-"""Version of the log's format."""
+VERSION = 2  # of the log's format
 PACKAGE = "rsso-dspy"
-POINTS, SOLVED = "best_accumulator", "solved"
-"""Names of the two scores of a unit."""
+POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,8 @@ class ExportedRun:
     name: str
     benchmark: str
     records: Sequence[UnitRecord]
-    note: str
-    """What is said of rule-based players."""
-    created: str
-    """Day of the first play, ``2026-11-01T00:00:00+00:00``."""
+    note: str  # what is said of rule-based players
+    created: str  # day of the first play, `2026-11-01T00:00:00+00:00`
 
 
 def write_inspect_logs(target: Path, run: ExportedRun) -> int:
@@ -74,27 +72,25 @@ def make_file_name(arm: str) -> str:
 
 def _build_log(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
     samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
-    spec, plan = _build_spec(run, arm, records, seeds), {"name": arm, "steps": [], "config": {}}
-    header = {
+    start = {
         "version": VERSION,
-        "status": "success",
-        "eval": spec,
-        "plan": plan,
-        "results": _build_results(records),
-        "stats": {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)},
+        "eval": _build_spec(run, arm, records, seeds),
+        "plan": {"name": arm, "steps": [], "config": {}},
     }
+    stats = {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)}
     summaries = [_summarize_sample(sample) for sample in samples]
     files: dict[str, Any] = {
-        "_journal/start.json": {"version": VERSION, "eval": spec, "plan": plan},
+        "_journal/start.json": start,
         **{f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples},
         "_journal/summaries/1.json": summaries,
         "summaries.json": summaries,
-        "header.json": header,
+        "header.json": {**start, "status": "success", "results": _build_results(records), "stats": stats},
     }
-    content = io.BytesIO()
+    content, strike = io.BytesIO(), make_redactor()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
         for name, data in files.items():
-            log.writestr(zipfile.ZipInfo(name), _dump_json(data).encode(), zipfile.ZIP_DEFLATED)  # dated 1980: no clock
+            text = json.dumps(clean_value(data, strike), ensure_ascii=False, allow_nan=False)
+            log.writestr(zipfile.ZipInfo(name), text.encode(), zipfile.ZIP_DEFLATED)  # dated 1980: no clock
     return content.getvalue()
 
 
@@ -102,10 +98,15 @@ def _build_spec(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds
     first = records[0]
     identity = hashlib.sha256(f"{run.name}/{arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
     keys = list(dict.fromkeys(record.key for record in records))
+    metadata: dict[str, Any] = {
+        "arm": arm,
+        "method": first.method,
+        "program": first.program,
+        "protocol": first.protocol,
+    }
+    metadata |= {"benchmark": run.benchmark, "seeds": list(seeds), "provenance": first.provenance, "note": run.note}
     return {
-        "eval_id": identity,
-        "run_id": identity,
-        "task_id": identity,
+        **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
         "created": run.created,
         "task": f"{run.benchmark} {first.protocol}",
         "task_version": 0,
@@ -118,25 +119,15 @@ def _build_spec(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds
         "model_args": {},
         "config": {"epochs": len(seeds)},
         "packages": {PACKAGE: __version__},
-        "metadata": {
-            "arm": arm,
-            "method": first.method,
-            "program": first.program,
-            "protocol": first.protocol,
-            "benchmark": run.benchmark,
-            "seeds": list(seeds),
-            "provenance": first.provenance,
-            "note": run.note,
-        },
+        "metadata": metadata,
     }
 
 
 def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
-    last = record.trials[-1]
     sample: dict[str, Any] = {
         "id": record.key,
         "epoch": epoch,
-        "input": next((trial.trajectory.task for trial in record.trials if trial.trajectory), record.key),
+        "input": next((played.task for played in record.trajectories), record.key),
         "target": "",
         "messages": [message for trial in record.trials for message in _list_messages(trial, record.model)],
         "output": {"model": record.model, "choices": []},
@@ -153,11 +144,9 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
         "attachments": {},
     }
     if record.has_errors:
-        sample["error"] = {"message": last.error or "", "traceback": "", "traceback_ansi": ""}
-    else:
-        points, solved = _score_unit(record)
-        sample["scores"] = {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}
-    return sample
+        return sample | {"error": {"message": record.trials[-1].error or "", "traceback": "", "traceback_ansi": ""}}
+    points, solved = _score_unit(record)
+    return sample | {"scores": {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}}
 
 
 def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
@@ -168,38 +157,22 @@ def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
 
 def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
     scored = [(record.variant.task, _score_unit(record)) for record in select_scored_units(records)]
-    return {
-        "total_samples": len(records),
-        "completed_samples": len(scored),
-        "scores": [
-            {
-                "name": name,
-                "scorer": name,
-                "params": {},
-                "metrics": _build_metrics([(task, scores[column]) for task, scores in scored]),
-            }
-            for column, name in enumerate((POINTS, SOLVED))
-            if scored
-        ],
-    }
-
-
-def _build_metrics(pairs: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """Return mean and standard error, which is clustered by task type."""
-    values = {"mean": fmean(value for _, value in pairs)}
-    if interval := bootstrap_scores(pairs):
-        values["stderr"] = interval.error
-    return {name: {"name": name, "value": value, "params": {}} for name, value in values.items()}
+    scores = []
+    for column, name in enumerate((POINTS, SOLVED) if scored else ()):
+        pairs = [(task, each[column]) for task, each in scored]
+        values = {"mean": fmean(value for _, value in pairs)}
+        if interval := bootstrap_scores(pairs):
+            values["stderr"] = interval.error  # clustered by task type
+        metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
+        scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
+    return {"total_samples": len(records), "completed_samples": len(scored), "scores": scores}
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
     """Return model to usage of these units."""
     used: dict[str, Usage] = {}
-    for record in records:
-        for trial in record.trials:
-            for role, usage in trial.usage.items():
-                model = record.models.get(role, record.model)
-                used[model] = used.get(model, Usage()) + usage
+    for entry in itemize_costs(records, return_no_price):
+        used[entry.model] = used.get(entry.model, Usage()) + entry.usage
     return {
         model: {
             "input_tokens": usage.input,
@@ -223,13 +196,7 @@ def _is_own_log(path: Path) -> bool:
         return False
 
 
-_LOG = FileKind("log of Inspect", _is_own_log)
-"""How such logs are told from other files, which are not overwritten."""
-
-
-def _dump_json(data: Any) -> str:
-    """Return data as JSON text without secrets, unpaired surrogates and infinite numbers."""
-    return json.dumps(clean_value(data, make_redactor()), ensure_ascii=False, allow_nan=False)
+_LOG = FileKind("log of Inspect", _is_own_log)  # how such logs are told from other files, which are not overwritten
 
 
 def _score_unit(record: UnitRecord) -> tuple[float, float]:

@@ -15,33 +15,21 @@ from statistics import fmean
 from typing import TypeVar
 
 from rsso_dspy.loops import find_action_loop
-from rsso_dspy.records import (
-    SOLVED_SCORE,
-    TrainingRecord,
-    Trajectory,
-    TrialResult,
-    TrialsRecord,
-    UnitRecord,
-    Usage,
-    Variant,
-)
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
 
 R = TypeVar("R", bound=TrialsRecord)
 
-UnitKey = tuple[str, int, int]
-"""Identity of a unit across arms: task type, variant, seed."""
+UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
 
-REFLECTIONS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
-"""Regions of the memories, by which records name what was learned and shown."""
+REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"
+"""Regions of two memories, by which records name what was learned and shown."""
 
-LEVELS = (50, 75)
-"""Percentages of variants whose number of trials is reported."""
+LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
 
 FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")
 """Why a trial was not solved; `classify_failure` says when each applies."""
 
-CATEGORIES = ("abstract", "error", "progress")
-"""Categories of rules."""
+CATEGORIES = ("abstract", "error", "progress")  # categories of rules
 
 UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
 """Note shown with the means of such arms."""
@@ -54,38 +42,26 @@ class ArmMetrics:
     arm: str
     units: int
     errored: int
-    mean: float | None
-    """The paper's Mean: best accumulator over the trials, averaged over variants."""
-    mean_with_reset: float | None
-    """Mean plus the points already held after reset."""
-    macro_mean: float | None
-    """Mean over task types of their means."""
+    mean: float | None  # the paper's Mean: best accumulator over the trials, averaged over variants
+    mean_with_reset: float | None  # Mean plus the points already held after reset
+    macro_mean: float | None  # Mean over task types of their means
     environment_score: float | None
     """Best environment score over the trials, averaged over variants; includes the penalty of a wrong final focus."""
-    solve: int
-    """Number of variants that reached environment score 100 in any trial."""
-    acc100: int
-    """Number of variants whose best accumulator reached 100."""
-    trial_1: float | None
-    """Mean accumulator of first trials."""
+    solve: int  # number of variants that reached environment score 100 in any trial
+    acc100: int  # number of variants whose best accumulator reached 100
+    trial_1: float | None  # Mean accumulator of first trials
     mean_over_trials: float | None
     """Mean of unit means: each unit's mean accumulator over the trials that it played, averaged over units."""
     trials_played: int
-    stalled: int
-    """Number of these trials that stalled; they count with the score they had."""
+    stalled: int  # number of these trials that stalled; they count with the score they had
     best_of_t: tuple[float, ...]
     """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
-    invalid_rate: float | None
-    """Share of steps that were malformed or not understood."""
-    asked_rate: float | None
-    """Share of steps answered with a question."""
-    idle_rate: float | None
-    """Share of steps whose action was understood and changed nothing."""
+    invalid_rate: float | None  # share of steps that were malformed or not understood
+    asked_rate: float | None  # share of steps answered with a question
+    idle_rate: float | None  # share of steps whose action was understood and changed nothing
     steps: int
-    calls_per_unit: float | None
-    """Model calls of all roles per scored unit (OmniReflect, Figure 3)."""
-    tokens: dict[str, Usage]
-    """Calls and tokens by role, including those of errored units."""
+    calls_per_unit: float | None  # model calls of all roles per scored unit (OmniReflect, Figure 3)
+    tokens: dict[str, Usage]  # calls and tokens by role, including those of errored units
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
@@ -97,8 +73,12 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     by_task: dict[str, list[float]] = defaultdict(list)
     for record, score in zip(scored, points, strict=True):
         by_task[record.variant.task].append(score)
-    everything = [trajectory for trials in plays for trajectory in trials]
-    steps = sum(len(trajectory.steps) for trajectory in everything)
+    played = [trajectory for trials in plays for trajectory in trials]
+    steps = sum(len(trajectory.steps) for trajectory in played)
+    rates = [
+        sum(getattr(trajectory, name) for trajectory in played) / steps if steps else None
+        for name in ("invalid_actions", "asked_back", "no_effect")
+    ]
     return ArmMetrics(
         arm=arm,
         units=len(scored),
@@ -111,16 +91,16 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         acc100=sum(score >= SOLVED_SCORE for score in points),
         trial_1=_average([trials[0].accumulator for trials in plays]),
         mean_over_trials=_average([fmean(t.accumulator for t in trials) for trials in plays]),
-        trials_played=len(everything),
+        trials_played=len(played),
         stalled=sum(record.stalled_trials for record in scored),
         best_of_t=tuple(
             fmean(get_best_accumulator(record, t) for record in scored) for t in range(1, count_max_trials(scored) + 1)
         ),
-        invalid_rate=sum(trajectory.invalid_actions for trajectory in everything) / steps if steps else None,
-        asked_rate=sum(trajectory.asked_back for trajectory in everything) / steps if steps else None,
-        idle_rate=sum(trajectory.no_effect for trajectory in everything) / steps if steps else None,
+        invalid_rate=rates[0],
+        asked_rate=rates[1],
+        idle_rate=rates[2],
         steps=steps,
-        calls_per_unit=sum(u.calls for u in _sum_usage_by_role(scored).values()) / len(scored) if scored else None,
+        calls_per_unit=_average([_count_calls(record) for record in scored]),
         tokens=_sum_usage_by_role(records),
     )
 
@@ -130,17 +110,12 @@ class TrainingMetrics:
     """Results and cost of one arm's trainings."""
 
     arm: str
-    tasks: int
-    """Trainings, one per task."""
+    tasks: int  # trainings, one per task
     errored: int
-    episodes: int
-    """Trials played."""
-    stalled: int
-    """Number of these trials that stalled."""
-    rounds: tuple[float, ...]
-    """Mean accumulator of the first, second, ... trials on the training variants."""
-    tokens: dict[str, Usage]
-    """Calls and tokens by role."""
+    episodes: int  # trials played
+    stalled: int  # number of these trials that stalled
+    rounds: tuple[float, ...]  # Mean accumulator of the first, second, ... trials on the training variants.
+    tokens: dict[str, Usage]  # calls and tokens by role
 
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
@@ -148,10 +123,10 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
     for arm, records in group_by_arm(trainings).items():
         by_round: dict[int, list[int]] = defaultdict(list)
         for record in records:
-            met: Counter[Variant] = Counter()
+            met: Counter[str] = Counter()
             for trajectory in record.trajectories:
-                met[trajectory.variant] += 1
-                by_round[met[trajectory.variant]].append(trajectory.accumulator)
+                met[trajectory.variant.key] += 1
+                by_round[met[trajectory.variant.key]].append(trajectory.accumulator)
         yield TrainingMetrics(
             arm=arm,
             tasks=len(records),
@@ -168,12 +143,9 @@ class TrialSuccess:
     """One trial of an arm."""
 
     trial: int
-    solved: int
-    """Variants solved in it or before."""
-    additional: int
-    """Variants solved in it for the first time."""
-    accuracy: float
-    """Solved so far, as a share of all variants, 0 to 1."""
+    solved: int  # variants solved in it or before
+    additional: int  # variants solved in it for the first time
+    accuracy: float  # solved so far, as a share of all variants, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +169,8 @@ class Learning:
     held: tuple[ReflectionBin, ...]
     """Trials by number of reflections held, of units that began with none. Variants that fail more often hold more
     reflections, so this is not the effect of a reflection."""
-    by_task: Mapping[str, tuple[int, int]]
-    """Task type to variants solved and variants."""
-    failures: Mapping[str, int]
-    """One of `FAILURES` to the trials that failed so."""
+    by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
+    failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
 
 
 def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
@@ -214,46 +184,33 @@ def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
         by_task[record.variant.task].append(True in solved)
         if True in solved:
             newly[solved.index(True)] += 1
-        if (held := list_held_reflections(record)) is not None:
-            for count, success in zip(held, solved, strict=True):
-                by_held[count].append(success)
+        for count, success in zip(_list_held_reflections(record), solved, strict=False):
+            by_held[count].append(success)
     failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
-    sums = list(accumulate(newly))
+    sums = list(enumerate(accumulate(newly), start=1))
     return Learning(
         arm,
         len(scored),
         tuple(
             TrialSuccess(number, so_far, more, so_far / len(scored))
-            for number, (so_far, more) in enumerate(zip(sums, newly, strict=True), start=1)
+            for (number, so_far), more in zip(sums, newly, strict=True)
         ),
-        {
-            level: next((t for t, so_far in enumerate(sums, start=1) if so_far >= len(scored) * level / 100), None)
-            for level in LEVELS
-        },
+        {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
         tuple(ReflectionBin(count, len(by_held[count]), sum(by_held[count])) for count in sorted(by_held)),
         {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
         {why: failed[why] for why in FAILURES},
     )
 
 
-def list_held_reflections(record: UnitRecord) -> list[int] | None:
-    """Return the number of reflections held at the start of each trial; None if the unit began with reflections that
+def _list_held_reflections(record: UnitRecord) -> list[int]:
+    """Return the number of reflections held at the start of each trial; nothing if the unit began with reflections that
     were learned elsewhere."""
     if record.start and any(re.split("[:@]", region)[0] == REFLECTIONS for region in record.trials[0].shown):
-        return None
+        return []
     held = [0]
     for result in record.trials[:-1]:
         held.append(int(result.learnt.get(REFLECTIONS, {}).get("held", held[-1])))
     return held
-
-
-def list_shown_skills(trial: TrialResult) -> set[str]:
-    """Return the ids of the skills in the trial's prompts. Steps note the entries of other memories too, whose texts
-    stand in other regions."""
-    named = (key.partition(":") for key in trial.shown)
-    others = {name for region, _, names in named if region != SKILLS for name in names.split(",")}
-    steps = trial.trajectory.steps if trial.trajectory else ()
-    return {name for step in steps for name in step.recalled} - others
 
 
 def classify_failure(trajectory: Trajectory) -> str:
@@ -274,26 +231,17 @@ class TaskMeasures:
     """Measures of one arm over its units without errors. Means are None without units."""
 
     units: int
-    solved: int
-    """Units with score 100 on any trial."""
+    solved: int  # units with score 100 on any trial
     solved_by_own_rule: int | None
     """The same by the environment's own rule, where records name it because it differs from the score's."""
-    judged_by_own_rule: int
-    """Units whose records name it."""
-    progress: float | None
-    """AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units."""
+    judged_by_own_rule: int  # units whose records name it
+    progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
     grounding: float | None
     """AgentBoard's grounding accuracy, 0 to 1: share of a trial's steps that the environment understood, averaged over
     trials."""
-    grounding_repeated: float | None
-    """The same if a step without effect counts as the step before it did, as in a game of AgentBoard's; None where that
-    changes nothing, and for the default benchmark."""
-    turns: float | None
-    """Steps of all trials of a unit, averaged (OmniReflect, Figure 3)."""
-    calls: float | None
-    """Model calls of all roles and trials of a unit, averaged (OmniReflect, Figure 3)."""
-    most_calls: int
-    """Model calls of the unit with the most."""
+    turns: float | None  # steps of all trials of a unit, averaged (OmniReflect, Figure 3)
+    calls: float | None  # model calls of all roles and trials of a unit, averaged (OmniReflect, Figure 3)
+    most_calls: int  # model calls of the unit with the most
     rules: Mapping[str, float] | None
     """Category to rules: lasting ones in the constitution after the last unit of a stream, averaged over streams,
     progress ones shown per unit; None without a constitution."""
@@ -304,42 +252,27 @@ class TaskMeasures:
 
 def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
     """Measure the units of one arm."""
-    kept = select_scored_units(records)
-    trials = [trajectory for record in kept for trajectory in record.trajectories]
-    calls = [sum(usage.calls for trial in record.trials for usage in trial.usage.values()) for record in kept]
-    writings = [trial.usage["advisor"] for r in kept for trial in r.trials if "advisor" in trial.usage]
-    played = [each for each in trials if each.steps]
-    grounding = _average([1 - each.invalid_actions / len(each.steps) for each in played])
-    here = all("benchmark" in record.provenance for record in kept)
-    repeated = _average([1 - _count_ungrounded(each) / len(each.steps) for each in played]) if here else None
-    own = [verdict for record in kept if (verdict := _find_own_verdict(record)) is not None]
+    scored = select_scored_units(records)
+    trials = [trajectory for record in scored for trajectory in record.trajectories]
+    calls = list(map(_count_calls, scored))
+    own = [verdict for record in scored if (verdict := _find_own_verdict(record)) is not None]
     return TaskMeasures(
-        units=len(kept),
-        solved=sum(any(trajectory.solved for trajectory in record.trajectories) for record in kept),
+        units=len(scored),
+        solved=sum(any(trajectory.solved for trajectory in record.trajectories) for record in scored),
         solved_by_own_rule=sum(own) if own else None,
         judged_by_own_rule=len(own),
-        progress=_average([max(map(_get_progress, record.trajectories)) for record in kept]),
-        grounding=grounding,
-        grounding_repeated=None if repeated == grounding else repeated,
-        turns=_average([sum(len(each.steps) for each in record.trajectories) for record in kept]),
+        progress=_average([max(map(_get_progress, record.trajectories)) for record in scored]),
+        grounding=_average([1 - each.invalid_actions / len(each.steps) for each in trials if each.steps]),
+        turns=_average([sum(len(each.steps) for each in record.trajectories) for record in scored]),
         calls=_average(calls),
         most_calls=max(calls, default=0),
-        rules=_count_rules(kept),
-        writings=sum(writings, Usage()),
+        rules=_count_rules(scored),
+        writings=_sum_usage_by_role(scored).get("advisor", Usage()),
     )
 
 
 def _get_progress(trajectory: Trajectory) -> float:
     return max((step.score for step in trajectory.steps), default=trajectory.points_at_reset) / SOLVED_SCORE
-
-
-def _count_ungrounded(trajectory: Trajectory) -> int:
-    """Count the steps that are not valid if one without effect counts as the step before it did."""
-    count, valid = 0, False
-    for step in trajectory.steps:
-        valid = valid if step.no_effect else step.understood
-        count += not valid
-    return count
 
 
 def _find_own_verdict(record: UnitRecord) -> bool | None:
@@ -412,15 +345,15 @@ def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
 
 def describe_mixed_models(records: Sequence[TrialsRecord]) -> list[str]:
     """Describe roles that several models answered; the scores mix these models."""
-    names: dict[tuple[str, str], set[str]] = {}
+    names: dict[tuple[str, str], set[str]] = defaultdict(set)
     for record in records:
         for trial in record.trials:
-            for role, said in trial.answered.items():
-                names.setdefault((role, record.models.get(role, record.model)), set()).update(said)
+            for role, reported in trial.answered.items():
+                names[role, record.models.get(role, record.model)].update(reported)
     return [
-        f"{asked} answered as {role} under {len(said)} names: {', '.join(sorted(said))}. The scores mix them."
-        for (role, asked), said in names.items()
-        if len(said) > 1
+        f"{asked} answered as {role} under {len(each)} names: {', '.join(sorted(each))}. The scores mix them."
+        for (role, asked), each in names.items()
+        if len(each) > 1
     ]
 
 
@@ -480,9 +413,9 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:
-    totals: dict[str, Usage] = defaultdict(Usage)
-    for record in records:
-        for trial in record.trials:
-            for role, usage in trial.usage.items():
-                totals[role] += usage
-    return dict(sorted(totals.items()))
+    return dict(sorted(sum_usage(trial for record in records for trial in record.trials).items()))
+
+
+def _count_calls(record: UnitRecord) -> int:
+    """Return the model calls of all roles and trials of a unit."""
+    return sum(usage.calls for usage in sum_usage(record.trials).values())

@@ -49,11 +49,11 @@ VIEWS = {
         "Paired differences on the same variants. If an interval includes 0, this run cannot tell the two arms apart. "
         "The minimum detectable difference is the smallest one that a run of this size would find in four of five "
         "cases.",
-        ("differences", "square", "strata"),
+        ("differences", "strata"),
         ("differences",),
     ),
     "tasks": ("Task types", "Click a task's name to see its trials.", ("tasks",), ()),
-    "cost": ("Cost", "Turns, model calls, tokens and cost.", ("measures", "tokens", "bill"), ("efficiency",)),
+    "cost": ("Cost", "Turns, model calls, tokens and cost.", ("measures", "tokens"), ("efficiency",)),
 }
 """Name to title, lead, tables and figures of a view."""
 
@@ -63,21 +63,17 @@ class PageFigure:
     """A picture."""
 
     title: str
-    alt: str
-    """Its content in words."""
-    source: str
-    """Its address, which holds it: see `render_data_uri`."""
+    alt: str  # its content in words
+    source: str  # its address, which holds it: see `render_data_uri`
 
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
     """One view of the page."""
 
-    name: str
-    """Of its route, ``#/name``: small letters, digits and hyphens."""
+    name: str  # Of its route, `#/name`: small letters, digits and hyphens
     title: str
-    lead: str
-    """One or two sentences of plain text."""
+    lead: str  # one or two sentences of plain text
     sheets: tuple[Sheet, ...] = ()
     drawings: tuple[PageFigure, ...] = ()
 
@@ -90,7 +86,7 @@ def build_page_sections(
     pictures = {each.name: PageFigure(each.title, each.alt, render_data_uri(each.figure)) for each in drawn}
     sections = []
     for name, (title, lead, wanted, figures) in VIEWS.items():
-        shown = [sheet for each in wanted for sheet in sheets if sheet.name.partition("-")[0] == each]
+        shown = [sheet for each in wanted for sheet in sheets if sheet.name == each]
         if name == "overview" and found.errored:
             shown.insert(0, build_errored_table(found))
         if name == "cost":
@@ -107,14 +103,10 @@ class Page:
 
     title: str
     sections: Sequence[PageSection] = ()
-    headline: str = ""
-    """What came out, in a few sentences."""
-    notes: Sequence[str] = ()
-    """They stand at the top of every view."""
-    facts: Sequence[tuple[str, str]] = ()
-    """Labels and values of where the run came from."""
-    templates: str = ""
-    """Text of the prompt's action_templates region where a record notes none."""
+    headline: str = ""  # what came out, in a few sentences
+    notes: Sequence[str] = ()  # they stand at the top of every view
+    facts: Sequence[tuple[str, str]] = ()  # labels and values of where the run came from
+    templates: str = ""  # text of the prompt's action_templates region where a record notes none
 
 
 def write_page(

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rsso_dspy.calls import Call, text_of
-from rsso_dspy.records import State, Step, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord
+from rsso_dspy.records import Lesson, Step, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord
 from rsso_dspy.redact import redact_json
 from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS
 from rsso_dspy.report.terminal import replace_controls
@@ -33,19 +33,11 @@ class PageCalls:
     """The calls of a record's models."""
 
     by_trial: Mapping[int, Sequence[Call]] = field(default_factory=dict)
-    why_not: str = ""
-    """Why there are none, as the end of a sentence."""
-    seconds: Mapping[int, float] = field(default_factory=dict)
-    """How long each trial took, as far as the run noted it."""
+    why_not: str = ""  # why there are none, as the end of a sentence
+    seconds: Mapping[int, float] = field(default_factory=dict)  # how long each trial took, as far as the run noted it
 
 
 NONE = PageCalls()
-
-UNDERSTOOD, MALFORMED, ASKED_BACK, NO_EFFECT = 1, 2, 4, 8
-"""Bits of a step's flags."""
-
-SSO_METHODS = frozenset(("sso", "rsso", "react-sso", "reflexion-sso"))
-"""Shipped methods of the SSO scaffold."""
 
 
 def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
@@ -70,29 +62,30 @@ def compress_record(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE
 def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> dict[str, Any]:
     """The whole record as JSON data, before it is compressed, with the calls of its trials."""
     texts = _TextTable()
-    budgets = list(record.budgets) if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
-    return {
-        "about": {
-            name: replace_controls(str(getattr(record, name)))
-            for name in ("arm", "method", "program", "model", "backend", "protocol", "start")
-        },
+    about = ("arm", "method", "program", "model", "backend", "protocol", "start")
+    data = {
+        "about": {name: str(getattr(record, name)) for name in about},
         "seed": record.seed,
-        "sso": _uses_sso_scaffold(record),
         "trials": [
             _build_trial_data(result, texts)
             | _build_calls(calls.by_trial.get(result.trial, ()), texts)
             | ({"seconds": calls.seconds[result.trial]} if result.trial in calls.seconds else {})
             for result in record.trials
         ],
-        "budgets": budgets,
-        "why_not": replace_controls(calls.why_not),
-        "learnt": [
-            asdict(item)
-            | {"name": replace_controls(item.name), "id": replace_controls(item.id), "text": texts(item.text)}
-            for item in trace_learnt_items(record)
-        ],
-        "texts": [replace_controls(text) for text in texts.numbers],
+        "budgets": record.budgets if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials),
+        "why_not": calls.why_not,
+        "learnt": [asdict(item) | {"text": texts(item.text)} for item in trace_learnt_items(record)],
     }
+    return make_visible({**data, "texts": list(texts.numbers)})
+
+
+def make_visible(data: Any) -> Any:
+    """Return JSON data with a visible mark for every character that acts, in names and in texts."""
+    if isinstance(data, str):
+        return replace_controls(data)
+    if isinstance(data, dict):
+        return {replace_controls(name): make_visible(value) for name, value in data.items()}
+    return list(map(make_visible, data)) if isinstance(data, list | tuple) else data
 
 
 class _TextTable:
@@ -105,36 +98,21 @@ class _TextTable:
         return self.numbers.setdefault(text, len(self.numbers))
 
 
-def _uses_sso_scaffold(record: UnitRecord | TrainingRecord) -> bool:
-    """Return whether its actor answered in the SSO scaffold.
-
-    Records do not store this. A subgoal proves it; otherwise shipped methods are known, and others count as flat.
-    """
-    if record.method.partition("+")[0] in SSO_METHODS:
-        return True
-    return any(step.subgoal is not None for trial in record.trajectories for step in trial.steps)
-
-
 def _build_trial_data(result: TrialResult, texts: _TextTable) -> dict[str, Any]:
     return {
         "trial": result.trial,
         "error": texts(result.error or "no reason is on record") if result.trajectory is None else None,
         "replayed": result.replayed,
-        "failures": {replace_controls(name): count for name, count in result.failures.items()},
-        "learnt": {
-            replace_controls(region): {replace_controls(name): count for name, count in counts.items()}
-            for region, counts in result.learnt.items()
-        },
-        "usage": {
-            replace_controls(role): [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()
-        },
-        "shown": {replace_controls(name): texts(text) for name, text in result.shown.items()},
+        "failures": result.failures,
+        "learnt": result.learnt,
+        "usage": {role: [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()},
+        "shown": {name: texts(text) for name, text in result.shown.items()},
         **(_build_trajectory_data(result.trajectory, texts) if result.trajectory else {}),
     }
 
 
 def _build_calls(calls: Sequence[Call], texts: _TextTable) -> dict[str, Any]:
-    """The calls of a trial. Paragraphs stand once, as prompts repeat them."""
+    """The calls of a trial, the actor's first. Paragraphs stand once, as prompts repeat them."""
 
     def parts(text: str) -> list[int]:
         return [texts(part) for part in text.split("\n\n")]
@@ -142,14 +120,14 @@ def _build_calls(calls: Sequence[Call], texts: _TextTable) -> dict[str, Any]:
     found = [
         {
             "step": each.step,
-            "role": replace_controls(each.role),
-            "model": replace_controls(each.served),
+            "role": each.role,
+            "model": each.served,
             "seconds": each.seconds,
             "tokens": [_sum_tokens(each, "prompt_tokens"), _sum_tokens(each, "completion_tokens")],
             "failed": len(each.failed),
             "parameters": texts(json.dumps({"model": each.request["model"], **each.request["parameters"]})),
             "messages": [
-                [replace_controls(str(message.get("role"))), parts(text_of(message.get("content")))]
+                [str(message.get("role")), parts(text_of(message.get("content")))]
                 for message in each.request["messages"]
             ],
             "answer": parts(f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text),
@@ -167,54 +145,35 @@ def _sum_tokens(call: Call, name: str) -> int:
 
 def _build_trajectory_data(trajectory: Trajectory, texts: _TextTable) -> dict[str, Any]:
     recalled: dict[tuple[str, ...], int] = {}
-    steps = [_build_step_data(step, texts, recalled) for step in trajectory.steps]
+    same = ("outcome", "accumulator", "solved", "asked_back", "no_effect")
+    start = trajectory.start
     return {
-        "variant": replace_controls(trajectory.variant.key),
-        "outcome": trajectory.outcome,
-        "accumulator": trajectory.accumulator,
+        **{name: getattr(trajectory, name) for name in same},
+        "variant": trajectory.variant.key,
         "score": trajectory.environment_score,
-        "solved": trajectory.solved,
         "at_reset": trajectory.points_at_reset,
         "invalid": trajectory.invalid_actions,
-        "asked_back": trajectory.asked_back,
-        "no_effect": trajectory.no_effect,
         "task": texts(trajectory.task),
-        "start": _index_state(trajectory.start, texts),
-        "steps": steps,
-        "recalled": [[replace_controls(name) for name in names] for names in recalled],
+        "start": [texts(start.observation), texts(start.look), texts(start.inventory)],
+        "steps": [_build_step_data(step, texts, recalled) for step in trajectory.steps],
+        "recalled": list(recalled),
     }
 
 
 def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ...], int]) -> list[int]:
-    """Proposed, action, state, reward, score, flags, reasoning, subgoal (-1: none), and which skills were shown; then,
-    where there are any, what could not be read and the subgoal that was not offered."""
-    return [
-        texts(step.proposed),
-        texts(step.action),
-        *_index_state(step.state, texts),
-        step.reward,
-        step.score,
-        UNDERSTOOD * step.understood
-        + MALFORMED * step.malformed
-        + ASKED_BACK * step.asked_back
-        + NO_EFFECT * step.no_effect,
-        texts(step.reasoning),
-        -1 if step.subgoal is None else texts(step.subgoal),
-        recalled.setdefault(step.recalled, len(recalled)),
-        *([texts(step.unread), texts(step.rejected)] if step.unread or step.rejected else ()),
-    ]
-
-
-def _index_state(state: State, texts: _TextTable) -> list[int]:
-    return [texts(state.observation), texts(state.look), texts(state.inventory)]
+    """Texts, points, marks, what the actor said where its answer is not in the page, and which entries of memories were
+    shown."""
+    words = (step.proposed, step.action, step.state.observation, step.state.look, step.state.inventory)
+    marks = map(int, (step.understood, step.malformed, step.asked_back, step.no_effect))
+    shown = recalled.setdefault(step.recalled, len(recalled))
+    return [*map(texts, words), step.reward, step.score, *marks, texts(step.unread or step.reasoning), shown]
 
 
 _ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
 
 LearntKind = Literal["plan", "skill", "rule", "entry"]
 
-StepRange = tuple[int, int, int]
-"""Trial, first step and last step. Steps count from 1."""
+StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +184,10 @@ class LearntItem:
     id: str
     name: str
     text: str
-    trial: int
-    """Trial in or after which it was written; 0 if it existed before the first."""
-    step: int = 0
-    """Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial."""
-    drawn: tuple[StepRange, ...] = ()
-    """Places of its examples in this record."""
-    reads: tuple[StepRange, ...] = ()
-    """Prompts that contained it."""
+    trial: int  # trial in or after which it was written; 0 if it existed before the first
+    step: int = 0  # Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial.
+    drawn: tuple[StepRange, ...] = ()  # places of its examples in this record
+    reads: tuple[StepRange, ...] = ()  # prompts that contained it
 
 
 def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
@@ -248,11 +203,11 @@ def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
 
 def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
-    held = record.memories.get("reflections", {}).get("plans", ())
-    plans = {entry["trial"]: entry["plan"] for entry in held}
+    plans = {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
     for result in record.trials:
-        for trial, plan in _parse_attempts(result.shown.get(REFLECTIONS, "")):
-            plans.setdefault(trial, plan)
+        _, *parts = _ATTEMPT.split(result.shown.get(REFLECTIONS, ""))
+        for trial, plan in zip(parts[::2], parts[1::2], strict=True):
+            plans.setdefault(int(trial), plan)
     here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
         reads = tuple(
@@ -262,12 +217,6 @@ def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
         )
         own = trial in here and all(read > trial for read, _, _ in reads)
         yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
-
-
-def _parse_attempts(text: str) -> Iterator[tuple[int, str]]:
-    _, *parts = _ATTEMPT.split(text)
-    for trial, plan in zip(parts[::2], parts[1::2], strict=True):
-        yield int(trial), plan
 
 
 def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
@@ -303,7 +252,7 @@ def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
     read = list(_list_region_reads(record, CONSTITUTION))
     keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
     for rule in record.memories.get("constitution", {}).get("rules", ()):
-        line = _format_rule(rule)
+        line = Lesson(rule.get("category"), str(rule["text"]), str(rule.get("solution", ""))).line
         places = [place for place in read if f"- {line}" in place[3].splitlines()]
         trial = step = 0
         if keys & set(str(rule.get("source", "")).split(" + ")):
@@ -336,14 +285,6 @@ def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
         yield LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=drawn, reads=reads)
 
 
-def _format_rule(rule: Mapping[str, Any]) -> str:
-    """As it stands in a prompt; see `trajectory.Lesson.line`."""
-    text, solution = str(rule["text"]), str(rule.get("solution", ""))
-    if rule.get("category") != "error" or not solution:
-        return text
-    return f"Mistake: {text.rstrip('.')}. Instead: {solution}"
-
-
 def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
     """Trial, first and last step, and the text that stood in the region there."""
     for result in record.trials:
@@ -359,14 +300,8 @@ def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int,
 
 def _find_reads(record: TrialsRecord, name: str) -> tuple[StepRange, ...]:
     """Return the steps whose prompts held what has this id."""
-    return _join_ranges(
-        [
-            (result.trial, number, number)
-            for result in record.trials
-            for number, step in enumerate(_get_trial_steps(result), start=1)
-            if name in step.recalled
-        ]
-    )
+    steps = ((result.trial, *each) for result in record.trials for each in enumerate(_get_trial_steps(result), start=1))
+    return _join_ranges([(trial, number, number) for trial, number, step in steps if name in step.recalled])
 
 
 def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:

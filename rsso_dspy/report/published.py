@@ -8,8 +8,9 @@ build_omnireflect_table(1), build_own_omnireflect_tables([measure_own_arm(benchm
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib import resources
+from operator import getitem
 from statistics import fmean
 from typing import Any
 
@@ -17,14 +18,12 @@ from rsso_dspy.errors import UnknownName
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.metrics import CATEGORIES, Learning, TaskMeasures, compute_learning, measure_tasks
 from rsso_dspy.report.sheets import (
-    NOTHING,
     Cell,
     Sheet,
-    format_count,
+    build_sheet,
     format_difference,
     format_percent,
     format_points,
-    format_text,
 )
 from rsso_dspy.report.statistics import (
     BootstrapInterval,
@@ -37,17 +36,16 @@ from rsso_dspy.report.statistics import (
 
 METHODS = ("react", "reflexion", "sso", "rsso")
 
-COMPARED = ("reflexion", "sso")
-"""Methods that Table 2 compares rSSO with."""
+COMPARED = ("reflexion", "sso")  # methods that Table 2 compares rSSO with
 
-PAPERS = ("rsso", "omnireflect", "reflexion")
-"""Papers whose tables are here, each a file in ``data``."""
+PAPERS = ("rsso", "omnireflect", "reflexion")  # papers whose tables are here, each a file in `data`
 
 OMNIREFLECT_TABLES = (1, 2, 3, 4, 5)
 
-SHARE = 75
-"""Percentage of variants whose number of trials is printed, one of `metrics.LEVELS`."""
+RULE_COLUMNS = (*CATEGORIES, "rule lists", "malformed", "repaired")
+"""Columns of `build_rule_cells`."""
 
+SHARE = 75  # percentage of variants whose number of trials is printed, one of `metrics.LEVELS`
 ORIENTATION = "Published rows are other models' on other prompts: beside ours for orientation, not for comparison."
 
 
@@ -60,10 +58,8 @@ class RecomputedStatistics:
     interval: BootstrapInterval
     """Interval of the mean difference over variants, clustered by task type. It needs only the sums and sizes of task
     types, which Table 2 gives."""
-    micro: Mapping[str, float]
-    """Method to the mean over variants."""
-    macro: Mapping[str, float]
-    """Method to the mean over task types."""
+    micro: Mapping[str, float]  # method to the mean over variants
+    macro: Mapping[str, float]  # method to the mean over task types
 
 
 @cache
@@ -97,38 +93,28 @@ def build_rsso_tables() -> list[Sheet]:
     """Build Table 1, the gain of trial 2, Table 2 with both differences of rSSO, and its means, recomputed."""
     published, found = load_published_tables(), recompute_statistics()
     scaffolds = {row["method"]: row["scaffold"] for row in published["table1"]}
-    first = [
+    first: list[Sequence[Any]] = [
         (
-            *map(format_text, (row["method"], row["scaffold"], "Claude Sonnet 4.6")),
-            format_points(row["mean"]),
+            *(row["method"], row["scaffold"], "Claude Sonnet 4.6", row["mean"]),
             *(Cell("/".join(map(str, row[key]))) for key in ("solve", "acc100")),
         )
         for row in published["table1"]
     ]
     first += [
-        (
-            *map(format_text, (row["method"], scaffolds[row["method"]], "GPT-4")),
-            format_points(row["mean"], 1),
-            Cell(NOTHING),
-            Cell(NOTHING),
-        )
+        (row["method"], scaffolds[row["method"]], "GPT-4", format_points(row["mean"], 1), None, None)
         for row in published["gpt4"]
     ]
     gains = published["trial_1_to_2_gain"]
-    gained = [(format_text(method), format_difference(gains[method])) for method in METHODS if method in gains]
-    second = [
-        (format_text(row["task"]), format_count(row["n"]), *_build_mean_cells(row, 1)) for row in published["table2"]
-    ]
-    means = [
-        (format_text(name), *_build_mean_cells(each, 2))
-        for name, each in (("variants (micro)", found.micro), ("task types (macro)", found.macro))
-    ]
+    gained = [(method, format_difference(gains[method])) for method in METHODS if method in gains]
+    second = [(row["task"], row["n"], *_build_mean_cells(row, 1)) for row in published["table2"]]
+    names = {"variants (micro)": found.micro, "task types (macro)": found.macro}
+    means = [(name, *_build_mean_cells(each, 2)) for name, each in names.items()]
     columns = (*METHODS, *(f"rsso - {name}" for name in COMPARED))
     return [
-        Sheet("table1", "Table 1", ("method", "scaffold", "model", "Mean", "Solve", "Acc100"), tuple(first)),
-        Sheet("gains", "Gain of trial 2", ("method", "gain"), tuple(gained)),
-        Sheet("table2", "Table 2", ("task", "n", *columns), tuple(second)),
-        Sheet("means", "Means, recomputed from Table 2", ("over", *columns), tuple(means)),
+        build_sheet("table1", "Table 1", ("method", "scaffold", "model", "Mean", "Solve", "Acc100"), first),
+        build_sheet("gains", "Gain of trial 2", ("method", "gain"), gained),
+        build_sheet("table2", "Table 2", ("task", "n", *columns), second),
+        build_sheet("means", "Means, recomputed from Table 2", ("over", *columns), means),
     ]
 
 
@@ -163,11 +149,11 @@ def describe_rsso_statistics() -> list[str]:
 def build_example_tables(found: Mapping[str, Any]) -> list[Sheet]:
     """Build the tables of example figures in what `load_published_tables` returns for reflexion."""
     return [
-        Sheet(
+        build_sheet(
             f"table{number}",
             table["title"],
-            tuple(table["columns"]),
-            tuple((format_text(first), *map(Cell, cells)) for first, *cells in table["rows"]),
+            table["columns"],
+            [(first, *map(Cell, cells)) for first, *cells in table["rows"]],
         )
         for number, table in enumerate(found["tables"], start=1)
     ]
@@ -204,55 +190,56 @@ def serialize_own_arm(paper: str, row: OwnArm) -> dict[str, Any]:
 def build_omnireflect_table(number: int) -> Sheet:
     """One of the Tables 1 to 5."""
     data = load_published_tables("omnireflect")
-    benchmarks = data["benchmarks"]
-    rows = data[f"table{number}"]
-    if number == 1:
-        pairs = [(benchmark, model) for benchmark in benchmarks for model in data["models"]]
-        columns = ("method", *(f"{benchmark} {model}" for benchmark, model in pairs))
-        made = [[row["method"], *(row["success"][b][m] for b, m in pairs)] for row in rows]
-        return _build_omnireflect_sheet(number, "success by method and model", columns, made)
-    if number == 5:
-        models = ("qwen", "gpt-4")
-        columns = ("calibration factor", "calibration set", *(f"{benchmarks[0]} {model}" for model in models))
-        made = [[str(row["factor"]), str(row["size"]), *(row["success"][m] for m in models)] for row in rows]
-        return _build_omnireflect_sheet(number, "calibration variants per task type, advisor GPT-4", columns, made)
-    names = {2: ("r_freq", "s_freq"), 3: ("method",), 4: ("agent", "without")}[number]
-    about = {
-        2: "OmniReflect-Neural, GPT-4: steps between writings, tasks between summaries",
-        3: "agents that start from the constitution of a GPT-4 advisor",
-        4: "a category of rules left out, GPT-4",
+    benchmarks, rows = data["benchmarks"], data[f"table{number}"]
+    names, about = {
+        1: (("method",), "success by method and model"),
+        2: (("r_freq", "s_freq"), "OmniReflect-Neural, GPT-4: steps between writings, tasks between summaries"),
+        3: (("method",), "agents that start from the constitution of a GPT-4 advisor"),
+        4: (("agent", "without"), "a category of rules left out, GPT-4"),
+        5: (("factor", "size"), "calibration variants per task type, advisor GPT-4"),
     }[number]
-    made = [[*(str(row[name]) for name in names), *(row["success"][b] for b in benchmarks)] for row in rows]
-    return _build_omnireflect_sheet(number, about, (*names, *benchmarks), made)
+    heads: tuple[str, ...] = names
+    columns: dict[str, tuple[str, ...]] = {name: (name,) for name in benchmarks}
+    if number == 1:
+        columns = {f"{benchmark} {model}": (benchmark, model) for benchmark in benchmarks for model in data["models"]}
+    elif number == 5:
+        heads = ("calibration factor", "calibration set")
+        columns = {f"{benchmarks[0]} {model}": (model,) for model in ("qwen", "gpt-4")}
+    made = [
+        (
+            *(str(row[name]) for name in names),
+            *(format_points(reduce(getitem, each, row["success"]), 1) for each in columns.values()),
+        )
+        for row in rows
+    ]
+    return build_sheet(f"omnireflect-table{number}", f"Table {number}: {about}", (*heads, *columns), made)
 
 
-def _build_omnireflect_sheet(number: int, about: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Sheet:
-    made = tuple(
-        tuple(format_text(cell) if isinstance(cell, str) else format_points(cell, 1) for cell in row) for row in rows
-    )
-    return Sheet(f"omnireflect-table{number}", f"Table {number}: {about}", tuple(columns), made)
+def build_rule_cells(row: TaskMeasures) -> list[Any]:
+    """Build the cells of rules by category, and of the shares of a writer's lists that broke the format."""
+    lists = row.writings.calls
+    bad = (row.writings.malformed, row.writings.repaired)
+    counts = (format_points(None if row.rules is None else row.rules[name], 1) for name in CATEGORIES)
+    return [*counts, lists, *(format_percent(count / lists if lists else None) for count in bad)]
 
 
 def build_own_omnireflect_tables(rows: Sequence[OwnArm]) -> list[Sheet]:
     """Build the tables of our own arms: success in percent and what OmniReflect reports of cost, and rules by category
     with malformed rule lists, per writer."""
-    made, ruled = [], []
+    made: list[Sequence[Any]] = []
+    ruled: list[Sequence[Any]] = []
     for row in rows:
-        found = row.measures
-        names = tuple(map(format_text, (row.benchmark, row.arm, row.model)))
-        success = 100 * found.solved / found.units if found.units else None
-        cost = (format_points(found.turns, 1), format_points(found.calls, 1), format_count(found.most_calls))
-        made.append((*names, format_count(found.units), format_points(success, 1), *cost, format_text(row.protocol)))
+        found, names = row.measures, (row.benchmark, row.arm, row.model)
+        success = format_points(100 * found.solved / found.units if found.units else None, 1)
+        cost = format_points(found.turns, 1), format_points(found.calls, 1), found.most_calls
+        made.append((*names, found.units, success, *cost, row.protocol))
         if found.rules is not None:
-            lists = found.writings.calls
-            shares = [count / lists if lists else None for count in (found.writings.malformed, found.writings.repaired)]
-            rules = (format_points(found.rules[name], 1) for name in CATEGORIES)
-            ruled.append((*names, *rules, format_count(lists), *map(format_percent, shares)))
-    columns = ("benchmark", "arm", "model", "tasks", "Success", "turns/task", "calls/task", "most calls", "protocol")
-    writers = ("benchmark", "arm", "model", *CATEGORIES, "rule lists", "malformed", "repaired")
+            ruled.append((*names, *build_rule_cells(found)))
+    writers = ("benchmark", "arm", "model")
+    columns = (*writers, "tasks", "Success", "turns/task", "calls/task", "most calls", "protocol")
     return [
-        Sheet("ours", "Ours", columns, tuple(made), (ORIENTATION,)),
-        Sheet("rules", "Rules per writer", writers, tuple(ruled)),
+        build_sheet("ours", "Ours", columns, made, [ORIENTATION]),
+        build_sheet("rules", "Rules per writer", (*writers, *RULE_COLUMNS), ruled),
     ]
 
 
@@ -269,17 +256,15 @@ def describe_omnireflect_cost() -> str:
 
 def build_own_reflexion_tables(rows: Sequence[OwnArm]) -> list[Sheet]:
     """Build final success, and accuracy trial by trial, of our own arms, with the columns of the published tables."""
-    final, by_trial = [], []
+    final: list[Sequence[Any]] = []
+    by_trial: list[Sequence[Any]] = []
     most = max((len(row.learning.success) for row in rows), default=0)
     for row in rows:
         accuracy = [trial.accuracy for trial in row.learning.success]
-        names = tuple(map(format_text, (row.benchmark, row.arm, row.model)))
-        last = format_percent(accuracy[-1] if accuracy else None)
-        taken = row.learning.trials_to[SHARE]
-        trials = Cell("never") if taken is None else format_count(taken)
-        final.append((*names, format_count(row.learning.units), last, trials, format_text(row.protocol)))
-        shares = [Cell(f"{share:.2f}", share) for share in accuracy]
-        by_trial.append((names[1], *shares, *[Cell("")] * (most - len(shares))))
+        last, taken = format_percent(accuracy[-1] if accuracy else None), row.learning.trials_to[SHARE]
+        names = (row.benchmark, row.arm, row.model, row.learning.units)
+        final.append((*names, last, Cell("never") if taken is None else taken, row.protocol))
+        by_trial.append((row.arm, *accuracy, *[""] * (most - len(accuracy))))
     columns = ("benchmark", "method", "model", "variants", "success", f"trials to {SHARE}%", "protocol")
     note = (
         "Ours count a variant as solved from its first success on, and do not play it again. The react row above falls "
@@ -287,6 +272,6 @@ def build_own_reflexion_tables(rows: Sequence[OwnArm]) -> list[Sheet]:
     )
     trials_played = ("method", *map(str, range(1, most + 1)))
     return [
-        Sheet("ours_final", "Ours: final success", columns, tuple(final), (ORIENTATION,)),
-        Sheet("ours_by_trial", "Ours: accuracy, trial by trial", trials_played, tuple(by_trial), (note,)),
+        build_sheet("ours_final", "Ours: final success", columns, final, [ORIENTATION]),
+        build_sheet("ours_by_trial", "Ours: accuracy, trial by trial", trials_played, by_trial, [note]),
     ]

@@ -9,11 +9,11 @@ A cell keeps the number, so CSV files are not rounded.
 
 import csv as csv_module
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.table import Table
 
@@ -31,26 +31,32 @@ Tone = Literal["", "good", "bad", "dim", "total"]
 class Cell:
     """One cell."""
 
-    text: str
-    """Printed text."""
-    value: float | int | str | None = None
-    """Computed value, if any."""
+    text: str  # printed text
+    value: float | int | str | None = None  # computed value, if any
     tone: Tone = ""
-    task: str = ""
-    """Task type of the row, if it has one."""
+    task: str = ""  # task type of the row, if it has one
     counts: str = ""
     """Text for CSV in place of the value, for cells of several counts. It has no slash, which spreadsheets read as a
     date."""
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether the cell is aligned to the right, as numbers are."""
-        return not isinstance(self.value, str)
+
+Value = Cell | str | float | tuple[int, int] | None
+"""A cell, or what a cell is made of: a text, points (float), a count (int), a share (part, of), None for nothing."""
 
 
-def format_text(said: str, tone: Tone = "", task: str = "") -> Cell:
-    """Format a cell of a name or other text."""
-    return Cell(said, said, tone, task)
+def make_cell(value: Value) -> Cell:
+    """Return the cell of a value in its usual format."""
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, str):
+        return format_text(value) if value else Cell("")
+    if isinstance(value, tuple):
+        return format_share(*value)
+    return format_count(value) if value is None or isinstance(value, int) else format_points(value)
+
+
+def format_text(text: str, tone: Tone = "", task: str = "") -> Cell:
+    return Cell(text, text, tone, task)
 
 
 def format_points(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
@@ -62,17 +68,21 @@ def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> 
     """Format a cell of a difference, without a sign if it is printed as 0."""
     if value is None:
         return Cell(NOTHING)
-    said = f"{value:+.{digits}f}"
-    return Cell(said if said.strip("+-0.") else said.lstrip("+-"), value, tone)
+    text = f"{value:+.{digits}f}"
+    return Cell(text if text.strip("+-0.") else text.lstrip("+-"), value, tone)
+
+
+def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:
+    """Format the cells of both ends of an interval."""
+    low, high = (found.low, found.high) if found else (None, None)
+    return format_difference(low, 1), format_difference(high, 1)
 
 
 def format_count(value: int | None) -> Cell:
-    """Format a cell of a count."""
     return Cell(NOTHING if value is None else f"{value:,}", value)
 
 
 def format_share(part: int, of: int) -> Cell:
-    """Format a cell of a share, printed as part/of."""
     return Cell(f"{part}/{of}", part / of if of else None, counts=f"{part} of {of}")
 
 
@@ -81,25 +91,15 @@ def format_sign_counts(up: int, down: int) -> Cell:
     return Cell(f"+{up} -{down}", up - down, counts=f"+{up} -{down}")
 
 
-def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:
-    """Format the cells of both ends of an interval."""
-    if found is None:
-        return Cell(NOTHING), Cell(NOTHING)
-    return format_difference(found.low, 1), format_difference(found.high, 1)
-
-
-def format_percent(value: float | None) -> Cell:
-    """Format a cell of a share as a percentage."""
-    return Cell(NOTHING if value is None else f"{value:.1%}", value)
+def format_percent(share: float | None) -> Cell:
+    return Cell(NOTHING if share is None else f"{share:.1%}", share)
 
 
 def format_p_value(value: float | None) -> Cell:
-    """Format a cell of a p value."""
     return Cell(NOTHING if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}", value)
 
 
 def format_dollar_amount(amount: float | None) -> Cell:
-    """Format a cell of US dollars."""
     return Cell(format_dollars(amount), amount)
 
 
@@ -107,8 +107,7 @@ def format_dollar_amount(amount: float | None) -> Cell:
 class Sheet:
     """One table, whose first column names the rows. Raises `ValueError` if a row has not one cell per column."""
 
-    name: str
-    """File name of the table, without ending."""
+    name: str  # file name of the table, without ending
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -117,12 +116,22 @@ class Sheet:
     @property
     def numeric(self) -> list[bool]:
         """Whether each column is aligned to the right: all but the first, if no row holds a text there."""
-        return [place > 0 and all(row[place].is_numeric for row in self.rows) for place in range(len(self.columns))]
+        return [
+            place > 0 and not any(isinstance(row[place].value, str) for row in self.rows)
+            for place in range(len(self.columns))
+        ]
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.name}: {len(row)} cells under {len(self.columns)} columns, {row[0].text}")
+
+
+def build_sheet(
+    name: str, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], notes: Iterable[str] = ()
+) -> Sheet:
+    """Build a table whose cells are given as `Value`."""
+    return Sheet(name, title, tuple(columns), tuple(tuple(map(make_cell, row)) for row in rows), tuple(notes))
 
 
 def to_rich_table(sheet: Sheet) -> Table:
@@ -208,8 +217,7 @@ def _format_markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(_flatten_text(cell).replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
-"""A minus sign before a number, not within a name."""
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # A minus sign before a number, not within a name
 
 _LATEX = str.maketrans(
     {

@@ -17,16 +17,12 @@ RESAMPLES = 10_000
 SEED = 0
 LEVEL = 0.95
 POWER = 0.80
-FEW = 10
-"""Number of clusters below which an interval is rough."""
-ALIKE = 1e-9
-"""Standard error below which clusters count as equal."""
-OF_ONE_SIGN = 6
-"""Least number of equal clusters that are significant in an exact sign test at the 5% level."""
+FEW = 10  # number of clusters below which an interval is rough
+ALIKE = 1e-9  # standard error below which clusters count as equal
+OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
 NO_INTERVAL = f"one unit, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
 """Why a difference has no interval."""
-MOST_POINTS = 100.0
-"""Largest possible difference of two scores, in points."""
+MOST_POINTS = 100.0  # largest possible difference of two scores, in points
 Cluster = Literal["task types", "units"]
 
 
@@ -34,12 +30,9 @@ Cluster = Literal["task types", "units"]
 class WilcoxonResult:
     """Signed-rank test, two-sided, zeros dropped."""
 
-    statistic: float
-    """The smaller of the two sums of ranks."""
-    p: float | None
-    """None without differences."""
-    used: int
-    """Number of differences that are not zero."""
+    statistic: float  # the smaller of the two sums of ranks
+    p: float | None  # None without differences
+    used: int  # number of differences that are not zero
     effect: float | None
     """Rank-biserial correlation, -1 to 1: share of the rank sum in favour of the second minus the share against it."""
 
@@ -58,10 +51,8 @@ class SignTestResult:
 class McNemarResult:
     """Exact two-sided test of which arm solves more; uses only pairs that exactly one arm solved."""
 
-    gained: int
-    """Number of pairs that only the second solved."""
-    lost: int
-    """Number of pairs that only the first solved."""
+    gained: int  # number of pairs that only the second solved
+    lost: int  # number of pairs that only the first solved
     p: float | None
 
 
@@ -100,10 +91,14 @@ class BootstrapInterval:
         return not self.is_decided and least is not None and least > MOST_POINTS
 
     @property
+    def noun(self) -> str:
+        """What the clusters are."""
+        return "variants" if self.over == "units" else "task types"
+
+    @property
     def clusters_in_words(self) -> str:
         """Number of clusters with their noun."""
-        noun = "variants" if self.over == "units" else "task types"
-        return f"{self.clusters} {noun if self.clusters > 1 else noun[:-1]}"
+        return f"{self.clusters} {self.noun if self.clusters > 1 else self.noun[:-1]}"
 
 
 def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:

@@ -5,25 +5,27 @@ for sheet in build_tables(analyze(units)):
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rsso_dspy.records import REFUSED, Usage
+from rsso_dspy.records import REFUSED, ZERO_SHOT
 from rsso_dspy.report.analysis import Analysis, ContrastResult
 from rsso_dspy.report.compare import Factorial2x2
-from rsso_dspy.report.cost import CostReport, describe_unreported_costs
-from rsso_dspy.report.metrics import CATEGORIES, FAILURES, UNEVEN, ArmMetrics, TaskMeasures, describe_repeated_units
-from rsso_dspy.report.published import METHODS, load_published_tables
+from rsso_dspy.report.cost import describe_unreported_costs, total_billed, total_usage
+from rsso_dspy.report.metrics import FAILURES, LEVELS, UNEVEN, describe_repeated_units
+from rsso_dspy.report.published import METHODS, RULE_COLUMNS, build_rule_cells, load_published_tables
 from rsso_dspy.report.sheets import (
     FORMS,
     NOTHING,
     Cell,
     Sheet,
     Tone,
+    build_sheet,
     format_count,
     format_difference,
     format_dollar_amount,
@@ -31,7 +33,6 @@ from rsso_dspy.report.sheets import (
     format_p_value,
     format_percent,
     format_points,
-    format_share,
     format_sign_counts,
     format_text,
     to_rich_table,
@@ -39,20 +40,24 @@ from rsso_dspy.report.sheets import (
 from rsso_dspy.report.statistics import FEW, LEVEL, MOST_POINTS, NO_INTERVAL, POWER, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
 
-MAIN = ("methods", "learning", "differences", "trainings", "tokens", "bill")
+MAIN = ("methods", "learning", "differences", "trainings", "tokens")
 """Names of the tables that are printed at the end of a run."""
 
-NOTED = ("methods", "learning", "differences")
-"""Those whose notes are printed then."""
+NOTED = ("methods", "learning", "differences")  # those whose notes are printed then
 
 AGAIN = "(no score; repeat the command to play them again)"
 NEVER = "(no score; the environment refuses these variants, as it would again)"
 
-TROUBLES = ("malformed", "repaired", "truncated", "failed", "unmetered")
-"""Counts of problems with answers; all but the first are shown only if they occurred."""
+COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "written", "output": "out"} | {
+    name: name for name in ("reasoning", "malformed", "repaired", "truncated", "failed", "unmetered")
+}
+"""Count of a usage to its column; but for `ALWAYS`, columns are shown only if there is something to count."""
+
+ALWAYS = ("calls", "input", "output", "malformed")
+
+SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
 
 INTERVAL = (f"{LEVEL:.0%} from", "to")
-
 DETECTABLE = "min. detectable difference"
 
 READINGS = {
@@ -83,15 +88,10 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         build_failures_table(found),
         build_differences_table(found),
         build_strata_table(found.findings),
-        *(
-            build_factorial_table(square, program, number)
-            for number, (program, square) in enumerate(found.squares.items(), start=1)
-        ),
         build_tasks_table(found, with_paper),
         build_trainings_table(found),
         build_measures_table(found),
         build_tokens_table(found),
-        build_cost_table(found.bill),
     ]
     return [sheet for sheet in sheets if sheet.rows]
 
@@ -107,50 +107,42 @@ def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path
 
 def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
     """Build Table 1 of rSSO from this run, with the published rows if `with_paper`."""
-    rows = [_build_method_row(row) for row in found.arms]
-    notes = ["Mean, +reset and env are micro means, over variants; macro is Mean averaged over task types."]
-    if len(set(found.plays.values())) > 1:
-        allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
-        notes.append(f"The best of more trials is higher by chance alone. Trials that a unit may play: {allowed}.")
-    notes += _note_uneven(found)
-    if any(row.solve > row.acc100 for row in found.arms):
-        notes.append(SOLVED_BELOW_100)
-    notes += describe_stalled_trials([(row.arm, row.stalled, row.trials_played) for row in found.arms])
-    if found.missing:
-        units = f"{found.missing:,} planned units have" if found.missing > 1 else "1 planned unit has"
-        notes.append(f"The run is incomplete: {units} no record.")
-    if found.missing_shards:
-        notes.append(f"The run is incomplete: without {found.name_missing_shards()}.")
-    notes += [*describe_repeated_units(found.repeated), *found.mixed]
+    rows: list[Sequence[Any]] = [
+        (
+            *(row.arm, _format_units(row.units, row.errored)),
+            *(row.mean, row.mean_with_reset, row.environment_score, row.macro_mean),
+            *((row.solve, row.units), (row.acc100, row.units)),
+        )
+        for row in found.arms
+    ]
+    notes = list(_describe_methods(found))
     if with_paper:
-        rows += [_build_published_row(row) for row in load_published_tables()["table1"]]
+        published = load_published_tables()
+        for row in published["table1"]:
+            macro = fmean(each[row["method"]] for each in published["table2"])
+            shares = tuple(row["solve"]), tuple(row["acc100"])
+            name = format_text(f"published {row['method']}", "dim")
+            rows.append((name, row["solve"][1], row["mean"], None, None, macro, *shares))
         notes.append(PAPER_NOTE)
     columns = ("arm", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
-    return Sheet("methods", "Best of t", columns, tuple(rows), tuple(notes))
+    return build_sheet("methods", "Best of t", columns, rows, notes)
 
 
-def _build_method_row(row: ArmMetrics) -> tuple[Cell, ...]:
-    return (
-        format_text(row.arm),
-        _format_units(row.units, row.errored),
-        *map(format_points, (row.mean, row.mean_with_reset, row.environment_score, row.macro_mean)),
-        format_share(row.solve, row.units),
-        format_share(row.acc100, row.units),
-    )
-
-
-def _build_published_row(row: dict) -> tuple[Cell, ...]:
-    macro = fmean(each[row["method"]] for each in load_published_tables()["table2"])
-    return (
-        format_text(f"published {row['method']}", "dim"),
-        format_count(row["solve"][1]),
-        format_points(row["mean"]),
-        Cell(NOTHING),
-        Cell(NOTHING),
-        format_points(macro),
-        format_share(*row["solve"]),
-        format_share(*row["acc100"]),
-    )
+def _describe_methods(found: Analysis) -> Iterator[str]:
+    yield "Mean, +reset and env are micro means, over variants; macro is Mean averaged over task types."
+    if len(set(found.plays.values())) > 1:
+        allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
+        yield f"The best of more trials is higher by chance alone. Trials that a unit may play: {allowed}."
+    yield from _note_uneven(found)
+    if any(row.solve > row.acc100 for row in found.arms):
+        yield SOLVED_BELOW_100
+    yield from _describe_stalled_trials([(row.arm, row.stalled, row.trials_played) for row in found.arms])
+    if found.missing:
+        units = f"{found.missing:,} planned units have" if found.missing > 1 else "1 planned unit has"
+        yield f"The run is incomplete: {units} no record."
+    if found.missing_shards:
+        yield f"The run is incomplete: without {found.name_missing_shards()}."
+    yield from (*describe_repeated_units(found.repeated), *found.mixed)
 
 
 def _format_units(units: int, errored: int) -> Cell:
@@ -161,15 +153,13 @@ def _note_uneven(found: Analysis) -> list[str]:
     return [] if found.alike else [UNEVEN]
 
 
-def describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> list[str]:
-    """Describe stalled trials; no lines if there are none. `counted` holds arm, stalled trials and all trials."""
-    units = [f"{arm} {stalled} of {trials} trials" for arm, stalled, trials in counted if stalled]
-    if not units:
-        return []
-    return [
-        f"Stalled: {', '.join(units)}. A step of these trials took longer than environment.step_seconds. Means include "
-        "them with the points they had, and memories learned from them."
-    ]
+def _describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
+    """Describe stalled trials. `counted` holds arm, stalled trials and all trials."""
+    if units := [f"{arm} {stalled} of {trials} trials" for arm, stalled, trials in counted if stalled]:
+        yield (
+            f"Stalled: {', '.join(units)}. A step of these trials took longer than environment.step_seconds. Means "
+            "include them with the points they had, and memories learned from them."
+        )
 
 
 def build_learning_table(found: Analysis) -> Sheet:
@@ -178,18 +168,16 @@ def build_learning_table(found: Analysis) -> Sheet:
     rows = []
     for row, learnt in zip(found.arms, found.learning, strict=True):
         kept = [row.best_of_t[-1]] * (found.plays[row.arm] - len(row.best_of_t)) if row.best_of_t else []
-        best = _pad([*row.best_of_t, *kept], longest)
         levels = (Cell("never" if t is None else f"{t}", t) for t in learnt.trials_to.values())
-        means = map(format_points, (row.trial_1, row.mean_over_trials, *best))
-        rows.append((format_text(row.arm), format_count(row.trials_played), *means, *levels))
+        best = _pad([*row.best_of_t, *kept], longest)
+        rows.append((row.arm, row.trials_played, row.trial_1, row.mean_over_trials, *best, *levels))
     notes = ["mean/trial is a mean of unit means: the mean accumulator of a unit's played trials, averaged over units."]
     if len({row.trials_played / row.units for row in found.arms if row.units}) > 1:
         notes[0] += " Units of these arms played different numbers of trials: do not compare it between arms."
-    notes.append("to 50%: number of trials after which half of the variants were solved.")
+    notes += ["to 50%: number of trials after which half of the variants were solved.", *_note_uneven(found)]
     best_of = (f"best_of_{number}" for number in range(1, longest + 1))
-    levels_to = (f"to {level}%" for level in (found.learning[0].trials_to if found.learning else ()))
-    columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *levels_to)
-    return Sheet("learning", "Over trials", columns, tuple(rows), (*notes, *_note_uneven(found)))
+    columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *(f"to {level}%" for level in LEVELS))
+    return build_sheet("learning", "Over trials", columns, rows, notes)
 
 
 def _pad(values: Sequence[float], length: int) -> list[float | None]:
@@ -198,71 +186,82 @@ def _pad(values: Sequence[float], length: int) -> list[float | None]:
 
 def build_success_table(found: Analysis) -> Sheet:
     """Build the table of variants solved so far, additional and accuracy of every trial; arms that played several."""
-    rows = []
-    for arm in (each for each in found.learning if len(each.success) > 1):
-        for trial in arm.success:
-            counts = (trial.trial, trial.solved, trial.additional, arm.units - trial.solved)
-            name = format_text(arm.arm if trial.trial == 1 else "")
-            rows.append((name, *map(format_count, counts), format_percent(trial.accuracy)))
-    notes = (
+    rows = [
+        (
+            *(arm.arm if each.trial == 1 else "", each.trial, each.solved, each.additional),
+            *(arm.units - each.solved, format_percent(each.accuracy)),
+        )
+        for arm in found.learning
+        if len(arm.success) > 1
+        for each in arm.success
+    ]
+    note = (
         "solved: variants solved in this trial or before; additional: for the first time in it. When no more are "
-        "added, the memory teaches nothing more. Reflexion's own measures.",
+        "added, the memory teaches nothing more. Reflexion's own measures."
     )
     columns = ("arm", "trial", "solved", "additional", "fail", "accuracy")
-    return Sheet("success", "Success, trial by trial", columns, tuple(rows), notes)
+    return build_sheet("success", "Success, trial by trial", columns, rows, [note])
 
 
 def build_reflections_table(found: Analysis) -> Sheet:
     """Build the table of solved trials by the number of reflections held when they began."""
-    counts = sorted({held.reflections for learnt in found.learning for held in learnt.held})
+    counts = sorted({held.reflections for arm in found.learning for held in arm.held})
     rows = []
-    for learnt in (each for each in found.learning if len(each.held) > 1):
-        by_count = {held.reflections: format_share(held.solved, held.trials) for held in learnt.held}
-        rows.append((format_text(learnt.arm), *(by_count.get(count, Cell("")) for count in counts)))
-    notes = (
-        "Units hold more reflections when more trials failed: such variants are harder, the reflections not weaker.",
-    )
+    for arm in (each for each in found.learning if len(each.held) > 1):
+        by_count = {held.reflections: (held.solved, held.trials) for held in arm.held}
+        rows.append((arm.arm, *(by_count.get(count, "") for count in counts)))
+    note = "Units hold more reflections when more trials failed: such variants are harder, the reflections not weaker."
     columns = ("arm", *map(str, counts))
-    return Sheet("reflections", "Trials solved, by reflections held", columns, tuple(rows), notes)
+    return build_sheet("reflections", "Trials solved, by reflections held", columns, rows, [note])
 
 
 def build_failures_table(found: Analysis) -> Sheet:
     """Build the table of why trials were not solved."""
-    rows = []
-    for arm in found.learning:
-        if total := sum(arm.failures.values()):
-            rows.append((format_text(arm.arm), *map(format_count, (total, *(arm.failures[why] for why in FAILURES)))))
-    notes = (
+    failed = ((arm.arm, [arm.failures[why] for why in FAILURES]) for arm in found.learning)
+    note = (
         "Each trial counts once. wrong answer: its last action ended it at a loss. loops: it ended as repeated or "
         "exhausted, or with ten actions of at most three kinds. not found: its steps were used up and nothing was "
-        "earned. out of steps: used up after something was.",
+        "earned. out of steps: used up after something was."
     )
+    rows = [(arm, sum(counts), *counts) for arm, counts in failed if any(counts)]
     columns = ("arm", "trials", *FAILURES)
-    return Sheet("failures", "Trials that were not solved, and why", columns, tuple(rows), notes)
+    return build_sheet("failures", "Trials that were not solved, and why", columns, rows, [note])
 
 
 def build_differences_table(found: Analysis) -> Sheet:
     """Build the table of paired differences with intervals and p: the main ones, then those by the trials of a
-    compile."""
-    rows = []
+    compile, then the interaction of skills and reflections."""
+    rows: list[Sequence[Any]] = []
     for each in (*found.findings, *found.as_compiled):
         pair = each.comparison
-        pairs = Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else format_count(pair.pairs)
+        pairs = Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs
+        difference = format_difference(pair.difference, tone=_choose_tone(each))
+        tests = format_p_value(pair.wilcoxon.p), format_p_value(each.holm)
+        signs = format_sign_counts(pair.higher, pair.lower)
         rows.append(
-            (
-                format_text(_format_contrast(each)),
-                pairs,
-                format_difference(pair.difference, tone=_choose_tone(each)),
-                *format_interval(pair.interval),
-                _format_detectable(pair.interval),
-                format_sign_counts(pair.higher, pair.lower),
-                format_p_value(pair.wilcoxon.p),
-                format_p_value(each.holm),
-                format_text(each.question.asks),
-            )
+            (each.name, pairs, difference, *_format_interval(pair.interval), signs, *tests, format_text(each.asks))
         )
+    rows += chain.from_iterable(_build_square_rows(square, name) for name, square in found.squares.items())
     columns = ("second - first", "pairs", "points", *INTERVAL, DETECTABLE, "units +/-", "p", "Holm", "asks")
-    return Sheet("differences", "Paired differences", columns, tuple(rows), tuple(_describe_differences(found)))
+    return build_sheet("differences", "Paired differences", columns, rows, _describe_differences(found))
+
+
+def _build_square_rows(square: Factorial2x2, program: str) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a 2x2: the interaction with what it says, and both memories over each alone."""
+    (neither, reflections, skills, both), (_, one, other, together) = square.corners, square.means
+    reading = "no result" if square.reading == "undecided" else square.reading
+    for name, difference, interval, asks in (
+        (f"{both} - {skills} - {reflections} + {neither}", square.difference, square.interaction, reading),
+        (f"{both} - {reflections} (2x2)", together - one, square.over_one, "both over reflections"),
+        (f"{both} - {skills} (2x2)", together - other, square.over_other, "both over skills"),
+    ):
+        asked = f"skills x reflections{_name_program(program)}: {asks}"
+        cells = format_difference(difference), *_format_interval(interval)
+        yield (name, square.pairs, *cells, "", "", "", asked)
+
+
+def _name_program(program: str) -> str:
+    return "" if program == ZERO_SHOT else f" of {program}"
 
 
 def _describe_differences(found: Analysis) -> Iterator[str]:
@@ -278,16 +277,21 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
         "p: Wilcoxon signed-rank test over the means of task types, two-sided, exact, without zeros. Holm: p corrected "
         f"for {tested or 'no'} test{'s' if tested != 1 else ''}."
     )
-    if any(each.comparison.pairs and each.comparison.interval is None for each in findings):
+    for program, square in found.squares.items():
+        interval = square.interaction or square.over_one or square.over_other
+        reading = READINGS[square.reading].format(clusters=interval.noun if interval else "task types")
+        yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
+    alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
+    if alone or any(each.comparison.pairs and each.comparison.interval is None for each in findings):
         yield f"{NOTHING}: {NO_INTERVAL}."
     for each in findings:
         interval = each.comparison.interval
         if interval and interval.is_hopeless:
             yield (
-                f"{_format_contrast(each)}: no result, {interval.clusters_in_words} are too few. A run of this size "
-                "may miss even the largest possible difference."
+                f"{each.name}: no result, {interval.clusters_in_words} are too few. A run of this size may miss even "
+                "the largest possible difference."
             )
-    yield from (f"{_format_contrast(each)}: both are the same program." for each in found.findings if each.same_program)
+    yield from (f"{each.name}: both are the same program." for each in found.findings if each.same_program)
     if any(each.comparison.excluded for each in findings):
         yield "(-n): number of pairs left out because a unit errored or is missing in one of the two arms."
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
@@ -298,10 +302,7 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
     for each in found.findings:
         pair = each.comparison
         if pair.pairs and pair.trials < max(pair.may_play):
-            yield (
-                f"{_format_contrast(each)}: scores are the best of the first {pair.trials}, as many trials as both may "
-                "play."
-            )
+            yield f"{each.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
 
 
 def _describe_compile_trials(found: Analysis) -> Iterator[str]:
@@ -321,10 +322,6 @@ def _describe_compile_trials(found: Analysis) -> Iterator[str]:
             )
 
 
-def _format_contrast(finding: ContrastResult) -> str:
-    return f"{finding.comparison.second} - {finding.comparison.first}"
-
-
 def _choose_tone(finding: ContrastResult) -> Tone:
     """Return good or bad if the interval excludes 0 and the corrected test agrees, otherwise no tone."""
     interval, p = finding.comparison.interval, finding.holm
@@ -333,57 +330,29 @@ def _choose_tone(finding: ContrastResult) -> Tone:
     return "good" if interval.low > 0 else "bad"
 
 
-def _format_detectable(interval: BootstrapInterval | None) -> Cell:
+def _format_interval(interval: BootstrapInterval | None) -> tuple[Cell, Cell, Cell]:
+    """Format the cells of both ends of an interval and of the least difference that such a run detects."""
     least = None if interval is None else interval.detectable_difference
-    if least is None:
-        return Cell(NOTHING)
-    if least > MOST_POINTS:
-        return Cell(f">{MOST_POINTS:.0f}")  # no difference of scores: CSV, too, holds no number for it
-    return format_points(least, 1)
+    if least is not None and least > MOST_POINTS:  # no difference of scores: CSV, too, holds no number for it
+        return (*format_interval(interval), Cell(f">{MOST_POINTS:.0f}"))
+    return (*format_interval(interval), format_points(least, 1))
 
 
 def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
     """Build the table of gains by stratum of the first arm."""
     rows = [
-        (
-            format_text(_format_contrast(each)),
-            *chain.from_iterable((format_count(gain.units), format_difference(gain.difference)) for gain in each.gains),
-        )
+        (each.name, *(cell for gain in each.gains for cell in (gain.units, format_difference(gain.difference))))
         for each in findings
     ]
     names = [gain.stratum for gain in findings[0].gains] if findings else []
-    columns = ("second - first", *(column for name in names for column in (f"n {name}", f"{name}")))
-    notes = (
+    note = (
         "The first arm decides the stratum of a unit: solved at trial 1, never better than at trial 1 (plateau), or "
         "better later (other). The paper's plateau holds the units of plateau and other whose environment score stays "
         "below 100 in every trial. Units with a bad first arm gain under any second arm, also under equal retries: "
-        "check the row over equal retries before you attribute a gain to a memory.",
+        "check the row over equal retries before you attribute a gain to a memory."
     )
-    return Sheet("strata", "Gains by stratum", columns, tuple(rows), notes)
-
-
-def build_factorial_table(square: Factorial2x2, program: str, number: int = 1) -> Sheet:
-    """Build the table of skills x reflections of one program."""
-    neither, reflections, skills, both = square.corners
-    rows: list[tuple[Cell, ...]] = [
-        (format_text(name), format_points(mean), Cell(""), Cell(""))
-        for name, mean in zip(square.corners, square.means, strict=True)
-    ]
-    _, one, other, together = square.means
-    for name, difference, interval in (
-        (f"interaction: {both} - {skills} - {reflections} + {neither}", square.difference, square.interaction),
-        (f"{both} - {reflections}", together - one, square.over_one),
-        (f"{both} - {skills}", together - other, square.over_other),
-    ):
-        rows.append((format_text(name), format_difference(difference), *format_interval(interval)))
-    interval = square.interaction or square.over_one or square.over_other
-    clusters = "variants" if interval and interval.over == "units" else "task types"
-    rows.append((format_text(READINGS[square.reading].format(clusters=clusters), "total"), *[Cell("")] * 3))
-    title = "Skills x reflections" if number == 1 else f"Skills x reflections, {program}"
-    columns = (f"over {square.pairs} units", "points", *INTERVAL)
-    alone = None in (square.interaction, square.over_one, square.over_other)
-    notes = (f"{NOTHING}: {NO_INTERVAL}.",) if alone else ()
-    return Sheet("square" if number == 1 else f"square-{number}", title, columns, tuple(rows), notes)
+    columns = ("second - first", *(column for name in names for column in (f"n {name}", f"{name}")))
+    return build_sheet("strata", "Gains by stratum", columns, rows, [note])
 
 
 def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
@@ -397,35 +366,28 @@ def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     notes += [PAPER_NOTE] if with_paper else []
     rows = []
     for task in found.tasks:
-        made = [format_points(task.means.get(arm), 1) for arm in arms]
-        if pair:
-            made.append(format_difference(pair.by_task.get(task.name), 1))
-        for arm in found.learning:
-            made.append(format_share(*arm.by_task[task.name]) if task.name in arm.by_task else Cell(""))
-        if with_paper:
-            made += [format_points(paper.get(task.name, {}).get(method), 1, "dim") for method in METHODS]
-        rows.append((format_text(task.name, task=task.name), format_count(task.units), *made))
-    difference = [f"{pair.second} - {pair.first}"] if pair else []
+        means = (format_points(task.means.get(arm), 1) for arm in arms)
+        difference = [format_difference(pair.by_task.get(task.name), 1)] if pair else []
+        solved = (arm.by_task.get(task.name, "") for arm in found.learning)
+        theirs = (format_points(paper.get(task.name, {}).get(each), 1, "dim") for each in METHODS if with_paper)
+        rows.append((format_text(task.name, task=task.name), task.units, *means, *difference, *solved, *theirs))
+    names = [f"{pair.second} - {pair.first}"] if pair else []
     published = (f"published {method}" for method in METHODS if with_paper)
-    columns = ("task", "n", *arms, *difference, *(f"{arm} solved" for arm in arms), *published)
-    return Sheet("tasks", "By task type", columns, tuple(rows), tuple(notes))
+    columns = ("task", "n", *arms, *names, *(f"{arm} solved" for arm in arms), *published)
+    return build_sheet("tasks", "By task type", columns, rows, notes)
 
 
 def build_trainings_table(found: Analysis) -> Sheet:
     """Build the table of the trainings of the transfer setting."""
+
     rounds = max((len(row.rounds) for row in found.trainings), default=0)
     rows = [
-        (
-            format_text(row.arm),
-            _format_units(row.tasks, row.errored),
-            format_count(row.episodes),
-            *map(format_points, _pad(row.rounds, rounds)),
-        )
+        (row.arm, _format_units(row.tasks, row.errored), row.episodes, *_pad(row.rounds, rounds))
         for row in found.trainings
     ]
     columns = ("arm", "tasks", "episodes", *(f"round {number}" for number in range(1, rounds + 1)))
-    notes = describe_stalled_trials([(row.arm, row.stalled, row.episodes) for row in found.trainings])
-    return Sheet("trainings", "Training", columns, tuple(rows), tuple(notes))
+    notes = _describe_stalled_trials([(row.arm, row.stalled, row.episodes) for row in found.trainings])
+    return build_sheet("trainings", "Training", columns, rows, notes)
 
 
 def build_measures_table(found: Analysis) -> Sheet:
@@ -434,35 +396,29 @@ def build_measures_table(found: Analysis) -> Sheet:
     measures = found.measures
     own = any(row.solved_by_own_rule is not None for row in measures.values())
     ruled = any(row.rules is not None for row in measures.values())
-    columns = ["arm", "units", "Success", *(["own rule"] if own else []), "progress", "grounding", "turns/task"]
-    columns += ["calls/task", "most calls", "steps/solved", "tokens/solved", "USD/solved"]
-    columns += [*CATEGORIES, "rule lists", "malformed", "repaired"] if ruled else []
     rows = []
     for arm in found.arms:
-        row = measures[arm.arm]
-        made = [format_text(arm.arm), format_count(row.units), format_share(row.solved, row.units)]
+        row, spent = measures[arm.arm], found.spent[arm.arm]
+        cells: list[Any] = [arm.arm, row.units, (row.solved, row.units)]
         if own:
-            verdict = row.solved_by_own_rule
-            made.append(Cell(NOTHING) if verdict is None else format_share(verdict, row.judged_by_own_rule))
-        made += [format_percent(row.progress), format_percent(row.grounding)]
-        made += [format_points(row.turns, 1), format_points(row.calls, 1), format_count(row.most_calls)]
-        spent = found.spent[arm.arm]
-        amounts = [round(amount / arm.solve) if arm.solve else None for amount in (arm.steps, spent.tokens)]
-        price = spent.cost / arm.solve if arm.solve and spent.cost is not None else None
-        made += [*map(format_count, amounts), format_dollar_amount(price) if arm.solve else Cell(NOTHING)]
-        rows.append((*made, *(_build_rule_cells(row) if ruled else ())))
-    notes = _describe_measures(measures, own, ruled)
-    return Sheet("measures", "Per task", tuple(columns), tuple(rows), tuple(notes))
+            judged = row.solved_by_own_rule
+            cells.append(None if judged is None else (judged, row.judged_by_own_rule))
+        cells += [format_percent(row.progress), format_percent(row.grounding)]
+        cells += [format_points(row.turns, 1), format_points(row.calls, 1), row.most_calls]
+        if arm.solve:
+            used, billed = total_usage(spent), total_billed(spent)
+            cells += [round(amount / arm.solve) for amount in (arm.steps, used.input + used.output)]
+            cells.append(format_dollar_amount(None if billed is None else billed / arm.solve))
+        else:
+            cells += [None, None, None]
+        rows.append([*cells, *(build_rule_cells(row) if ruled else ())])
+    columns = ["arm", "units", "Success", *(["own rule"] if own else []), "progress", "grounding", "turns/task"]
+    columns += ["calls/task", "most calls", "steps/solved", "tokens/solved", "USD/solved"]
+    columns += RULE_COLUMNS if ruled else ()
+    return build_sheet("measures", "Per task", columns, rows, _describe_measures(own, ruled))
 
 
-def _build_rule_cells(row: TaskMeasures) -> list[Cell]:
-    lists = row.writings.calls
-    made = [format_points(None if row.rules is None else row.rules[name], 1) for name in CATEGORIES]
-    bad = (row.writings.malformed, row.writings.repaired)
-    return [*made, format_count(lists), *(format_percent(count / lists if lists else None) for count in bad)]
-
-
-def _describe_measures(measures: Mapping[str, TaskMeasures], own: bool, ruled: bool) -> Iterator[str]:
+def _describe_measures(own: bool, ruled: bool) -> Iterator[str]:
     yield (
         "Success: units with score 100 on any trial; progress: the highest score of a unit; grounding: share of a "
         "trial's steps that the environment understood (AgentBoard). Turns and calls are those of all trials of a "
@@ -471,12 +427,6 @@ def _describe_measures(measures: Mapping[str, TaskMeasures], own: bool, ruled: b
     )
     if own:
         yield "own rule: success by the environment's own rule, where the score follows other labels."
-    if other := {name: row.grounding_repeated for name, row in measures.items() if row.grounding_repeated is not None}:
-        shares = ", ".join(f"{format_percent(share).text} for {name}" for name, share in other.items())
-        yield (
-            f"grounding is {shares} if a step without effect repeats the verdict of the step before it, as AgentBoard "
-            "counts `go to` without a move."
-        )
     if ruled:
         yield (
             "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule "
@@ -486,66 +436,54 @@ def _describe_measures(measures: Mapping[str, TaskMeasures], own: bool, ruled: b
 
 
 def build_tokens_table(found: Analysis) -> Sheet:
-    """Build the table of calls and tokens by role."""
-    spent: list[tuple[str, Mapping[str, Usage], tuple[float | None, ...]]] = [
-        *((row.arm, row.tokens, (row.invalid_rate, row.asked_rate, row.idle_rate)) for row in found.arms),
-        *((f"{row.arm} (training)", row.tokens, (None, None, None)) for row in found.trainings),
-    ]
-    everything = [usage for _, tokens, _ in spent for usage in tokens.values()]
-    troubles = [name for name in TROUBLES if name == "malformed" or any(getattr(u, name) for u in everything)]
-    rows = []
-    for arm, tokens, rates in spent:
-        for role, usage in tokens.items():
-            counts = (format_count(getattr(usage, name)) for name in ("calls", "input", "output", *troubles))
-            waste = (format_percent(rate) if role == "actor" and rate is not None else Cell("") for rate in rates)
-            rows.append((format_text(arm), format_text(role), *counts, *waste))
-    notes = (
+    """Build the table of calls, tokens and dollars by role. Of what costs nothing, it has no dollars."""
+    arms = {row.arm: row for row in found.arms}
+    several = len({(name, entry.role) for name, entry in found.costs}) < len(found.costs)
+    everything = total_usage(entry for _, entry in found.costs)
+    counted = {name: column for name, column in COUNTS.items() if name in ALWAYS or getattr(everything, name)}
+    rows: list[Sequence[Any]] = []
+    for name, entry in found.costs:
+        model = [entry.model] if several else []
+        counts = (getattr(entry.usage, each) for each in counted)
+        rates: list[Any] = [""] * len(SHARES)
+        if name in arms and entry.role == "actor" and arms[name].steps:
+            rates = [format_percent(getattr(arms[name], each)) for each in SHARES.values()]
+        dollars = () if found.bill.free else map(format_dollar_amount, (entry.billed, entry.without_cache))
+        rows.append((name, entry.role, *model, *counts, *rates, *dollars))
+    columns = ["arm", "role", *(["model"] if several else []), *counted.values(), *SHARES]
+    notes = [
         "invalid: share of steps whose action was malformed or not understood. asked back: share of steps that the "
         "environment answered by asking which action was meant. no effect: share of steps whose action was "
-        "understood and changed nothing.",
-    )
-    columns = ("arm", "role", "calls", "in", "out", *troubles, "invalid", "asked back", "no effect")
-    return Sheet("tokens", "Calls and tokens", columns, tuple(rows), notes)
-
-
-def build_cost_table(bill: CostReport) -> Sheet:
-    """Build the table of costs by arm, role and model; empty if everything is free."""
-    rows = []
-    for entry in () if bill.free else bill.entries:
-        usage = entry.usage
-        counts = (usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning)
-        amounts = map(format_dollar_amount, (entry.billed, entry.without_cache))
-        rows.append((*map(format_text, (entry.arm, entry.role, entry.model)), *map(format_count, counts), *amounts))
-    if not bill.free:
-        totals = map(format_dollar_amount, (bill.billed, bill.without_cache))
-        rows.append((format_text("all", "total"), *[format_text("")] * 2, *[Cell("")] * 5, *totals))
-    columns = ("arm", "role", "model", "in", "cached", "written", "out", "reasoning", "billed", "uncached")
-    return Sheet("bill", "Cost in US dollars", columns, tuple(rows))
+        "understood and changed nothing."
+    ]
+    if not found.bill.free:
+        totals = map(format_dollar_amount, (found.bill.billed, found.bill.without_cache))
+        rows.append((format_text("all", "total"), *[""] * (len(columns) - 1), *totals))
+        columns += ["billed", "uncached"]
+        notes.append(
+            "billed, uncached: US dollars, with and without the provider's cache; all counts unfinished units."
+        )
+    return build_sheet("tokens", "Calls and tokens", columns, rows, notes)
 
 
 def build_errored_table(found: Analysis) -> Sheet:
     """Build the table of units that errored, with their errors."""
-    rows = tuple(
-        (format_text(each.arm, "bad"), format_text(each.unit), format_count(each.seed), format_text(each.error))
-        for each in found.errored
-    )
+    rows = [(format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
     notes = ["Errored units have no score; means and pairs leave them out. Repeat the command to play them again."]
     if any(each.is_skipped for each in found.errored):
         notes.append(
             f"{REFUSED} marks units that were skipped: the environment refuses their variants, as it would again."
         )
-    return Sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, tuple(notes))
+    return build_sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, notes)
 
 
 def format_ranges(numbers: Sequence[int], least: int = 3) -> list[str]:
     """Format ascending numbers, `least` or more consecutive ones as a range: 1, 2, 3, 7 are `1-3` and `7`."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return [part for run in runs for part in ([f"{run[0]}-{run[-1]}"] if len(run) >= least else map(str, run))]
+    found: list[str] = []
+    for _, group in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
+        run = [number for _, number in group]
+        found += [f"{run[0]}-{run[-1]}"] if len(run) >= least else map(str, run)
+    return found
 
 
 def describe_facts(found: Analysis) -> dict[str, str]:

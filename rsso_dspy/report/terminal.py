@@ -16,11 +16,9 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 """Characters that a terminal acts on or cannot show: control characters, changes of direction, unpaired surrogates.
 Newlines and tabs stay."""
 
-NAME_WIDTH = 13
-"""Width to which a column of names or words may shrink."""
+NAME_WIDTH = 13  # width to which a column of names or words may shrink
 
-WORDS = ("role", "model")
-"""Columns of words; all others hold numbers."""
+WORDS = ("role", "model")  # columns of words; all others hold numbers
 
 
 def replace_controls(text: str) -> str:

@@ -47,7 +47,7 @@ def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
     html = page.read_text(encoding="utf-8")
     assert html.count("data:image/svg+xml") == 5
     assert "LMServerError: 500" in html
-    assert {"methods.md", "differences.tex", "square.csv", "tasks.csv"} <= {path.name for path in tables.iterdir()}
+    assert {"methods.md", "differences.tex", "tasks.csv"} <= {path.name for path in tables.iterdir()}
     for ending in ("png", "svg"):
         drawn = {path.stem for path in figures.glob(f"*.{ending}")}
         assert drawn == {"best-of-t", "survival", "differences", "scores", "efficiency"}

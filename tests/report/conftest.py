@@ -10,6 +10,7 @@ import pytest
 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.records import UnitRecord
 from tests.live import REWARDED, acting, walks
 from tests.records import record
 from tests.report.page_reading import STEPS, page_of
@@ -20,7 +21,6 @@ OPTIONS = (
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
-    "--disable-sync",
     "--no-first-run",
 )
 
@@ -40,21 +40,20 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def played(live) -> tuple[Any, list[list[str]]]:
-    """A unit that was really played, and the prompts of its actor, per trial."""
-    lm, actors = walks(live)
+def played(live) -> UnitRecord:
+    """A unit that was really played."""
+    lm, _ = walks(live)
     with acting(live, lm, rules=TrialRules(3, stop_on_success=False), budget=lambda _: STEPS):
         result = Agent("rsso")(variant=REWARDED)
     variant = live.runtime.variant(REWARDED)
     about = replace(record("rsso", variant.task, variant.index, [[0]]), budget=STEPS)
-    unit = replace(about, trials=tuple(result.trials), memories=dict(result.memories))
-    return unit, [actors[trial].prompts for trial in (1, 2, 3)]
+    return replace(about, trials=tuple(result.trials), memories=dict(result.memories))
 
 
 @pytest.fixture(scope="session")
 def run(played, tmp_path_factory) -> Path:
     """A page with that unit, an errored one, a training, and one that means harm."""
-    return page_of(played[0], tmp_path_factory.mktemp("page") / "run.html")
+    return page_of(played, tmp_path_factory.mktemp("page") / "run.html")
 
 
 Visit = Callable[..., Any]

@@ -12,9 +12,8 @@ from urllib.parse import quote
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
-from rsso_dspy.report import sheets
 from rsso_dspy.report.page import Page, PageFigure, PageSection, write_page
-from rsso_dspy.report.sheets import Sheet
+from rsso_dspy.report.sheets import build_sheet, format_difference, format_text, make_cell
 from tests.live import REWARDED
 from tests.records import record
 
@@ -29,38 +28,17 @@ PICTURE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='691
 def page_of(unit: UnitRecord, target: Path) -> Path:
     """A page with this unit, an errored one, a training, and one that means harm."""
     rows = [
-        (
-            sheets.format_text(name),
-            sheets.format_count(size),
-            sheets.format_points(mean),
-            sheets.format_difference(gain, tone="good" if gain > 0 else "bad"),
-            *map(sheets.format_count, range(12)),
-        )
+        (name, size, mean, format_difference(gain, tone="good" if gain > 0 else "bad"), *range(12))
         for name, size, mean, gain in [("rsso", 9, 80.5, 1.5), ("sso", 10, 9.25, -2.0), (MARKUP, 2, None, 0)]
     ]
-    total = tuple(
-        replace(cell, tone="total")
-        for cell in (
-            sheets.format_text("all"),
-            sheets.format_count(21),
-            sheets.format_points(50),
-            *[sheets.format_count(1)] * 13,
-        )
-    )
+    total = tuple(replace(make_cell(value), tone="total") for value in ("all", 21, 50.0, *[1] * 13))
     columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
-    means = Sheet("means", "Means", columns, (*rows, total), (MARKUP,))
-    tasks = Sheet(
-        "tasks", "By task", ("task", "Mean"), ((sheets.format_text("boil", task="boil"), sheets.format_points(33)),)
-    )
+    means = build_sheet("means", "Means", columns, [*rows, total], [MARKUP])
+    tasks = build_sheet("tasks", "By task", ("task", "Mean"), [(format_text("boil", task="boil"), 33.0)])
+    curves = PageFigure("Curves", "One curve falls.", PICTURE)
     sections = [
-        PageSection(
-            "overview",
-            "Overview",
-            "What each arm reached.",
-            (means,),
-            (PageFigure("Curves", "One curve falls.", PICTURE),),
-        ),
-        PageSection("tasks", "Tasks", MARKUP, (tasks, Sheet("none", "Empty", ("a",), ()))),
+        PageSection("overview", "Overview", "What each arm reached.", (means,), (curves,)),
+        PageSection("tasks", "Tasks", MARKUP, (tasks, build_sheet("none", "Empty", ("a",), ()))),
     ]
     units = [unit, record("rsso", "boil", 22, [[10], None]), record("sso", "boil", 22, [[100]]), training(), evil()]
     facts = [("Commit", "c448d48cdb9c"), ("Hash", "x" * 90)]

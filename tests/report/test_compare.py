@@ -27,12 +27,9 @@ def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
     theirs[0] = record("rsso", "boil", 0, [[50], None])
     ours.append(record("sso", "boil", 9, [[70]]))
     found = compare_arms("sso", ours, "rsso", theirs)
-    assert (found.pairs, found.excluded) == (11, 2)
-    assert (found.higher, found.lower) == (6, 0)
-    assert found.difference == pytest.approx(found.interval.mean)
-    assert found.interval.mean == pytest.approx(6 * 5 / 11)
-    assert found.interval.clusters == 6
-    assert (found.sign.up, found.sign.down, found.sign.ties) == (6, 0, 0)
+    assert (found.pairs, found.excluded, found.higher, found.lower) == (11, 2, 6, 0)
+    assert found.difference == pytest.approx(found.interval.mean) == pytest.approx(6 * 5 / 11)
+    assert (found.interval.clusters, found.sign.up, found.sign.down, found.sign.ties) == (6, 6, 0, 0)
     assert found.wilcoxon.effect == 1
 
 
@@ -62,54 +59,40 @@ def corners(neither, reflections, skills, both):
 )
 def test_the_square_is_read_out(scores, interaction, reading):
     found = compute_factorial(corners(*scores))
-    assert found.pairs == 12
+    assert (found.pairs, found.reading) == (12, reading)
     assert found.interaction.mean == pytest.approx(interaction)
     assert found.over_one.mean == pytest.approx(scores[3] - scores[1])
     assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
-    assert found.reading == reading
 
 
-def test_two_that_bring_the_same_everywhere_are_redundant_on_few_task_types_too():
-    """There is no interval where nothing differs; that of the interaction tells."""
+def test_a_square_is_read_by_the_intervals_that_there_are():
     few = {name: units[:6] for name, units in corners(20, 40, 30, 40).items()}
     few["sso"] = [record("sso", TASKS[n // 2], n % 2, [[30 + n]]) for n in range(6)]
     found = compute_factorial(few)
-    assert found.over_one is None
-    assert found.interaction.high < 0
-    assert found.reading == "redundant"
-
-
-def test_a_square_with_noise_is_undecided_at_this_n():
-    arms = corners(20, 40, 30, 41)
-    arms["rsso"] = arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)
-    found = compute_factorial(arms)
+    assert (found.over_one, found.interaction.high < 0, found.reading) == (None, True, "redundant")
+    noisy = corners(20, 40, 30, 41) | {"rsso": arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)}
+    found = compute_factorial(noisy)
     assert found.over_one.low < 0 < found.over_one.high
     assert found.reading == "undecided"
-
-
-def test_without_a_corner_there_is_no_square():
-    arms = corners(20, 40, 30, 50)
-    assert compute_factorial({name: arms[name] for name in FACTORIAL_METHODS[:3]}) is None
-    assert compute_factorial({**arms, "rsso": [record("rsso", "boil", 0, [None])]}) is None
+    assert compute_factorial({name: noisy[name] for name in FACTORIAL_METHODS[:3]}) is None
+    assert compute_factorial({**noisy, "rsso": [record("rsso", "boil", 0, [None])]}) is None
 
 
 GAINS = {
-    "solved at once": ([[100]], {"solved at trial 1"}),
-    "solved at once, with points at reset": ([[100]], {"solved at trial 1"}),
-    "never better than at first": ([[40], [40]], {"plateau", "paper's plateau"}),
-    "worse than at first": ([[40], [10]], {"plateau", "paper's plateau"}),
-    "better later, below 100 throughout": ([[40], [60]], {"other", "paper's plateau"}),
-    "wrong at the end, after 60 points": ([[40], [60, -100]], {"other", "paper's plateau"}),
-    "solved later": ([[40], [100]], {"other"}),
-    "solved after the trials that both may play": ([[40], [40], [100]], {"plateau", "paper's plateau"}),
+    "solved at once": ([[100]], 0, {"solved at trial 1"}),
+    "solved at once, with points at reset": ([[100]], 8, {"solved at trial 1"}),
+    "never better than at first": ([[40], [40]], 0, {"plateau", "paper's plateau"}),
+    "worse than at first": ([[40], [10]], 0, {"plateau", "paper's plateau"}),
+    "better later, below 100 throughout": ([[40], [60]], 0, {"other", "paper's plateau"}),
+    "wrong at the end, after 60 points": ([[40], [60, -100]], 0, {"other", "paper's plateau"}),
+    "solved later": ([[40], [100]], 0, {"other"}),
+    "solved after the trials that both may play": ([[40], [40], [100]], 0, {"plateau", "paper's plateau"}),
 }
-"""What a unit was in the first arm: its scores, and the strata it is in."""
+"""What a unit was in the first arm: its scores, the points at reset, and the strata it is in."""
 
 
-@pytest.mark.parametrize("case", GAINS)
-def test_each_unit_is_in_the_strata_that_it_belongs_to(case):
-    scores, strata = GAINS[case]
-    at_reset = 8 if "reset" in case else 0
+@pytest.mark.parametrize(("scores", "at_reset", "strata"), GAINS.values(), ids=GAINS)
+def test_each_unit_is_in_the_strata_that_it_belongs_to(scores, at_reset, strata):
     ours = [record("sso", "boil", 0, scores, at_reset=at_reset, allowed=max(2, len(scores)))]
     theirs = [record("rsso", "boil", 0, [[0], [70]], allowed=2)]
     assert {gain.stratum for gain in compute_stratum_gains(ours, theirs) if gain.units} == strata
@@ -118,12 +101,11 @@ def test_each_unit_is_in_the_strata_that_it_belongs_to(case):
 def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
     ours = [record("react", task, 0, [[10], [20], [70]]) for task in TASKS]
     theirs = [record("omnireflect-symbolic", task, 0, [[30]]) for task in TASKS]
-    found = compare_arms("react", ours, "omnireflect-symbolic", theirs)
-    assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 20)
-    assert [gain.units for gain in compute_stratum_gains(ours, theirs)] == [0, 6, 0, 6]
     at_once = [record("omnireflect-symbolic", task, 0, [[100]], allowed=1) for task in TASKS]
-    found = compare_arms("react", ours, "omnireflect-symbolic", at_once)
-    assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 90)
+    for other, difference in ((theirs, 20), (at_once, 90)):
+        found = compare_arms("react", ours, "omnireflect-symbolic", other)
+        assert (found.trials, found.may_play, found.difference) == (1, (3, 1), difference)
+    assert [gain.units for gain in compute_stratum_gains(ours, theirs)] == [0, 6, 0, 6]
 
 
 @pytest.mark.parametrize("allowed", [3, 0])
@@ -138,21 +120,17 @@ def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowe
     assert compute_factorial(corners).means == (90, 90, 100, 100)
 
 
-def test_equal_differences_say_nothing_of_how_much_others_would_differ():
+def test_an_interval_says_what_it_is_over_and_equal_differences_have_none_but_where_a_test_could_tell():
     ours, theirs = arm("a", lambda *_: 0), arm("b", lambda *_: 10)
     found = compare_arms("a", ours, "b", theirs).interval
     assert (found.low, found.high, found.detectable_difference) == (10, 10, None)
     assert compare_arms("a", ours[:-2], "b", theirs[:-2]).interval is None, "five alike are too few for any test"
     assert compare_arms("a", ours[:-2], "b", [record("b", "boil", 0, [[12]]), *theirs[1:-2]]).interval.low > 0
-
-
-def test_units_of_one_task_type_have_an_interval_that_says_what_it_is_over():
     ours = [record("a", "boil", n, [[10 * n]]) for n in range(5)]
     theirs = [record("b", "boil", n, [[17 * n % 90]]) for n in range(5)]
     found = compare_arms("a", ours, "b", theirs).interval
     assert (found.over, found.clusters) == ("units", 5)
     assert found.low < found.mean < found.high
-    assert compare_arms("a", ours, "b", theirs).interval == found
     assert compare_arms("a", ours[:1], "b", theirs[:1]).interval is None
 
 

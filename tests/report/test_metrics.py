@@ -6,50 +6,39 @@ import pytest
 
 from rsso_dspy.records import Source, State, Step, Usage
 from rsso_dspy.report.analysis import analyze, serialize_analysis
-from rsso_dspy.report.metrics import (
-    FAILURES,
-    classify_failure,
-    compute_arm_metrics,
-    compute_learning,
-    measure_tasks,
-)
+from rsso_dspy.report.metrics import FAILURES, classify_failure, compute_arm_metrics, compute_learning, measure_tasks
 from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
 
-
-def test_the_accumulator_sums_positive_rewards_so_that_a_wrong_end_costs_only_the_environment_score():
-    row = compute_arm_metrics("a", [record("a", "boil", 1, [[10, 40, -100]])])
-    assert row.mean == 40
-    assert row.environment_score == -100
-    assert row.solve == 0
-
-
-def test_points_at_reset_are_in_the_second_mean_only():
-    row = compute_arm_metrics("a", [record("a", "find-plant", 1, [[33, 100]], at_reset=8)])
-    assert row.mean == 92
-    assert row.mean_with_reset == 100
-    assert (row.solve, row.acc100) == (1, 0)
-
-
-def test_best_is_over_trials_and_a_unit_that_stopped_early_keeps_its_best():
-    rows = [record("a", "boil", 1, [[20], [60], [30]]), record("a", "boil", 2, [[100]])]
-    row = compute_arm_metrics("a", rows)
-    assert row.mean == 80
-    assert row.trial_1 == 60
-    assert row.best_of_t == (60, 80, 80)
-    assert row.mean_over_trials == pytest.approx((110 / 3 + 100) / 2)
-    assert row.trials_played == 4
-
-
-def test_micro_and_macro_means_differ_when_tasks_have_different_numbers_of_variants():
-    rows = [record("a", "boil", 1, [[0]]), record("a", "boil", 2, [[0]]), record("a", "freeze", 1, [[90]])]
-    row = compute_arm_metrics("a", rows)
-    assert (row.mean, row.macro_mean) == (30, 45)
+SCORES = {
+    "a wrong end costs only the environment score": (
+        [record("a", "boil", 1, [[10, 40, -100]])],
+        {"mean": 40, "environment_score": -100, "solve": 0},
+    ),
+    "points at reset are in the second mean only": (
+        [record("a", "find-plant", 1, [[33, 100]], at_reset=8)],
+        {"mean": 92, "mean_with_reset": 100, "solve": 1, "acc100": 0},
+    ),
+    "a unit that stopped early keeps its best": (
+        [record("a", "boil", 1, [[20], [60], [30]]), record("a", "boil", 2, [[100]])],
+        {"mean": 80, "trial_1": 60, "best_of_t": (60, 80, 80), "trials_played": 4}
+        | {"mean_over_trials": pytest.approx((110 / 3 + 100) / 2)},
+    ),
+    "micro and macro means differ": (
+        [record("a", "boil", 1, [[0]]), record("a", "boil", 2, [[0]]), record("a", "freeze", 1, [[90]])],
+        {"mean": 30, "macro_mean": 45},
+    ),
+    "an errored unit has no score and is counted": (
+        [record("a", "boil", 1, [[50]]), record("a", "boil", 2, [[80], None])],
+        {"units": 1, "errored": 1, "mean": 50},
+    ),
+}
 
 
-def test_an_errored_unit_has_no_score_and_is_counted():
-    row = compute_arm_metrics("a", [record("a", "boil", 1, [[50]]), record("a", "boil", 2, [[80], None])])
-    assert (row.units, row.errored, row.mean) == (1, 1, 50)
+@pytest.mark.parametrize(("units", "wanted"), SCORES.values(), ids=SCORES)
+def test_scores_of_an_arm(units, wanted):
+    row = compute_arm_metrics("a", units)
+    assert {name: getattr(row, name) for name in wanted} == wanted
 
 
 def test_the_report_says_when_no_language_model_acted():
@@ -80,25 +69,6 @@ def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
     assert "own rule" not in build_measures_table(analyze([won])).columns
 
 
-def test_grounding_by_the_rule_of_another_harness_is_named_where_it_differs():
-    def play(*kinds: str):
-        """Steps that were ``known``, ``unknown`` or, known too, without effect (``idle``)."""
-        unit = record("a", "boil", 1, [[0] * len(kinds)])
-        steps = [
-            replace(step, understood=kind != "unknown", no_effect=kind == "idle")
-            for step, kind in zip(unit.trajectories[0].steps, kinds, strict=True)
-        ]
-        trial = replace(unit.trials[0], trajectory=replace(unit.trajectories[0], steps=tuple(steps)))
-        return replace(unit, trials=(trial,), provenance={"benchmark": "other 1.0"})
-
-    unit = play("idle", "known", "idle", "unknown", "idle")
-    found = measure_tasks([unit])
-    assert (found.grounding, found.grounding_repeated) == (0.8, 0.4)
-    (_, note) = build_measures_table(analyze([unit, replace(play("known", "idle", "unknown"), arm="b")])).notes
-    assert note.startswith("grounding is 40.0% for a if a step without effect repeats the verdict of the step before")
-    assert measure_tasks([replace(unit, provenance={})]).grounding_repeated is None
-
-
 def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
     units = []
     for stream, held in (("a1", (1, 2)), ("b2", (5, 9))):
@@ -124,26 +94,21 @@ def test_success_adds_up_and_tells_new_ones_apart():
     assert sum(found.failures.values()) == 6
 
 
-def steps_of(*actions: str, rewards: int = 0, last: int = 0) -> tuple[Step, ...]:
-    """Steps with these actions; the first earns `rewards`, the last one `last`."""
-    points = [rewards, *[0] * (len(actions) - 2), last]
-    return tuple(Step(a, a, State("", "", ""), p, 0, True) for a, p in zip(actions, points, strict=True))
-
-
 @pytest.mark.parametrize(
-    ("outcome", "steps", "why"),
+    ("outcome", "actions", "first", "last", "why"),
     [
-        ("failed", steps_of("a", "focus on cup", last=-100), "wrong answer"),
-        ("failed", steps_of("a", "b"), "other"),
-        ("stalled", steps_of("a", "b"), "other"),
-        ("repeated", steps_of("a", "a"), "loops"),
-        ("exhausted", steps_of("a", "a"), "loops"),
-        ("budget", steps_of(*"abababababab"), "loops"),
-        ("budget", steps_of(*"abcd"), "not found"),
-        ("budget", steps_of(*"abcd", rewards=10), "out of steps"),
+        ("failed", ("a", "focus on cup"), 0, -100, "wrong answer"),
+        ("failed", "ab", 0, 0, "other"),
+        ("stalled", "ab", 0, 0, "other"),
+        ("repeated", "aa", 0, 0, "loops"),
+        ("exhausted", "aa", 0, 0, "loops"),
+        ("budget", "abababababab", 0, 0, "loops"),
+        ("budget", "abcd", 0, 0, "not found"),
+        ("budget", "abcd", 10, 0, "out of steps"),
     ],
 )
-def test_every_failure_has_one_reason(outcome, steps, why):
-    trajectory = UNITS[0].trajectories[0]
-    assert classify_failure(replace(trajectory, outcome=outcome, steps=steps)) == why
+def test_every_failure_has_one_reason(outcome, actions, first, last, why):
+    points = [first, *[0] * (len(actions) - 2), last]
+    steps = tuple(Step(a, a, State("", "", ""), p, 0, True) for a, p in zip(actions, points, strict=True))
+    assert classify_failure(replace(UNITS[0].trajectories[0], outcome=outcome, steps=steps)) == why
     assert why in FAILURES

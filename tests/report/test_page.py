@@ -19,12 +19,10 @@ from rsso_dspy.report import page as page_module
 from rsso_dspy.report import sheets
 from rsso_dspy.report.page import Page, PageSection, write_page
 from rsso_dspy.report.page_records import build_record_data, compress_record
-from rsso_dspy.report.sheets import Sheet
 from tests.records import STATE, record
 
-SHEET = Sheet("means", "Means", ("arm", "Mean"), ((sheets.format_text("rsso"), sheets.format_points(1 / 3)),))
-SECTION = PageSection("overview", "Overview", "What each arm reached.", (SHEET,))
-PAGE = Page("Run", [SECTION])
+SHEET = sheets.build_sheet("means", "Means", ("arm", "Mean"), [("rsso", 1 / 3)])
+PAGE = Page("Run", [PageSection("overview", "Overview", "What each arm reached.", (SHEET,))])
 
 
 def with_texts(texts):
@@ -74,30 +72,26 @@ def test_what_fails_on_the_way_leaves_the_old_page_alone(tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["run.html"]
 
 
-def test_a_page_that_cannot_be_written_says_so(tmp_path):
-    with pytest.raises(UsageError, match="is a folder; name a file"):
-        write_page(tmp_path, PAGE, [])
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="name another --html"):
-        write_page(tmp_path / "file" / "run.html", PAGE, [])
-
-
-def test_only_a_page_is_replaced(tmp_path):
+def test_only_a_page_is_replaced_and_what_cannot_be_written_is_said(tmp_path):
     (tmp_path / "empty").touch()
     for name in ("page.html", "page.html", "empty"):
         write_page(tmp_path / name, PAGE, [])
         assert b"What each arm reached." in (tmp_path / name).read_bytes()
-    identity = tmp_path / "other.json"
-    for kept in ('{"hash": "ab"}', "<", "<html>", " ", "<!DOCTYPE HTML>\n<p>of another tool</p>"):
-        identity.write_text(kept, encoding="utf-8")
+    other = tmp_path / "other.json"
+    for kept in ('{"hash": "ab"}', "<html>", " ", "<!DOCTYPE HTML>\n<p>of another tool</p>"):
+        other.write_text(kept, encoding="utf-8")
         with pytest.raises(UsageError, match=r"exists and is not a page of rsso-dspy.*name another --html"):
-            write_page(identity, PAGE, [])
-        assert identity.read_text(encoding="utf-8") == kept
+            write_page(other, PAGE, [])
+        assert other.read_text(encoding="utf-8") == kept
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is not a file; name another"):
-        write_page(tmp_path / "pipe", PAGE, [])
-    with pytest.raises(UsageError, match="name another file"):
-        write_page(tmp_path / ("x" * 300), PAGE, [])
+    for target, message in {
+        tmp_path: "is a folder; name a file",
+        other / "run.html": "name another --html",
+        tmp_path / "pipe": "is not a file; name another",
+        tmp_path / ("x" * 300): "name another file",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            write_page(target, PAGE, [])
 
 
 def test_memory_does_not_grow_with_the_run(tmp_path):
@@ -126,25 +120,10 @@ def test_a_text_stands_once_in_a_chunk_and_nothing_in_it_can_steer_a_page():
     assert re.fullmatch(rb"[A-Za-z0-9+/=]+", compress_record(with_texts(told)))
 
 
-@pytest.mark.parametrize("method", ["sso", "rsso+constitution", "react-sso", "reflexion-sso", "dead-ends"])
-def test_the_scaffold_is_read_off_the_steps_or_a_shipped_name(method):
-    silent = replace(record("mine", "boil", 22, [[10], None, [20, 30]]), method=method)
-    last = silent.trials[2]
-    steps = (last.trajectory.steps[0], replace(last.trajectory.steps[1], subgoal="It is hot."))
-    pursued = replace(last, trajectory=replace(last.trajectory, steps=steps))
-    assert build_record_data(replace(silent, trials=(*silent.trials[:2], pursued)))["sso"]
-    assert build_record_data(silent)["sso"] == (method != "dead-ends")
-
-
-@pytest.mark.parametrize("method", ["react", "reflexion+symbolic", "omnireflect-neural", "lessons", "no-sso-here"])
-def test_what_pursues_no_subgoal_under_another_name_is_flat(method):
-    assert not build_record_data(replace(record("rsso", "boil", 22, [[10]]), method=method))["sso"]
-
-
 def test_a_task_of_any_name_leads_to_its_units(tmp_path):
     name = "half \ud800/of%it"
-    rows = ((sheets.format_text(name, task=name), sheets.format_points(1)),)
-    tasks = PageSection("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task", "Mean"), rows),))
+    sheet = sheets.build_sheet("tasks", "Tasks", ("task", "Mean"), [(sheets.format_text(name, task=name), 1.0)])
+    tasks = PageSection("tasks", "Tasks", "", (sheet,))
     write_page(tmp_path / "run.html", Page("Run", [tasks]), [record("rsso", name, 22, [[10]])])
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
     asked = unquote(re.search(r'#/trials\?task=([^"&/ ]*)"', page)[1])

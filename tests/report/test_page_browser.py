@@ -52,15 +52,6 @@ def test_everything_can_be_read_in_both_colours(visit, scheme):
         assert page.evaluate(UNREADABLE_TEXTS) == [], address
 
 
-def test_the_other_colours_can_be_chosen_and_stay(visit):
-    page = visit(color_scheme="light")
-    page.get_by_role("button", name="Dark colours").click()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-    page.reload()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-    assert page.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"
-
-
 def test_nothing_scrolls_sideways_on_a_phone(visit):
     page = visit(viewport=NARROW)
     for address, text in (PLACES | {evil_address(): "Step 1 of 2"}).items():
@@ -99,7 +90,7 @@ def test_an_empty_run_says_so(visit, tmp_path):
     write_page(tmp_path / "empty.html", Page("Empty", [PageSection("overview", "Overview", "")]), [])
     page = visit("#/trials", file=tmp_path / "empty.html")
     assert page.get_by_text("No unit is finished yet.").first.is_visible()
-    page.keyboard.press("j")
+    page.keyboard.press("ArrowRight")
     page.get_by_role("link", name="Overview").click()
     page.get_by_role("heading", name="Overview").wait_for()
 

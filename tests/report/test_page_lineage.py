@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rsso_dspy.records import Step
 from rsso_dspy.report.page import Page, write_page
 from rsso_dspy.report.page_records import REFLECTIONS, trace_learnt_items
@@ -11,29 +13,19 @@ from tests.report.page_reading import at_step
 OPENING = ["go kitchen", "open oven", "wait"]
 
 
-def unit(memories, shown=(), actions=OPENING, recalled=(), subgoals=(), written=True):
+def unit(memories, shown=(), recalled=(), written=True):
     """Three trials that take the same actions; `shown` and `recalled` are of trial 3."""
     made = record("rsso", "boil", 22, [[1, 2, 3]] * 3)
     trials = []
     for result in made.trials:
-        last = result.trial == 3
+        seen = dict(recalled) if result.trial == 3 else {}
         steps = tuple(
-            Step("", action, STATE, 1, number, True, "", None, ())
-            if not last
-            else Step(
-                "", action, STATE, 1, number, True, "", dict(subgoals).get(number), dict(recalled).get(number, ())
-            )
-            for number, action in enumerate(actions, start=1)
+            Step("", action, STATE, 1, number, True, recalled=seen.get(number, ()))
+            for number, action in enumerate(OPENING, start=1)
         )
-        counts = {REFLECTIONS: {"written": 1}} if written else {}
-        trials.append(
-            replace(
-                result,
-                trajectory=replace(result.trajectory, steps=steps),
-                learnt=counts,
-                shown=dict(shown) if last else {},
-            )
-        )
+        told = {"learnt": {REFLECTIONS: {"written": 1}}} if written else {}
+        told |= {"shown": dict(shown)} if result.trial == 3 else {}
+        trials.append(replace(result, trajectory=replace(result.trajectory, steps=steps), **told))
     return replace(made, trials=tuple(trials), memories=memories)
 
 
@@ -44,63 +36,62 @@ def plans(*entries):
 def skills(*windows, actions=OPENING):
     piece = {"offset": 0, "actions": [0, 1, 2, 3], "states": [], "rewards": []}
     skill = {"id": "ab", "name": "heat", "target": "It is hot.", "instructions": ["open oven"]}
-    return {
-        "skills": {
-            "texts": ["", *actions],
-            "pieces": [piece | {"trial": 1}, piece | {"trial": 2}],
-            "skills": [skill | {"windows": list(windows)}],
-        }
-    }
+    pieces = [piece | {"trial": 1}, piece | {"trial": 2}]
+    return {"skills": {"texts": ["", *actions], "pieces": pieces, "skills": [skill | {"windows": list(windows)}]}}
 
 
 def rules(*entries, source="boil::22"):
     return {"constitution": {"rules": [{"id": name, "text": text, "source": source} for name, text in entries]}}
 
 
-def test_a_plan_is_read_in_the_trials_whose_prompt_holds_it_under_its_number():
-    shown = {REFLECTIONS: "Attempt 1: Try again.\n\nAttempt 2: Try again."}
-    one, two, three = trace_learnt_items(unit(plans((2, "Try again."), (3, "Give up.")), shown))
-    assert (one.id, one.trial, one.text, one.reads) == ("attempt-1", 1, "Try again.", ((3, 1, 3),))  # forgotten by now
-    assert (two.trial, two.reads) == (2, ((3, 1, 3),))
-    assert (three.trial, three.reads) == (3, ())
+AGAIN = {REFLECTIONS: "Attempt 1: Try again.\n\nAttempt 2: Try again."}
+RULES = {"constitution@1": "How:\n- Old.", "constitution@3": "How:\n- Old.\n- New."}
+SEEN = {1: ("ab",), 2: ("ab", "cd"), 3: ("cd",)}
+TRACED = {
+    "a plan is read in the trials whose prompt holds it under its number": (
+        unit(plans((2, "Try again."), (3, "Give up.")), AGAIN),
+        [("attempt-1", 1, 0, ((3, 1, 3),)), ("attempt-2", 2, 0, ((3, 1, 3),)), ("attempt-3", 3, 0, ())],
+    ),
+    "a plan of a trial that is not here was brought along": (
+        unit(plans((28, "Try again.")), {REFLECTIONS: "Attempt 28: Try again."}),
+        [("attempt-28", 0, 0, ((3, 1, 3),))],
+    ),
+    "so was one that no trial here wrote": (
+        unit(plans((2, "Try again.")), written=False),
+        [("attempt-2", 0, 0, ())],
+    ),
+    "and one that was read before this trial 3 had ended": (
+        unit(plans((3, "Try again.")), {REFLECTIONS: "Attempt 3: Try again."}),
+        [("attempt-3", 0, 0, ((3, 1, 3),))],
+    ),
+    "a skill names the steps that saw it": (
+        unit(skills([0, 0, 3], [1, 1, 4]), recalled=SEEN),
+        [("ab", 2, 0, ((3, 1, 2),))],
+    ),
+    "examples that the trials here never took are not claimed": (
+        unit(skills([0, 0, 3], [1, 1, 4], actions=["go hall", "read book", "wait"])),
+        [("ab", 0, 0, ())],
+    ),
+    "a rule is dated by the first prompt that holds it": (
+        unit(rules(("A1", "Old."), ("A2", "New."), ("A3", "Last.")), RULES),
+        [("A1", 0, 0, ((3, 1, 3),)), ("A2", 3, 3, ((3, 3, 3),)), ("A3", 3, 0, ())],
+    ),
+    "a rule from another variant is not learnt here": (
+        unit(rules(("A1", "Old."), source="boil::3"), {"constitution@2": "- Old."}),
+        [("A1", 0, 0, ((3, 2, 3),))],
+    ),
+}
+"""A unit, and id, trial, step and reads of what is traced."""
 
 
-def test_a_plan_that_no_trial_here_wrote_was_brought_along():
-    (plan,) = trace_learnt_items(unit(plans((28, "Try again.")), {REFLECTIONS: "Attempt 28: Try again."}))
-    assert (plan.trial, plan.reads) == (0, ((3, 1, 3),))
-    (plan,) = trace_learnt_items(unit(plans((2, "Try again.")), written=False))
-    assert plan.trial == 0
-    (plan,) = trace_learnt_items(unit(plans((3, "Try again.")), {REFLECTIONS: "Attempt 3: Try again."}))
-    assert plan.trial == 0, "it was read before this trial 3 had ended"
+@pytest.mark.parametrize(("made", "wanted"), TRACED.values(), ids=TRACED)
+def test_what_was_learnt_is_traced_to_where_it_was_written_and_read(made, wanted):
+    assert [(item.id, item.trial, item.step, item.reads) for item in trace_learnt_items(made)] == wanted
 
 
-def test_a_skill_names_its_examples_the_steps_that_saw_it_and_those_that_pursued_it():
-    seen = {1: ("ab",), 2: ("ab", "cd"), 3: ("cd",)}
-    (skill,) = trace_learnt_items(
-        unit(skills([0, 0, 3], [1, 1, 4]), recalled=seen, subgoals={2: "It is hot.", 3: "It is hot."})
-    )
-    assert skill.trial == 2
-    assert skill.drawn == ((1, 1, 2), (2, 2, 3))
-    assert skill.reads == ((3, 1, 2),)
-    assert skill.text == "Target: It is hot.\n  1. open oven"
-
-
-def test_examples_that_the_trials_here_never_took_are_not_claimed():
-    (skill,) = trace_learnt_items(unit(skills([0, 0, 3], [1, 1, 4], actions=["go hall", "read book", "wait"])))
-    assert (skill.trial, skill.drawn) == (0, ())
-
-
-def test_a_rule_is_dated_by_the_first_prompt_that_holds_it():
-    texts = {"constitution@1": "How:\n- Old.", "constitution@3": "How:\n- Old.\n- New."}
-    old, new, last = trace_learnt_items(unit(rules(("A1", "Old."), ("A2", "New."), ("A3", "Last.")), texts))
-    assert (old.id, old.trial, old.reads) == ("A1", 0, ((3, 1, 3),))
-    assert (new.id, new.trial, new.step, new.reads) == ("A2", 3, 3, ((3, 3, 3),))
-    assert (last.id, last.trial, last.step, last.reads) == ("A3", 3, 0, ())
-
-
-def test_a_rule_from_another_variant_is_not_learnt_here():
-    (rule,) = trace_learnt_items(unit(rules(("A1", "Old."), source="boil::3"), {"constitution@2": "- Old."}))
-    assert (rule.trial, rule.reads) == (0, ((3, 2, 3),))
+def test_a_skill_has_its_examples_and_its_words():
+    (skill,) = trace_learnt_items(unit(skills([0, 0, 3], [1, 1, 4])))
+    assert (skill.drawn, skill.text) == (((1, 1, 2), (2, 2, 3)), "Target: It is hot.\n  1. open oven")
 
 
 def test_an_entry_names_the_trials_that_wrote_it_and_the_steps_that_read_it():
@@ -122,8 +113,7 @@ def test_an_entry_names_the_trials_that_wrote_it_and_the_steps_that_read_it():
 
 def test_snapshots_of_another_kind_are_passed_over():
     odd = {"reflections": {"plans": 7}, "skills": {"skills": [{"name": "x"}]}, "constitution": [], "other": {}}
-    odd["ace"] = {"entries": [7]}
-    assert trace_learnt_items(unit(odd)) == []
+    assert trace_learnt_items(unit(odd | {"ace": {"entries": [7]}})) == []
     assert trace_learnt_items(unit({"skills": None} | plans((1, "Try again.")))) != []
 
 
@@ -133,11 +123,9 @@ def test_the_page_shows_where_an_entry_was_learned_and_read(visit, tmp_path):
         {"id": "S3", "text": "New.", "learned": [["boil::22", 1]]},
     ]
     memories = {"reasoningbank": {"schema": 1, "numbered": 4, "entries": rows}}
-    shown = {"past_strategies": "- Old.\n- New."}
-    made = unit(memories, shown, recalled=dict.fromkeys((1, 2, 3), ("S1", "S3")))
-    page_file = tmp_path / "page.html"
-    write_page(page_file, Page("A run"), [made])
-    page = visit("#/trials/rsso/boil::22/s0/t3/n2", page_file)
+    made = unit(memories, {"past_strategies": "- Old.\n- New."}, recalled=dict.fromkeys((1, 2, 3), ("S1", "S3")))
+    write_page(tmp_path / "page.html", Page("A run"), [made])
+    page = visit("#/trials/rsso/boil::22/s0/t3/n2", tmp_path / "page.html")
     at_step(page, 2, of=3)
     origins = page.locator(".origins")
     assert origins.count() == 1, "regions that no memory fills name no origin"

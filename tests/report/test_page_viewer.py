@@ -4,16 +4,17 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from rsso_dspy.calls import Call
-from rsso_dspy.regions import REGIONS
-from rsso_dspy.report.page import Page, write_page
+from rsso_dspy.report.page import Page, PageSection, write_page
 from rsso_dspy.report.page_records import PageCalls
 from rsso_dspy.report.terminal import replace_controls
-from tests.live import region
 from tests.records import record
 from tests.report.page_reading import (
     EVIL_ARM,
     MARKUP,
+    NARROW,
     STEPS,
     at_address,
     at_step,
@@ -22,45 +23,22 @@ from tests.report.page_reading import (
     unit_address,
 )
 
-SHOWN = {"constitution": "r-constitution", "plans_from_past_attempts": "r-plans_from_past_attempts"} | {
-    name: f"r-{name}" for name in ("task", "progress", "action_templates", "skills")
-}
-"""Region of a prompt to the class of what shows it."""
-
-
-def test_prompts_are_shown_as_they_were_sent(visit, played):
-    _, prompts = played
-    page = visit(unit_address(1, 1))
-    for trial, sent in enumerate(prompts, start=1):
-        for step, prompt in enumerate(sent, start=1):
-            at_step(page, step)
-            if step % 4 == 1:
-                for name, shown in SHOWN.items():
-                    there = page.locator(f".region.{shown} pre")
-                    expected = region(prompt, name)
-                    assert (there.text_content() if there.count() else None) == expected, (trial, step, name)
-                states = page.locator(".region.r-history .seen").count()
-                assert states == min(step, 10)
-            page.keyboard.press("ArrowRight")
-        page.keyboard.press("]")
-    at_step(page, STEPS)
-    order = page.locator(".region").evaluate_all("all => all.map((each) => each.className.split('r-')[1])")
-    assert order == ["plans_from_past_attempts", "task", "action_templates", "skills", "history"]
-
 
 def test_a_step_shows_the_answer_and_what_came_of_it(visit, played):
-    step = played[0].trials[0].trajectory.steps[3]
+    step = played.trials[0].trajectory.steps[3]
     assert step.reward > 0
     page = visit(unit_address(1, 4))
     answer, result = page.get_by_label("Answer", exact=True), page.get_by_label("What came of it")
     assert answer.locator("code").inner_text() == step.action
-    assert "As planned." in answer.inner_text()
+    assert answer.locator("pre").text_content() == step.reasoning, "without a log: what the record holds of the answer"
     assert f"+{step.reward} points" in result.inner_text()
     assert step.state.observation in result.locator("pre").first.inner_text()
     assert not result.get_by_text("not understood").count()
     result.get_by_text("Surroundings").click()
     assert result.locator("details[open] pre").text_content() == step.state.look
-    page.get_by_label("Next step (right arrow, j)").click()
+    seen = played.trials[0].trajectory.steps[2].state.observation
+    assert page.locator(".region.r-seen pre").text_content() == seen
+    page.get_by_label("Next step (right arrow)").click()
     at_step(page, 5)
     assert result.locator("details[open]").count() == 1, "what was opened stays open"
 
@@ -68,15 +46,7 @@ def test_a_step_shows_the_answer_and_what_came_of_it(visit, played):
 def test_keys_walk_and_leave_fields_and_modifiers_alone(visit):
     page = visit(unit_address(2))
     at_step(page, 1)
-    for key, step in [
-        ("j", 2),
-        ("ArrowRight", 3),
-        ("k", 2),
-        ("End", STEPS),
-        ("j", STEPS),
-        ("Home", 1),
-        ("ArrowLeft", 1),
-    ]:
+    for key, step in [("ArrowLeft", 1), ("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("ArrowLeft", 1)]:
         page.keyboard.press(key)
         at_step(page, step)
     page.keyboard.press("]")
@@ -86,15 +56,15 @@ def test_keys_walk_and_leave_fields_and_modifiers_alone(visit):
     page.keyboard.press("Control+ArrowRight")
     page.keyboard.press("/")
     page.locator("#filter-q:focus").wait_for()
-    page.keyboard.type("jk][?/")
-    assert page.locator("#filter-q").input_value() == "jk][?/"
+    page.keyboard.type("][?/")
+    assert page.locator("#filter-q").input_value() == "][?/"
     assert page.get_by_text(f"Step 1 of {STEPS}", exact=True).is_visible()
 
 
 def test_addresses_survive_a_reload_and_the_way_back(visit):
     page = visit(unit_address(3, 7))
     at_step(page, 7)
-    page.keyboard.press("j")
+    page.keyboard.press("ArrowRight")
     at_address(page, unit_address(3, 8))
     page.reload()
     at_step(page, 8)
@@ -119,18 +89,10 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
     unit = record("omnireflect-symbolic", "boil", 22, [[0, 0, 0, 0]])
     trial = unit.trials[0]
     one, two, three, four = trial.trajectory.steps
-    steps = (
-        one,
-        replace(two, proposed="Look!"),
-        replace(three, malformed=True, action=""),
-        replace(four, understood=False),
-    )
-    shown = {
-        "constitution@1": "- Old.",
-        "constitution@3": "- Old.\n- New.",
-        "progress@2": "- Done: 1.",
-        "progress@4": "",
-    }
+    bad = replace(three, malformed=True, action="", unread="Hm?")
+    steps = (one, replace(two, proposed="Look!"), bad, replace(four, understood=False))
+    shown = {"constitution@1": "- Old.", "constitution@3": "- Old.\n- New.", "mine": "- Mine."}
+    shown |= {"progress@2": "- Done: 1.", "progress@4": ""}
     trial = replace(trial, trajectory=replace(trial.trajectory, steps=steps), shown=shown)
     write_page(tmp_path / "rules.html", Page("Rules"), [replace(unit, trials=(trial,))])
     page = visit("#/trials/omnireflect-symbolic/boil::22/s0/t1", file=tmp_path / "rules.html")
@@ -138,7 +100,7 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
     expected = [
         (["- Old."], [], False, "Action\n"),
         (["- Old."], ["- Done: 1."], True, "Action as written\nLook!\nAction as sent\nlook"),
-        (["- Old.\n- New."], ["- Done: 1."], True, "malformed: it held no action"),
+        (["- Old.\n- New."], ["- Done: 1."], True, "malformed: it held no action, nothing was sent\nHm?"),
         (["- Old.\n- New."], [], False, "Action\nlook"),
     ]
     for rules, progress, changed, answer in expected:
@@ -146,30 +108,9 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
         assert page.locator(".r-progress pre").all_text_contents() == progress
         assert bool(page.locator(".region .badge", has_text="changed here").count()) == changed
         assert answer in page.get_by_label("Answer", exact=True).inner_text()
-        assert "Thought" not in page.get_by_label("Answer", exact=True).inner_text()
-        page.keyboard.press("j")
+        page.keyboard.press("ArrowRight")
     assert page.get_by_label("What came of it").get_by_text("not understood").is_visible()
-
-
-def test_regions_stand_and_history_begins_where_they_do_in_the_prompt(visit, tmp_path):
-    unit = record("rsso", "boil", 22, [[0] * 31])
-    regions = (*(name for name in REGIONS if name not in ("action_templates", "task", "history")), "mine")
-    trial = replace(unit.trials[0], shown=dict.fromkeys(regions, "- Text."))
-    unit = replace(unit, trials=(trial,))
-    write_page(tmp_path / "order.html", Page("Order"), [unit])
-    page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "order.html")
-    at_step(page, 1, of=31)
-    stood = page.locator(".region b").all_text_contents()
-    titles = {"plans_from_past_attempts": "Plans from past attempts"}
-    *names, history = (titles.get(name, name) for name in REGIONS if name != "action_templates")
-    assert [name.lower() for name in stood] == [name.lower() for name in (*names, "mine", history)]
-    for step in range(1, 32):
-        at_step(page, step, of=31)
-        states = page.locator(".region.r-history .seen").count()
-        assert states == min(step, 10)
-        title = page.locator(".region.r-history .dim").first.inner_text()
-        assert title.startswith("last ") == (states < step)
-        page.keyboard.press("j")
+    assert page.locator(".region b").all_text_contents() == ["Constitution", "Task", "mine", "Seen last"]
 
 
 def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
@@ -198,10 +139,11 @@ def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
     assert part.locator("pre.sent").all_text_contents()[0] == replace_controls(MARKUP)
     assert part.locator("pre.sent").all_text_contents()[1] == "One.\n\nactor 1.\n\n\nEnd."
     assert part.locator("pre.answered").all_text_contents() == ["look"]
-    page.keyboard.press("j")
+    page.keyboard.press("ArrowRight")
     at_step(page, 2, of=2)
     assert part.locator("summary b").all_text_contents() == ["actor", "advisor"]
     assert part.locator("pre.answered").all_text_contents() == ["Hm.\n\n look", "LMServerError: busy"]
+    assert page.get_by_label("Answer", exact=True).locator("pre").text_content() == "Hm.\n\n look"
 
 
 def test_the_score_track_leads_to_a_step(visit):
@@ -229,7 +171,8 @@ def test_units_are_found_by_words_and_choices(visit):
     rows.click()
     open_unit(page, "boil::22", "rsso")
     assert status.inner_text() == "1 of 5"
-    page.get_by_role("button", name="Clear").click()
+    for name in ("outcome", "task"):
+        page.locator(f"#filter-{name}").select_option("")
     page.locator("#filter-q").fill("rsso find")
     assert status.inner_text() == "1 of 5"
     page.locator("#filter-q").fill("nothing like it")
@@ -257,7 +200,7 @@ def test_what_was_learnt_leads_to_where_it_was_read_and_back(visit, played):
     assert page.locator("#learnt:focus").count() == 1
     plan = page.locator(".region.r-plans_from_past_attempts").get_by_role("link", name="learned after trial 1")
     plan.click()
-    text = played[0].memories["reflections"]["plans"][0]["plan"]
+    text = played.memories["reflections"]["plans"][0]["plan"]
     page.locator(".item pre", has_text=text.splitlines()[0]).first.wait_for()
 
 
@@ -289,7 +232,7 @@ def test_a_slow_unit_does_not_call_the_reader_back(visit):
     at_address(page, f"{SLOW}/t1/n1")
 
 
-def test_an_errored_trial_shows_its_error_and_no_score(visit):
+def test_an_errored_trial_has_no_score_and_a_training_lists_its_episodes(visit):
     page = visit("#/trials/rsso/boil::22/s0/t2")
     page.get_by_role("heading", name="Trial 2: error, no score").wait_for()
     assert page.locator(".error").inner_text() == "LMServerError: 500"
@@ -297,10 +240,6 @@ def test_an_errored_trial_shows_its_error_and_no_score(visit):
     page.keyboard.press("[")
     at_step(page, 1, of=1)
     assert page.locator(".others").inner_text().split("\n")[:2] == ["Also played by:", "sso 100"]
-
-
-def test_a_training_lists_its_episodes(visit):
-    page = visit("#/trials")
     page.locator(".rows a", has_text="training").click()
     page.get_by_role("navigation", name="Episodes").get_by_role("link").nth(1).click()
     page.get_by_role("heading", name="Trial 2 (boil::3): 100 points, solved").wait_for()
@@ -316,14 +255,9 @@ def test_what_means_harm_is_shown_and_does_none(visit):
     page.reload()
     at_step(page, 1, of=2)
     seen = MARKUP.replace("\0", "\ufffd").replace("\ud800", "\ufffd")
-    for part in (
-        ".region.r-task",
-        ".region.r-skills",
-        ".region.r-other",
-        ".region.r-progress",
-        ".answer code >> nth=0",
-    ):
-        assert page.locator(f"{part} pre" if "region" in part else part).text_content() == seen, part
+    regions = [f".region.r-{name} pre" for name in ("task", "skills", "other", "progress")]
+    for part in (*regions, ".answer pre", ".answer code >> nth=0"):
+        assert page.locator(part).text_content() == seen, part
     assert page.locator(".answer code").last.text_content() == f"{seen} sent"
     observation = page.locator(".result pre").first
     assert len(observation.text_content()) == 20_000
@@ -350,3 +284,48 @@ def test_a_thousand_units_stay_a_short_list(visit, tmp_path):
     page.evaluate("location.hash = '#/trials/rsso/boil::499/s0'")
     open_unit(page, "boil::499", "rsso")
     assert page.locator(".rows [aria-current]").is_visible()
+
+
+@pytest.fixture
+def two_arms(tmp_path):
+    """Two arms on two variants, without the calls of their models."""
+    learned = record("rsso", "boil", 1, [[10, 20], [30, 100]])
+    first, second = learned.trials
+    one, two = second.trajectory.steps
+    played = replace(second.trajectory, steps=(replace(one, proposed="go", action="go"), two))
+    learned = replace(learned, trials=(first, replace(second, trajectory=played)))
+    units = [record("sso", "boil", 1, [[10, 20], [20]]), record("sso", "boil", 2, [[5, 6]]), learned]
+    sections = [PageSection("overview", "Overview", "Means.")]
+    why = PageCalls(why_not="it is a test")
+    write_page(tmp_path / "two.html", Page("Two", sections, "rsso beats sso."), units, lambda _: why)
+    return tmp_path / "two.html"
+
+
+def test_it_opens_in_the_first_view_and_keys_lead_through_the_filtered_units(visit, two_arms):
+    page = visit("", file=two_arms)
+    assert page.get_by_role("heading", name="Overview").is_visible()
+    assert page.get_by_text("rsso beats sso.").is_visible()
+    page = visit("#/trials?arm=sso", file=two_arms)
+    page.locator(".rows a").first.click()
+    open_unit(page, "boil::1", "sso")
+    for key, unit in (("n", "boil::2"), ("n", "boil::2"), ("p", "boil::1")):
+        page.keyboard.press(key)
+        open_unit(page, unit, "sso")
+    assert not page.get_by_text("rsso beats sso.").is_visible()
+
+
+def test_two_arms_stand_side_by_side_at_one_unit(visit, two_arms):
+    page = visit("#/trials/rsso/boil::1/s0/t2/n1", file=two_arms, viewport=NARROW)
+    at_step(page, 1, of=2)
+    assert "The request is not in the page: it is a test." in page.locator("#step").inner_text()
+    page.get_by_label("Compare with").select_option("sso")
+    part = page.get_by_label("Side by side")
+    part.get_by_text("the actions differ from step 1 on").wait_for()
+    rows = part.locator("tbody tr").all_inner_texts()
+    assert [row.split() for row in rows] == [["1", "go", "+30", "look", "+20"], ["2", "look", "+70"]]
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    page.wait_for_url("**beside=sso**")  # the address is written a moment after the choice
+    page.reload()
+    part.locator("tbody a").nth(1).click()
+    open_unit(page, "boil::1", "sso")
+    part.locator("thead", has_text="rsso").wait_for(state="detached")

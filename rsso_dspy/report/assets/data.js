@@ -61,10 +61,8 @@ function parse(hash) {
   };
 }
 
-const NO_FILTER = Object.fromEntries(PARTS.map((name) => [name, ""]));
-
 /** What the list shows, whichever unit is open. */
-let filter = NO_FILTER;
+let filter = Object.fromEntries(PARTS.map((name) => [name, ""]));
 
 function query() {
   const said = new URLSearchParams(PARTS.filter((name) => filter[name]).map((name) => [name, filter[name]]));

@@ -55,7 +55,7 @@ function summed(items) {
     .filter(([, number]) => number).map(([kind, number]) => count(number, kind, SEVERAL[kind])).join(", ");
 }
 
-const UNTAUGHT = new Set(["task", "progress", "action_templates", "history"]);
+const UNTAUGHT = new Set(["task", "progress", "action_templates", "seen"]);
 
 /** What stands in a region: plans, skills or entries; nothing for a region that no memory fills. */
 function kindIn(data, region) {

@@ -15,7 +15,6 @@ function listPart() {
   list.rows = el("ol", { class: "rows", "aria-label": "Units" });
   list.more = el("button", { type: "button", class: "more", onclick: extend }, "Show more");
   list.box = el("div", { class: "box", onscroll: nearEnd }, list.rows, list.more);
-  list.clear = el("button", { type: "button", class: "more", onclick: clear }, "Clear");
   list.part = el("details", { class: "units", open: true },
     el("summary", {}, "Units ", list.status),
     el("div", { class: "filters" },
@@ -23,8 +22,7 @@ function listPart() {
         "aria-label": "Search arm, task, variant", autocomplete: "off", spellcheck: "false" }),
       choice("arm", "All arms", distinct("arm")),
       choice("outcome", "All outcomes", Object.entries(OUTCOMES).filter(([value]) => UNITS.some((unit) => unit.outcome === value))),
-      choice("task", "All tasks", distinct("task")),
-      list.clear),
+      choice("task", "All tasks", distinct("task"))),
     list.box);
   return list.part;
 }
@@ -49,7 +47,6 @@ function refill() {
   const all = UNITS.length.toLocaleString("en");
   list.status.textContent = list.matches.length === UNITS.length
     ? all : `${list.matches.length.toLocaleString("en")} of ${all}`;
-  list.clear.hidden = !FILTERS.some((name) => filter[name]);
   extend();
 }
 
@@ -77,18 +74,7 @@ function row(unit) {
     el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": unit === list.current && "true" },
     el("span", { class: "key" }, el("span", {}, task), variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`)),
     el("span", { class: "best", "aria-hidden": "true" }, unit.outcome === "errored" ? "err" : `${best}`),
-    el("span", { class: "about" }, about), bars(unit), el("span", { class: "unseen" }, said)));
-}
-
-/** One bar per trial. */
-function bars(unit) {
-  const wide = unit.scores.length > 8 ? 3 : 6;
-  return svg("svg", { class: "bars", width: unit.scores.length * wide, height: 14, "aria-hidden": "true" },
-    ...unit.scores.map((score, place) => {
-      const high = score === null ? 14 : Math.max(1.5, (Math.min(score, 100) / 100) * 14);
-      const kind = { s: "solved", n: "unsolved", e: "errored" }[unit.marks[place]];
-      return svg("rect", { x: place * wide, y: 14 - high, width: wide - 1, height: high, class: kind });
-    }));
+    el("span", { class: "about" }, about), el("span", { class: "unseen" }, said)));
 }
 
 /** The unit that is open, marked; on a narrow page the list folds up so that the unit is seen. */
@@ -112,11 +98,4 @@ function changed() {
   filter = { ...filter, ...Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value])) };
   refill();
   write(whole());
-}
-
-function clear() {
-  filter = { ...NO_FILTER, beside: filter.beside };
-  applyFilter();
-  write(whole());
-  byId("filter-q").focus();
 }

@@ -1,4 +1,4 @@
-// Views by address, keys, colours.
+// Views by address, keys.
 
 const narrow = matchMedia("(max-width: 760px)");
 const VIEWS = [...document.querySelectorAll(".view")];
@@ -59,11 +59,7 @@ function fold() {
 
 const KEYS = {
   ArrowRight: () => go(open.step + 1),
-  j: () => go(open.step + 1),
   ArrowLeft: () => go(open.step - 1),
-  k: () => go(open.step - 1),
-  Home: () => go(1),
-  End: () => go(Infinity),
   "]": () => turn(1),
   "[": () => turn(-1),
   n: () => nextUnit(1),
@@ -109,26 +105,8 @@ function pressed(event) {
   KEYS[event.key]();
 }
 
-// Colours.
-
-const theme = byId("theme");
-const dark = () => document.documentElement.dataset.theme === "dark" ||
-  (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-
-theme.addEventListener("click", () => {
-  const next = dark() ? "light" : "dark";
-  document.documentElement.dataset.theme = next;
-  theme.setAttribute("aria-pressed", next === "dark");
-  try {
-    localStorage.setItem("rsso-dspy-theme", next);
-  } catch {
-    // Not kept: it holds until the page is closed.
-  }
-});
-
 byId("viewer").append(listPart(), el("div", { id: "unit", class: "unit" }));
 byId("viewer").hidden = false;
-theme.setAttribute("aria-pressed", dark());
 document.addEventListener("keydown", pressed);
 addEventListener("hashchange", show);
 show();

@@ -49,12 +49,11 @@ async function showUnit(place) {
 /** Steps as objects, once per record. */
 function expanded(data) {
   for (const trial of data.trials) {
-    trial.steps = trial.steps?.map((step, place) => (Array.isArray(step) ? {
-      number: place + 1, proposed: data.texts[step[0]], action: data.texts[step[1]], state: step.slice(2, 5),
-      reward: step[5], score: step[6], understood: Boolean(step[7] & 1), malformed: Boolean(step[7] & 2),
-      asked: Boolean(step[7] & 4), idle: Boolean(step[7] & 8), unread: data.texts[step[11]], rejected: data.texts[step[12]],
-      reasoning: data.texts[step[8]], subgoal: step[9] < 0 ? null : data.texts[step[9]], recalled: trial.recalled[step[10]],
-    } : step));
+    trial.steps = trial.steps?.map(([proposed, action, observation, look, inventory, reward, score, understood, malformed, asked, idle,
+      said, recalled], place) => ({
+      number: place + 1, proposed: data.texts[proposed], action: data.texts[action], state: [observation, look, inventory],
+      reward, score, understood, malformed, asked, idle, said: data.texts[said], recalled: trial.recalled[recalled],
+    }));
   }
   return data;
 }
@@ -80,24 +79,12 @@ function drawUnit() {
         el("span", { class: "arm" }, unit.arm), unit.training ? el("span", { class: "badge" }, "training") : null),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
       others.length ? el("p", { class: "others" }, "Also played by: ", 
-        ...others.map((other) => el("a", { href: address(other), class: other.outcome }, other.arm, " ", el("b", {}, bestOf(other)))), besideChoice(others)) : null,
-      el("p", { class: "story" }, ...storyOf(data))),
+        ...others.map((other) => el("a", { href: address(other), class: other.outcome }, other.arm, " ", el("b", {}, bestOf(other)))), besideChoice(others)) : null),
     el("nav", { class: "strip", "aria-label": unit.training ? "Episodes" : "Trials" }, ...data.trials.map(stripPart)),
     el("div", { id: "trial" }));
 }
 
 const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
-
-/** What became of the unit, trial by trial, in a sentence. */
-function storyOf(data) {
-  const parts = data.trials.map((trial) => {
-    if (trial.error !== null) return `trial ${trial.trial} errored`;
-    const wrote = summed(data.learnt.filter((item) => item.trial === trial.trial));
-    const end = trial.solved ? "solved" : `${ENDINGS[trial.outcome] ?? trial.outcome} at ${count(trial.accumulator, "point")}`;
-    return `trial ${trial.trial}: ${end}${wrote ? `, then wrote ${wrote}` : ""}`;
-  });
-  return parts.length > 1 && parts.length <= 6 ? [`${parts.join("; ")}.`.replace(/^t/, "T")] : [];
-}
 
 function stripPart(trial) {
   const kind = trial.error !== null ? "errored" : trial.solved ? "solved" : "unsolved";
@@ -130,8 +117,7 @@ function playedTrial(trial) {
   const budget = data.budgets[data.trials.indexOf(trial)];
   const spent = Object.entries(trial.usage).map(([role, [calls, sent, answered]]) =>
     `${role} ${count(calls, "call")}, ${sent.toLocaleString("en")} tokens in, ${answered.toLocaleString("en")} out`);
-  const calls = Object.values(trial.usage).reduce((sum, [made]) => sum + made, 0);
-  if (trial.seconds) spent.push(`${trial.seconds.toLocaleString("en")} s in all${calls ? `, ${(trial.seconds / calls).toFixed(2)} s a call` : ""}`);
+  if (trial.seconds) spent.push(`${trial.seconds.toLocaleString("en")} s in all`);
   const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
     `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} held at reset, not earned` : null,
     trial.invalid ? `${count(trial.invalid, "action")} not understood` : null,
@@ -150,21 +136,18 @@ function playedTrial(trial) {
       spent.length ? el("details", { class: "spent" }, el("summary", {}, trial.seconds ? "Calls, tokens and time" : "Calls and tokens"),
         ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
     open.track.part,
-    el("div", { class: "walker" }, walkerBar(trial), stepList(trial), el("div", { id: "step" })),
+    el("div", { class: "walker" }, walkerBar(), stepList(trial), el("div", { id: "step" })),
     el("div", { id: "beside-box" }),
     open.learnt,
   ];
 }
 
-function walkerBar(trial) {
+function walkerBar() {
   const button = (label, words, by) =>
-    el("button", { type: "button", title: words, "aria-label": words, onclick: () => go(by(open.step)) }, label);
+    el("button", { type: "button", title: words, "aria-label": words, onclick: () => go(open.step + by) }, label);
   open.where = el("span", { class: "where", role: "status" });
   return el("div", { class: "stepper" },
-    button("\u21e4", "First step (Home)", () => 1), button("\u2190", "Step before (left arrow, k)", (step) => step - 1),
-    open.where,
-    button("\u2192", "Next step (right arrow, j)", (step) => step + 1),
-    button("\u21e5", "Last step (End)", () => trial.steps.length));
+    button("\u2190", "Step before (left arrow)", -1), open.where, button("\u2192", "Next step (right arrow)", 1));
 }
 
 function stepList(trial) {
@@ -202,17 +185,17 @@ function walk(wanted) {
     el("div", { class: "after" }, answerPart(data, step), resultPart(data, step)));
 }
 
+/** What the actor answered, as it is, and the action that was read in it. */
 function answerPart(data, step) {
   const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
-  const cost = exchangesAt(open.trial, step.number).filter((each) => each.role === "actor").flatMap(costOf);
+  const own = exchangesAt(open.trial, step.number).filter((each) => each.role === "actor");
+  const cost = own.flatMap(costOf);
+  const said = own.length ? wholeText(data, own.at(-1).answer) : step.said;
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
     cost.length ? el("span", { class: "dim cost" }, cost.join(", ")) : null,
     step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
+  said ? lines(said) : null,
   el("dl", {},
-    step.unread ? part("What could not be read", lines(step.unread)) : null,
-    step.reasoning ? part(data.sso ? "Reasoning" : "Thought", lines(step.reasoning)) : null,
-    data.sso ? part("Current subgoal", step.subgoal ?? el("span", { class: "dim" }, "none")) : null,
-    step.rejected ? part("Subgoal that was not offered", step.rejected) : null,
     step.malformed ? null : part(step.proposed === step.action ? "Action" : "Action as written", el("code", {}, step.proposed)),
     step.malformed || step.proposed === step.action ? null : part("Action as sent", el("code", {}, step.action))));
 }
