@@ -1,6 +1,7 @@
 """What the registry and the parts of a benchmark promise."""
 
 import tomllib
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,12 +37,15 @@ def test_another_one_is_part_of_the_hash(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_what_each_is_about_is_said_in_a_few_sentences(name):
+def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_are(name):
     texts = Path(benchmark.__file__).with_name(name) / "data/texts.toml"
     about = tomllib.loads(texts.read_text(encoding="utf-8"))["about"]
     assert 0 < len(about) < 700
     if name != "alfworld" or find_spec("alfworld"):
         assert get_benchmark(name).about == about
+        taught = import_module(f"{BUILT_IN[name]}.lessons").LESSONS
+        conditions = {each for row in (*taught.mistakes, *taught.progress) for each in row.when.split()}
+        assert conditions <= set(dir(taught._episode)), "conditions are members of the episode"
 
 
 def test_one_that_is_not_installed_is_no_configuration():

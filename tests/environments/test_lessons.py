@@ -114,22 +114,6 @@ def test_a_row_holds_where_it_should_and_no_step_is_two_mistakes(row, task, move
     assert len(lines(task, states, steps, "error")) <= 1
 
 
-QUIET = (
-    ("look around", "This room is called the kitchen."),
-    ("wait", "You decide to wait for 10 iterations."),
-    ("wait", "You decide to wait for 10 iterations."),
-    ("open box", "The box is now open."),
-    ("focus on water", "You focus on the water."),
-    ("pick up cup", "You move the cup to the inventory."),
-)
-
-
-@pytest.mark.parametrize("until", range(1, len(QUIET) + 1))
-def test_where_nothing_went_wrong_no_mistake_is_made_up(until):
-    states, steps = episode(*QUIET[:until])
-    assert lines(BOIL, states, steps, "error", "abstract") == []
-
-
 @pytest.mark.parametrize(
     ("task", "name", "wrong"),
     [
