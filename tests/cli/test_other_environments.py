@@ -89,7 +89,7 @@ def test_killed_and_continued_in_shards_and_from_recorded_answers_it_is_the_same
 
 @EACH
 def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_only(rsso, name):
-    task, held_out = PLAYED[name]
+    task, _ = PLAYED[name]
     on = ("--benchmark", name, "--tasks", task, *FAST)
     words = ("compile", "--method", "reflexion", "--optimizer", "gepa", "--max-rollouts", "4", *on)
     build = ("constitution", "build", "--writer", "symbolic", "--explore", "1", *on)
@@ -102,11 +102,6 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     assert code == 0, err
     code, _, err = rsso(*build, "-o", "c.json")
     assert (code, "rules" in Path("c.json").read_text()) == (0, True), err
-    Path("leaking.json").write_text(json.dumps({"train": [f"{task}::0", held_out], "val": [f"{task}::1"]}))
-    for command in (words, build):
-        code, _, err = rsso(*command, "--calib", "leaking.json", "-o", "other.json")
-        assert (code, f"held-out test split: {held_out}; take train" in " ".join(err.split())) == (2, True), err
-        assert not Path("other.json").exists()
 
 
 @pytest.mark.parametrize(
