@@ -150,6 +150,3 @@ def test_what_cannot_be_read_or_may_not_is_refused(built, tmp_path):
     file.write_text(json.dumps(data))
     with pytest.raises(SplitError, match=r"find-plant::229, which this run holds out"):
         call(*RUN, "--methods", "react", "--constitution", file, *out)
-    (tmp_path / "calib.json").write_text(json.dumps({"train": ["find-plant::229"], "val": ["boil::0"]}))
-    with pytest.raises(SplitError):
-        call("constitution", "build", "--calib", tmp_path / "calib.json", *FAST, "-o", tmp_path / "new.json")
