@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, NamedTuple
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
@@ -58,13 +58,12 @@ VIEWS = {
 """Name to title, lead, tables and figures of a view."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageFigure:
-    """A picture."""
+class PageFigure(NamedTuple):
+    """A picture, what it shows in words, and its address, which holds it: see `render_data_uri`."""
 
     title: str
-    alt: str  # its content in words
-    source: str  # its address, which holds it: see `render_data_uri`
+    alt: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from operator import getitem
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.errors import UnknownName
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.metrics import CATEGORIES, Learning, TaskMeasures, compute_learning, measure_tasks
 from rsso_dspy.report.sheets import (
@@ -35,11 +34,7 @@ from rsso_dspy.report.statistics import (
 )
 
 METHODS = ("react", "reflexion", "sso", "rsso")
-
 COMPARED = ("reflexion", "sso")  # methods that Table 2 compares rSSO with
-
-PAPERS = ("rsso", "omnireflect", "reflexion")  # papers whose tables are here, each a file in `data`
-
 OMNIREFLECT_TABLES = (1, 2, 3, 4, 5)
 
 RULE_COLUMNS = (*CATEGORIES, "rule lists", "malformed", "repaired")
@@ -65,9 +60,7 @@ class RecomputedStatistics:
 @cache
 def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
     """Load the tables of a paper: rsso (Tables 1 and 2, Figure 2; Claude Sonnet 4.6), omnireflect (success rates in
-    percent), or reflexion (`tables` with `title`, `columns` and `rows` of texts). Raises `UnknownName`."""
-    if paper not in PAPERS:
-        raise UnknownName("paper", paper, PAPERS)
+    percent), or reflexion (`tables` with `title`, `columns` and `rows` of texts)."""
     text = resources.files(__package__).joinpath(f"data/{paper}.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
