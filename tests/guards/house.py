@@ -12,21 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
-import dspy
 import pytest
 from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import Config as GenerationConfig
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
-from dspy.utils.exceptions import AdapterParseError
-from pydantic import BaseModel
 
 from rsso_dspy.config import CompileOptions, Config, load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitFinished
-from rsso_dspy.lm import make_adapter
 from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import compile_agent
@@ -34,10 +30,9 @@ from rsso_dspy.optimize.constitution import plan_constitution_build
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import RolloutFinished
 from rsso_dspy.optimize.teacher import choose_teacher
-from rsso_dspy.playing import get_playing, playing
+from rsso_dspy.playing import get_playing
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.records import (
     Failure,
     Source,
@@ -54,8 +49,6 @@ from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.tables import build_table_files
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
-from rsso_dspy.signatures import memory_writers
-from rsso_dspy.signatures.constitution import ErrorRule
 from rsso_dspy.store.commands import RunSpec
 from rsso_dspy.store.run_folder import Store
 
@@ -246,55 +239,6 @@ def describe_compiled(agent: Agent, data: Data) -> Data:
         "confirmation",
     )
     return {"program": state, **{name: data[name] for name in kept if name in data}}
-
-
-# What is read of an answer.
-
-TYPES = {
-    each.__name__: each
-    for each in (ErrorRule, *(value for value in vars(memory_writers).values() if isinstance(value, type)))
-    if issubclass(each, BaseModel) and each is not BaseModel
-}
-"""Types of output fields beside Python's own, by name."""
-
-
-def list_fields(signature: type[dspy.Signature]) -> dict[str, str]:
-    """Name to type of every output field, such as ``{"thought": "str", "steps": "list[str]"}``."""
-    return {name: write_type(info.annotation) for name, info in signature.output_fields.items()}
-
-
-def write_type(annotation: Any) -> str:
-    if get_origin(annotation) is list:
-        return f"list[{write_type(*get_args(annotation))}]"
-    if type(None) in get_args(annotation):
-        return f"{write_type(get_args(annotation)[0])} | None"
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
-
-
-def read_answer(form: str, fields: Mapping[str, str], answer: str, verbs: Sequence[str]) -> Data:
-    """What is read of an answer in the form "chat", "json" or "xml": its fields and whether it was repaired, or that it
-    is malformed. `verbs` are those of the environment, where the actor answers."""
-    kinds = {name: make_type(kind) for name, kind in fields.items()}
-    signature = dspy.Signature(
-        {"history": (str, dspy.InputField())} | {n: (k, dspy.OutputField()) for n, k in kinds.items()}
-    )
-    ledger = TrialLedger(lambda _role, _usage: None)
-    with playing(ledger=ledger, verbs=frozenset(verbs)):
-        try:
-            read = make_adapter(form).parse(signature, answer)
-        except AdapterParseError:
-            return {"malformed": True}
-    repaired = any(usage.repaired for usage in ledger.usage_by_role().values())
-    plain = json.loads(json.dumps(read, default=lambda model: model.model_dump()))
-    return {"fields": plain} | ({"repaired": True} if repaired else {})
-
-
-def make_type(name: str) -> Any:
-    if name.endswith(" | None"):
-        return make_type(name.removesuffix(" | None")) | None
-    if name.startswith("list["):
-        return list[make_type(name[5:-1])]
-    return {"str": str, "int": int, "bool": bool, "float": float}.get(name) or TYPES[name]
 
 
 # The neutral form of units and trials.

@@ -3,8 +3,8 @@
     python -m tests.guards.record [NAME...]         # all of them, or those named; minutes
     python -m tests.guards.record --out FOLDER      # elsewhere
 
-It writes `recordings/`, and with all of them `answers.jsonl.xz`, `figures.jsonl.xz` and `COMMIT`, the commit that they
-were made with. Two runs write the same bytes. A new job is a recording that holds nothing but its first line:
+It writes `recordings/`, and with all of them `figures.jsonl.xz` and `COMMIT`, the commit that they were made with.
+Two runs write the same bytes. A new job is a recording that holds nothing but its first line:
 
     write_lines("sso", [{"job": {"kind": "run", "methods": ["sso"], "variants": ["boil::22"], "settings": {...}}}])
 
@@ -20,9 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.manners import ANSWERS, chat
-
-from tests.guards import answers, house
+from tests.guards import house
 from tests.guards.recordings import FOLDER, Recorder, list_recordings, read_lines, write_lines
 from tests.kept_simulators import close_kept, keep_simulators
 
@@ -36,13 +34,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out", type=Path, default=FOLDER.parent)
     options = parser.parse_args()
-    with keep_simulators(), answers.listening() as heard:
+    with keep_simulators():
         for name in options.names or list_recordings():
             record(name, read_lines(name)[0]["job"], options.out / RECORDINGS)
         close_kept()
     write_figures(options.out)
     if not options.names:
-        write_lines("answers", answers.make_table(heard), options.out)
         (options.out / "COMMIT").write_text(f"{find_commit()}\n", encoding="utf-8")
 
 
@@ -75,10 +72,10 @@ def answer_well(call: dict[str, Any], _: int) -> str:
 
 def handicap(call: dict[str, Any], number: int) -> str:
     """Let an actor without advice and demonstrations lose every second step: a compile has something to find."""
-    system, *messages = call["messages"]
-    if call["role"] != "actor" or number % 2 or "Advice from" in system["content"] or len(messages) > 1:
+    system, *_ = call["messages"]
+    if call["role"] != "actor" or number % 2 or "Advice from" in system["content"] or "Examples:" in system["content"]:
         return house.answer_offline(call)
-    return chat("Nothing comes to mind.", "wait1")
+    return "Thought: Nothing comes to mind.\nAction: wait1"
 
 
 def mangle(call: dict[str, Any], number: int) -> str:
@@ -88,17 +85,18 @@ def mangle(call: dict[str, Any], number: int) -> str:
         return "I would rather not say."
     if call["role"] != "actor" or number % 3:
         return said
-    action = said.partition("action ## ]]\n")[2].partition("\n")[0] or json_action(said)
-    forms = list(ANSWERS.values())
-    return forms[number // 3 % len(forms)]("It is the next step.", action or "look around")
+    action = json.loads(said)["action"] if said.startswith("{") else said.rpartition("Action: ")[2].strip()
+    return FORMS[number // 3 % len(FORMS)].format(action)
 
 
-def json_action(said: str) -> str:
-    """The action of an answer in JSON or XML."""
-    if "<" in said:
-        return said.partition("action>")[2].partition("<")[0].strip()
-    fields = json.loads(said)
-    return str(fields.get("next_action") or fields.get("action") or "")
+FORMS = (
+    "Thought: It is the next step.\n**Action:** `{}`",
+    '{{"reasoning": "It is the next step.", "next_action": "{}"}}',
+    "[[ ## thought ## ]]\nIt is the next step.\n\n[[ ## action ## ]]\n{}\n\n[[ ## completed ## ]]",
+    "<think>It is the next step.</think>\n{}",
+    "<action>{}</action>",
+)
+"""Forms in which real models give an action."""
 
 
 def find_commit() -> str:
