@@ -29,8 +29,8 @@ from rsso_dspy.store.run_folder import Store
 
 ARMS = {"none": (), **{name: (name,) for name in IMPROVEMENTS}, "all": IMPROVEMENTS}
 REGION = "plans_from_past_attempts"
-OTHERS = re.compile(r"^Attempt \d+: \(at another variant, of ([\w-]+)\)", re.M)
-OWN = re.compile(r"^Attempt \d+: (?!\(at another variant)", re.M)
+OTHERS = re.compile(r"^(?:- )?Attempt \d+: \(at another variant, of ([\w-]+)\)", re.M)
+OWN = re.compile(r"^(?:- )?Attempt \d+: (?!\(at another variant)", re.M)
 
 
 def main() -> None:

@@ -60,6 +60,6 @@ LONGEST_LISTED = 60
 
 def join_items(items: "list[str] | tuple[str, ...]") -> str:
     """Return items as a prompt shows them: short ones in one line, separated by semicolons, others one a line."""
-    if all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) for item in items):
+    if all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) and item[-1:] not in ".!?" for item in items):
         return "; ".join(items)
     return "\n".join("- " + item.replace("\n", "\n  ") for item in items)

@@ -169,7 +169,7 @@ def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ..
     return [*map(texts, words), step.reward, step.score, *marks, texts(step.unread or step.reasoning), shown]
 
 
-_ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
+_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
 
 LearntKind = Literal["plan", "skill", "rule", "entry"]
 
@@ -205,18 +205,22 @@ def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
     plans = {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
     for result in record.trials:
-        _, *parts = _ATTEMPT.split(result.shown.get(REFLECTIONS, ""))
-        for trial, plan in zip(parts[::2], parts[1::2], strict=True):
-            plans.setdefault(int(trial), plan)
+        plans = _split_plans(result) | plans
     here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
         reads = tuple(
             (result.trial, 1, len(steps))
             for result in record.trials
-            if (steps := _get_trial_steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(REFLECTIONS, "")
+            if (steps := _get_trial_steps(result)) and _split_plans(result).get(trial) == plan.strip()
         )
         own = trial in here and all(read > trial for read, _, _ in reads)
         yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
+
+
+def _split_plans(result: TrialResult) -> dict[int, str]:
+    """The plans that a trial was shown, by the number of the trial that each was written after."""
+    _, *parts = _ATTEMPT.split(result.shown.get(REFLECTIONS, ""))
+    return {int(trial): plan.replace("\n  ", "\n").strip() for trial, plan in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:

@@ -37,7 +37,7 @@ main()
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_compile_keeps_the_best_so_far_as_a_program_that_plays(tmp_path, live, sent, code):
     file = tmp_path / "cut.json"
-    words = ["--tasks", "find-plant", "--max-rollouts", "40", "-o", str(file)]
+    words = ["--tasks", "lifespan-longest-lived", "--max-rollouts", "40", "-o", str(file)]
     with subprocess.Popen([sys.executable, "-c", HELD, *ONE, *words], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any(line.startswith("[2/40] ") for line in process.stderr)

@@ -14,6 +14,7 @@ from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
 from rsso_dspy.memory.formats import read_constitution
 from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.regions import join_items
 from rsso_dspy.store.run_folder import Store
 
 FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/2-cap60"]
@@ -116,7 +117,7 @@ def test_any_method_reads_a_constitution_at_no_further_call(built, tmp_path):
     call(*RUN, "--methods", "rsso,rsso+constitution", "--constitution", built, "--out", tmp_path / "run")
     plain, reading = Store(tmp_path / "run").units()
     assert (plain.arm, reading.arm, plain.start) == ("rsso", "rsso+constitution", "")
-    text = read_constitution(built).constitution.text
+    text = join_items(read_constitution(built).constitution.items)
     assert [trial.shown["constitution@1"] for trial in reading.trials] == [text] * len(reading.trials)
     assert all("advisor" not in trial.usage for trial in reading.trials)
     assert "constitution" not in plain.memories
@@ -127,11 +128,11 @@ def test_any_method_reads_a_constitution_at_no_further_call(built, tmp_path):
 def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
     call(*RUN, "--methods", "omnireflect-symbolic", "--constitution", symbolic, "--out", tmp_path / "run")
     (record,) = Store(tmp_path / "run").units()
-    assert record.trials[0].shown["constitution@1"] == read_constitution(symbolic).constitution.text
+    assert record.trials[0].shown["constitution@1"] == join_items(read_constitution(symbolic).constitution.items)
     assert record.start.endswith(f"after symbolic.json ({record.start[-13:-1]})")
     assert "find-plant::229" in call("constitution", "show", tmp_path / "run")
     shown = call("show", tmp_path / "run", "find-plant::229", "--prompts")
-    marks = ("[[ ## constitution ## ]]", "  1 > ", "[[ ## progress ## ]]", "  2 > ")
+    marks = ("Constitution (", "  1 > ", "Progress (", "  2 > ")
     assert (places := [shown.index(mark) for mark in marks]) == sorted(places)
 
 

