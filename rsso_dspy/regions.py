@@ -6,6 +6,7 @@ The table is in the order of the prompt. What stands before the history is the s
 it; what stands after it belongs to one step.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +55,19 @@ ABOUT, TEMPLATES, HISTORY, PROGRESS, NOTICE, POSSIBLE = (
 )
 """Regions that no memory fills by itself."""
 
+PRESENT = (NOTICE, "observation", POSSIBLE)
+"""Regions that stand behind the history where all is one message."""
+
 LONGEST_LISTED = 60
 """Maximum characters of an item that stands in one line with others."""
 
 
-def join_items(items: "list[str] | tuple[str, ...]") -> str:
-    """Return items as a prompt shows them: short ones in one line, separated by semicolons, others one a line."""
-    if all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) for item in items):
-        return "; ".join(items)
+def list_items(items: Sequence[str]) -> str:
+    """Return items one a line, each after a dash."""
     return "\n".join("- " + item.replace("\n", "\n  ") for item in items)
+
+
+def join_items(items: Sequence[str]) -> str:
+    """Return items as a prompt shows them: short ones in one line, separated by semicolons, others one a line."""
+    short = all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) for item in items)
+    return "; ".join(items) if short else list_items(items)

@@ -17,7 +17,8 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter, join_items, label
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter, label
+from rsso_dspy.adapter import show as join_items
 from rsso_dspy.playing import NOTHING
 from rsso_dspy.signatures import (
     JudgeEquivalence,
@@ -418,7 +419,7 @@ FLOW = Workflow(description="Fetch a thing.", steps=["go to PLACE", "take OBJECT
     ],
 )
 def test_what_is_well_formed_is_read_as_it_was(adapter, signature, outputs):
-    said = adapter().format_assistant_message_content(signature, outputs)
+    said = adapter().tell_answer(signature, outputs)
     assert adapter().parse(signature, said) == outputs
 
 
