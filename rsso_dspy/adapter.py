@@ -20,19 +20,17 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import dspy
 import json_repair
-from dspy.adapters.utils import annotation_allows_none, parse_value, serialize_for_json
+from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ValidationError
 
 from rsso_dspy.playing import get_playing
-from rsso_dspy.regions import PRESENT, join_items, list_items
+from rsso_dspy.regions import PRESENT, label, list_items, show
 
-__all__ = ["ChatAdapter", "JSONAdapter", "label", "show"]
+__all__ = ["ChatAdapter", "JSONAdapter"]
 
 Fields = dict[str, Any]
 Signature = type[dspy.Signature]
-Header = tuple[int, int, str, bool]
-"""Where a section begins and its text: its field or "", and whether it ends the answer."""
 
 OPTIONAL = {"thought": "", "reasoning": "", "subgoal": "none", "what_went_wrong": ""}
 """Output fields that an answer may lack, with their defaults, because they decide nothing."""
@@ -45,31 +43,10 @@ SAID = "said"
 
 @lru_cache(maxsize=256)
 def _remove_fields(signature: Signature, names: tuple[str, ...], words: tuple[str, ...]) -> Signature:  # noqa: ARG001
-    """Cached, because building a signature class costs more than a simulator step, also by its `words`, because those
-    can be changed in place."""
+    """Cached, because it takes longer than a simulator step, also by the `words`, which can be changed in place."""
     for name in names:
         signature = signature.delete(name)
     return signature
-
-
-def label(name: str) -> str:
-    """Return a field's name as it is shown: `possible_actions` as "Possible actions"."""
-    words = name.replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
-
-
-def show(value: Any) -> str:
-    """Return a value as text: an object in one line, a label ahead of each of its fields."""
-    if value in (None, [], (), {}) or isinstance(value, str | int | float):
-        return "" if value in (None, [], (), {}) else str(value)
-    if isinstance(value, BaseModel | Mapping):
-        fields = value.model_dump() if isinstance(value, BaseModel) else value
-        parts = [f"{label(str(name))}: {text}" for name, each in fields.items() if (text := show(each))]
-        return " ".join(part if part.endswith((".", "!", "?")) else f"{part};" for part in parts).removesuffix(";")
-    if isinstance(value, list | tuple):
-        objects = any(isinstance(item, BaseModel | Mapping) for item in value)
-        return (list_items if objects else join_items)([show(item) for item in value])
-    return json.dumps(serialize_for_json(value))
 
 
 def _show_field(name: str, text: str) -> str:
@@ -108,8 +85,7 @@ class ChatAdapter(dspy.Adapter):
             return await super(ChatAdapter, self._ask_again(lm, error)).acall(lm, lm_kwargs, *asked, **named)
 
     def _ask_again(self, lm: dspy.BaseLM, error: AdapterParseError) -> "ChatAdapter":
-        """Return an adapter that asks once more in the same conversation, if the model's backend allows it
-        (`backends.NAME.ask_again`)."""
+        """Return an adapter that asks once more in the same conversation, if `backends.NAME.ask_again` allows it."""
         if not getattr(lm, "asks_again", True):
             raise error
         again = copy(self)
@@ -144,9 +120,14 @@ class ChatAdapter(dspy.Adapter):
 
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
         system = f"{textwrap.dedent(signature.instructions).strip()}\n\n{self.tell_form(signature)}".strip()
-        if shown := [text for demo in demos if (text := self._format_demo(signature, demo))]:
-            examples = [f"Example {number}\n{text}" for number, text in enumerate(shown, 1)]
-            system = "\n\n".join([system, "Examples:", *examples])
+        given = [name for name in signature.input_fields if name != self._get_history_field_name(signature)]
+        shown = [
+            (_join_blocks(self._list_inputs(signature, given, demo)), self.tell_answer(signature, demo))
+            for demo in demos
+        ]
+        examples = ["\n\n".join(filter(None, parts)) for parts in shown if parts[1]]  # some of a training set have none
+        for number, text in enumerate(examples, 1):
+            system += ("\n\nExamples:" if number == 1 else "") + f"\n\nExample {number}\n{text}"
         messages = [{"role": "system", "content": system}]
         for role, text in self._list_messages(signature, inputs):
             if text and messages[-1]["role"] == role == "user":
@@ -161,7 +142,10 @@ class ChatAdapter(dspy.Adapter):
         once, each = (names[: names.index(name)], names[names.index(name) + 1 :]) if name else (names, [])
         history = inputs.get(name or "")
         turns = (history.get("messages") if isinstance(history, Mapping) else getattr(history, "messages", None)) or ()
-        talk = [(self._list_inputs(signature, each, turn), self._get_said(signature, turn)) for turn in turns]
+        talk = [
+            (self._list_inputs(signature, each, turn), turn.get(SAID, self.tell_answer(signature, turn)))
+            for turn in turns
+        ]
         if talk and get_playing().layout == "paper":
             ahead = [*once, *(field for field in each if field not in PRESENT)]
             past = "\n\n".join(filter(None, chain(*((_join_blocks(given), said) for given, said in talk))))
@@ -171,15 +155,15 @@ class ChatAdapter(dspy.Adapter):
             opening = self._list_inputs(signature, once, inputs)
         for given, said in talk:
             yield "user", _join_blocks([*opening, *given])
-            yield "assistant", said
+            yield "assistant", said or ""
             opening = []
         yield "user", _join_blocks([*opening, *self._list_inputs(signature, each, inputs)])
         if self.unread is not None:
             yield "assistant", self.unread.strip()
-            yield "user", _ask_for_form(signature)
-
-    def _get_said(self, signature: Signature, turn: Mapping[str, Any]) -> str:
-        return turn[SAID] or "" if SAID in turn else self.tell_answer(signature, dict(turn))
+            kinds = _list_kinds(signature.output_fields)
+            required = [field.replace("_", " ") for field, kind in kinds.items() if not kind.optional]
+            again = f"No {required[0]} could be read from that. Answer with the {required[0]} alone."
+            yield "user", again if len(required) == 1 else "That could not be read. Answer again in the form asked for."
 
     def _list_inputs(self, signature: Signature, names: Collection[str], values: Mapping[str, Any]) -> list[str]:
         """List the inputs that are there, each with its label."""
@@ -189,13 +173,6 @@ class ChatAdapter(dspy.Adapter):
             if (text := show(values.get(name))).strip():
                 blocks.append(_show_field(f"{label(name)} ({told})" if told else label(name), text))
         return blocks
-
-    def _format_demo(self, signature: Signature, demo: Fields) -> str:
-        """Return an example as text; nothing if it has no output, as examples of a training set."""
-        said = self.tell_answer(signature, demo)
-        history = self._get_history_field_name(signature)
-        given = self._list_inputs(signature, [name for name in signature.input_fields if name != history], demo)
-        return "\n\n".join(filter(None, (_join_blocks(given), said))) if said else ""
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
         blocks = []
@@ -268,14 +245,6 @@ def _tell_kind(annotation: Any, of_texts: str, of_objects: str, as_json: bool = 
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(core, "")
 
 
-def _ask_for_form(signature: Signature) -> str:
-    kinds = _list_kinds(signature.output_fields)
-    required = [name.replace("_", " ") for name, kind in kinds.items() if not kind.optional]
-    if len(required) != 1:
-        return "That could not be read. Answer again in the form asked for."
-    return f"No {required[0]} could be read from that. Answer with the {required[0]} alone."
-
-
 # What is read.
 
 FAMILIES = (
@@ -310,7 +279,7 @@ REFUSAL = re.compile(
     r"(?i)\W*(?:(?:sorry|apologies|(?:i'?m|i am) (?:sorry|unable|not able)|i apologi[sz]e|unfortunately"
     r"|as an (?:ai|assistant|language)|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:null|error)\W*\Z)"
 )
-LEAD_IN = re.compile(r"(?:sure|okay|ok|certainly|of course|here|below|based on|great|alright|understood)\b.*|.*:", re.I)
+LEAD_IN = re.compile(r"(?i:sure|okay|ok|certainly|of course|here|below|based on|great|alright|understood)\b.*|.*:")
 NOTHING = re.compile(r"\s*(?:none|null|nil|n/?a|nothing|empty|no (?:rules|errors|mistakes)|\[\s*\]|-)?[.!]?\s*", re.I)
 PLACEHOLDER = re.compile(r"(?i)[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"'“:]+\}(?:\s*#.*)?|<[^<>]*>")
 BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I | re.M)
@@ -356,7 +325,8 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
 
 
 def read_answer(signature: Signature, completion: str) -> Fields | None:
-    """Return the fields of the answer in the signature's order; None if they are unclear."""
+    """Return the fields of the answer in the signature's order; None if they are unclear. The strictest way of reading
+    goes first: as the action that it is, as an object, below headers, below headers inside of lines, as one value."""
     kinds = _list_kinds(signature.output_fields)
     text = re.sub(r"^>[ \t]?", "", TOKENS.sub("", completion).strip(), flags=re.M)
     thinking = "\n".join(match[1] or "" for match in THINKING.finditer(text))
@@ -365,7 +335,17 @@ def read_answer(signature: Signature, completion: str) -> Fields | None:
         return None
     if "action" in kinds and (action := _find_possible(text)):
         return _complete(kinds, {"action": action}, thinking)
-    answers = _iter_answers(text, _map_names(tuple(kinds)))
+    known, answers = _map_names(tuple(kinds)), []
+    for match in list(re.finditer(r"\A(?=[\"']\w+[\"']\s*:)|\{(?=\s*[\"'“\w/#\\])", text))[:10]:
+        if objects := _collect(_parse_literals(text[match.start() :], first=True)[:1], known):
+            answers.append((objects[0] if len(objects) == 1 else {}, text[: match.start()]))
+            break
+    last = list(kinds)[-1]
+    for loose in (False, True):
+        rows, before = _find_rows(text, known, loose)
+        row = next((row for row in rows if last in row), rows[0])
+        contradictory = len(row) < len(kinds) and len({each[last] for each in rows if last in each}) > 1
+        answers.append(({} if contradictory else row, before))
     read = [(*_convert_fields(kinds, said), before) for said, before in answers]
     if read := [answer for answer in read if answer[0]]:
         fields, _, before = min(read, key=lambda answer: answer[1])
@@ -384,8 +364,7 @@ def _complete(kinds: Mapping[str, Kind], fields: Fields, *before: str) -> Fields
 
 
 def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> tuple[Fields, int]:
-    """Convert the fields to their types. Return them and how many required ones are missing, which may only be lists,
-    and fewer than are there. No fields if the answer is unclear."""
+    """Return the fields and how many are missing, which may only be lists, and fewer than are there; {} if unclear."""
     fields: Fields = {}
     missing = []
     for name, kind in kinds.items():
@@ -400,8 +379,6 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> tuple
     required = sum(not kind.optional for kind in kinds.values())
     return fields if said and all(missing) and 2 * len(missing) < required else {}, len(missing)
 
-
-# An answer without any form.
 
 LONGEST_ACTION, FEWEST_WORDS = 120, 3
 """Most characters of an action, and fewest words of a text that lacks the other fields."""
@@ -418,12 +395,10 @@ def _read_bare(kinds: Mapping[str, Kind], text: str, thinking: str) -> Fields | 
     if name == "action":
         before, value = _find_action(text)
     elif kind.annotation is str:
-        lines = text.splitlines()
-        while len(lines) > 1 and LEAD_IN.fullmatch(lines[0].strip()):
-            lines.pop(0)
+        bare = re.sub(rf"\A(?:[ \t]*(?:{LEAD_IN.pattern})\s*\n)+", "", text)
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
         if not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _find_headers(text, _map_names(tuple(kinds)), False):
-            value = _convert("\n".join(lines), str, kind.told)
+            value = _convert(bare, str, kind.told)
     elif get_args(kind.annotation) != (str,) or "\n" in text or re.match(r"\[|- ", text) or NOTHING.fullmatch(text):
         value = _convert(text, kind.annotation, kind.told)
     return None if value in (None, "") else _complete(kinds, {name: value}, before, thinking)
@@ -443,8 +418,8 @@ def _find_possible(text: str) -> str:
 
 
 def _find_action(text: str) -> tuple[str, str]:
-    """Return the text before the action and the action: the only line that is a possible one, the first line if it is
-    nothing but an action, or the last. Without known verbs only a text of one such line is an action."""
+    """Return the action and the text before: the only possible one, the first line if it is nothing else, or the last.
+    Without known verbs only a text of one such line is an action."""
     verbs, lines = get_playing().verbs, [*filter(None, map(_first_line, text.splitlines()))]
     possible = [*dict.fromkeys(filter(None, map(_find_possible, lines)))]
     if not lines or _find_headers(text, {}, False):
@@ -461,9 +436,6 @@ def _find_action(text: str) -> tuple[str, str]:
     if alone or (fits(first) and first[-1] not in ".!"):
         return "", first.strip("()[]") if fits(first) and (first[-1] not in ".!" or first[0].isdigit()) else ""
     return "\n".join(lines[:-1]), last if fits(last) else ""
-
-
-# Fields by name, in objects and below headers.
 
 
 def _normalize(name: Any) -> str:
@@ -483,24 +455,8 @@ def _map_names(fields: tuple[str, ...]) -> dict[str, str]:
     return names
 
 
-def _iter_answers(text: str, known: Mapping[str, str]) -> Iterator[tuple[Fields, str]]:
-    """Yield the ways to read the text, strictest first: as an object, whole or broken, and as sections. Each is the raw
-    values of fields and the text before the first."""
-    for match in list(re.finditer(r"\A(?=[\"']\w+[\"']\s*:)|\{(?=\s*[\"'“\w/#\\])", text))[:10]:
-        if answers := _collect(_parse_literals(text[match.start() :], first=True)[:1], known):
-            yield answers[0] if len(answers) == 1 else {}, text[: match.start()]
-            break
-    fields = [*dict.fromkeys(known.values())]
-    for loose in (False, True):
-        rows, before = _find_rows(text, known, loose)
-        row = next((row for row in rows if fields[-1] in row), rows[0])
-        several = len({row[fields[-1]] for row in rows if fields[-1] in row}) > 1
-        yield {} if several and len(row) < len(fields) else row, before
-
-
 def _collect(value: Any, known: Mapping[str, str], depth: int = 0) -> list[Fields]:
-    """Collect the objects that have any of the fields: a value itself, or those in it. A field's own name takes
-    precedence over its synonyms; `error` also names `error_rules`."""
+    """Collect the objects that have any of the fields: a value itself, or those in it. Own names go before synonyms."""
     if isinstance(value, str) and value.startswith("{"):
         value = _parse_literals(value)
     if depth > 5 or not isinstance(value, Mapping | list):
@@ -529,9 +485,10 @@ def _find_rows(text: str, known: Mapping[str, str], loose: bool) -> tuple[list[F
     return rows, next((text[:start] for start, _, name, _ in headers if name), text)
 
 
-def _find_headers(text: str, known: Mapping[str, str], loose: bool) -> list[Header]:
-    """Find the headers, also inside of lines if `loose`; inner tags of an element are its content otherwise."""
-    headers: list[Header] = []
+def _find_headers(text: str, known: Mapping[str, str], loose: bool) -> list[tuple[int, int, str, bool]]:
+    """Find the headers: where they begin and end, the field or "", and whether they end the answer. If `loose` also
+    those inside of lines and of elements."""
+    headers: list[tuple[int, int, str, bool]] = []
     free = 0
     for match in HEADER.finditer(text):
         kind = next(kind for kind in ("mark", "tag", "label", "inline") if match[kind])
@@ -546,11 +503,6 @@ def _find_headers(text: str, known: Mapping[str, str], loose: bool) -> list[Head
     return headers
 
 
-# Values by type.
-
-INTEGER = re.compile(r"(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", re.I)
-ARROW = re.compile(r"\s?(?:-{1,3}>|→|={1,3}>|⇒)\s?")
-SEPARATORS = " \t\n*_|;,-"
 TAG, ELEMENT = re.compile(r"</?[\w-]+[^<>]*>"), re.compile(r"<([\w-]+)(?:\s[^<>]*)?>([^<]*)</\1>")
 
 
@@ -573,7 +525,11 @@ def _convert(said: Any, kind: Any, told: str = "") -> Any:
         if get_origin(kind) is Literal:
             said = {str(choice).lower(): choice for choice in get_args(kind)}.get(said.lower())
         elif kind is int:
-            said = match[1] if (match := INTEGER.fullmatch(said)) else None
+            said = (
+                match[1]
+                if (match := re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said))
+                else None
+            )
     try:
         return None if said in (None, "") else parse_value(said, kind)
     except Exception:  # json_repair and pydantic, on anything a model may say
@@ -646,8 +602,7 @@ def _split_items(text: str, kind: Any) -> list[Any] | None:
 
 
 def _convert_objects(said: Any, kind: type[BaseModel]) -> list[BaseModel] | None:
-    """Convert objects in any form; None if they are unclear. Those with a missing field are left out, unless there are
-    no others."""
+    """Convert objects in any form, leaving out those with a missing field if there are others; None if unclear."""
     kinds, known = _list_kinds(kind.model_fields), _map_names(tuple(kind.model_fields))
     if isinstance(said, str):
         text = BULLET.sub("", re.sub(r"^```.*$", "", said, flags=re.M)).strip()
@@ -663,10 +618,12 @@ def _convert_objects(said: Any, kind: type[BaseModel]) -> list[BaseModel] | None
     if isinstance(said, str) and not said.startswith("{"):
         rows, before = _find_rows(said, known, True)
         clear = rows[0] and not re.search(r"[^\W\d]", TAG.sub("", before))
-        arrows = [ARROW.split(line.strip()) for line in said.splitlines() if line.strip()]
+        arrows = [
+            re.split(r"\s?(?:-{1,3}>|→|={1,3}>|⇒)\s?", line.strip()) for line in said.splitlines() if line.strip()
+        ]
         if not clear and all(len(row) == len(kinds) for row in arrows):
             rows, clear = [dict(zip(kinds, row, strict=True)) for row in arrows], True
-        clean = [{name: _strip_marks(TAG.sub("", row[name]).strip(SEPARATORS)) for name in row} for row in rows]
+        clean = [{name: _strip_marks(TAG.sub("", row[name]).strip(" \t\n*_|;,-")) for name in row} for row in rows]
         rows = clean if clear and all(_convert_fields(kinds, row)[0] for row in clean) else []
     try:
         objects = [kind.model_validate(fields) for row in rows if (fields := _convert_fields(kinds, row)[0])]
@@ -675,11 +632,9 @@ def _convert_objects(said: Any, kind: type[BaseModel]) -> list[BaseModel] | None
     return objects or ([] if _is_empty(said) else None)
 
 
-# Literals.
-
 LONGEST_LITERAL, MOST_MARKS = 20_000, 600
 """Longer texts and texts with more quotes and brackets are not repaired: json_repair takes the cube of their number."""
-APOSTROPHE = "\ue000"
+APOSTROPHE, SPACES = "\ue000", re.compile(r"\\[nt]|[\s\\]")
 
 
 def _parse_literals(text: str, first: bool = False) -> list[Any]:
@@ -694,18 +649,13 @@ def _parse_literals(text: str, first: bool = False) -> list[Any]:
     if len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS:
         return []
     try:
-        return _keep_whole(json_repair.loads(f"[{text}]"), _squash(text)) or []
+        return _keep_whole(json_repair.loads(f"[{text}]"), SPACES.sub("", text)) or []
     except Exception:  # json_repair may raise anything on arbitrary text
         return []
 
 
-def _squash(text: str) -> str:
-    return re.sub(r"\\[nt]|[\s\\]", "", text)
-
-
 def _keep_whole(value: Any, text: str) -> Any:
-    """Return a value without the strings at its end that do not stand in quotes in the text, because it was cut off or
-    they are prose; None if others do not."""
+    """Leave out strings that do not stand in quotes in the text, as where it was cut off; None if others follow."""
     if isinstance(value, Mapping):
         return {key: kept for key, item in value.items() if (kept := _keep_whole(item, text)) is not None}
     if isinstance(value, list):
@@ -715,7 +665,7 @@ def _keep_whole(value: Any, text: str) -> Any:
         return None if None in items or not items else items
     if not isinstance(value, str):
         return value
-    said = re.escape(_squash(value))
+    said = re.escape(SPACES.sub("", value))
     quoted = rf"([\"'“]){said}(?:\1|”)(?=[\[\]{{}}():,;\"'“/#]|$)|:{said}[,}}]"
     whole = re.search(quoted, text) and not re.search(r"[\"'][,;]\s*[\"']", value)
     return value.replace(APOSTROPHE, "'") if whole else None

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsso_dspy import signatures
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter, label, show
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.playing import NOTHING
+from rsso_dspy.regions import label, show
 from rsso_dspy.signatures import (
     NameTarget,
     Reflect,
