@@ -142,10 +142,8 @@ class ChatAdapter(dspy.Adapter):
         once, each = (names[: names.index(name)], names[names.index(name) + 1 :]) if name else (names, [])
         history = inputs.get(name or "")
         turns = (history.get("messages") if isinstance(history, Mapping) else getattr(history, "messages", None)) or ()
-        talk = [
-            (self._list_inputs(signature, each, turn), turn.get(SAID, self.tell_answer(signature, turn)))
-            for turn in turns
-        ]
+        tell = self.tell_answer
+        talk = [(self._list_inputs(signature, each, turn), turn.get(SAID, tell(signature, turn))) for turn in turns]
         if talk and get_playing().layout == "paper":
             ahead = [*once, *(field for field in each if field not in PRESENT)]
             past = "\n\n".join(filter(None, chain(*((_join_blocks(given), said) for given, said in talk))))
@@ -252,6 +250,7 @@ FAMILIES = (
     "action nextaction actions act command nextcommand nextmove bestaction chosenaction finalaction",
     "subgoal currentsubgoal currentgoal chosensubgoal selectedsubgoal",
     "skillname skill name",
+    "target targetstate",
     "steps instructions",
     "equivalent equivalentskills",
     "whatwentwrong mistakes mistake problems",
@@ -395,7 +394,7 @@ def _read_bare(kinds: Mapping[str, Kind], text: str, thinking: str) -> Fields | 
     if name == "action":
         before, value = _find_action(text)
     elif kind.annotation is str:
-        bare = re.sub(rf"\A(?:[ \t]*(?:{LEAD_IN.pattern})\s*\n)+", "", text)
+        bare = re.sub(rf"\A(?:[ \t]*(?:{LEAD_IN.pattern})[ \t]*\n)+", "", text)
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
         if not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _find_headers(text, _map_names(tuple(kinds)), False):
             value = _convert(bare, str, kind.told)
@@ -525,11 +524,8 @@ def _convert(said: Any, kind: Any, told: str = "") -> Any:
         if get_origin(kind) is Literal:
             said = {str(choice).lower(): choice for choice in get_args(kind)}.get(said.lower())
         elif kind is int:
-            said = (
-                match[1]
-                if (match := re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said))
-                else None
-            )
+            match = re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said)
+            said = match and match[1]
     try:
         return None if said in (None, "") else parse_value(said, kind)
     except Exception:  # json_repair and pydantic, on anything a model may say
