@@ -445,13 +445,9 @@ def _normalize(name: Any) -> str:
 @lru_cache(maxsize=256)
 def _map_names(fields: tuple[str, ...]) -> dict[str, str]:
     """Map normalized names to fields: each field's own name, and its synonyms unless two fields share them."""
-    names = {_normalize(name): name for name in fields}
-    own = dict(names)
-    for family in map(str.split, FAMILIES):
-        meant = [own[word] for word in family if word in own]
-        for word in family if len(meant) == 1 else ():
-            names.setdefault(word, meant[0])
-    return names
+    own = {_normalize(name): name for name in fields}
+    families = [(family.split(), [own[word] for word in family.split() if word in own]) for family in FAMILIES]
+    return own | {word: meant[0] for family, meant in families if len(meant) == 1 for word in family} | own
 
 
 def _collect(value: Any, known: Mapping[str, str], depth: int = 0) -> list[Fields]:
@@ -637,7 +633,7 @@ def _parse_literals(text: str, first: bool = False) -> list[Any]:
     """Parse the JSON or Python values, whole or broken, that a text begins with, or only the first."""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text)
-        if first or not text[end:].strip():
+        if first or not re.match(r"[\s,;]*[\[{(\"']" if text[0] in "[{" else r"\s*\S", text[end:]):
             return [value]
     except (ValueError, RecursionError):
         pass
