@@ -32,7 +32,7 @@ ALLOWED = {
     "pricing": {"config", "errors", "files", "records"},
     "regions": set(),
     "signatures": {"regions"},
-    "adapter": {"playing"},
+    "adapter": {"playing", "regions"},
     "memory": GROUND | {"regions"},
     "environments": GROUND,
     "config": GROUND | {"environments", "addresses"},

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.usefixtures("_key"),
 ]
 
-ANSWER = Said("[[ ## answer ## ]]\nyes\n\n[[ ## completed ## ]]")
+ANSWER = Said("yes")
 SAMPLING = ("top_p", "top_k", "repetition_penalty", "repeat_penalty", "seed")
 
 

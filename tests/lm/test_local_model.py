@@ -2,6 +2,7 @@
 conversation of a trial is served from its cache."""
 
 import os
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,8 +21,9 @@ pytestmark = [
 
 
 def test_a_trial_is_played_and_served_from_the_cache():
-    with serve(Path(GGUF)) as url:
-        with session(load_config(Path(os.devnull), [*make_overrides(url), "benchmark=babyai"])) as live:
-            row = play_product(url, live, "GoToObjS6::200", steps=4)
+    with ExitStack() as within:
+        url = within.enter_context(serve(Path(GGUF)))
+        live = within.enter_context(session(load_config(Path(os.devnull), [*make_overrides(url), "benchmark=babyai"])))
+        row = play_product(url, live, "GoToObjS6::200", steps=4)
     assert (row.units, row.calls >= row.steps) == (1, True)
     assert row.uncached < 400 * row.steps

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 OTHER_KEY = "sk-another-secret"
-ANSWER = Said("[[ ## answer ## ]]\nyes\n\n[[ ## completed ## ]]")
+ANSWER = Said("yes")
 NEIGHBOURS = [*pairwise(WIRES), (list(WIRES)[-1], next(iter(WIRES)))]
 each_wire = pytest.mark.parametrize("wire", WIRES)
 

@@ -14,6 +14,10 @@ from rsso_dspy.records import Lesson, State, Step, Trajectory, Variant
 BOIL = Variant("boil", 22)
 
 
+def show_states(states: Sequence[State]) -> list[str]:
+    return [state.description for state in states]
+
+
 def hash_embed(texts: Sequence[str]) -> np.ndarray:
     """The embedder of the golden data: a text's MD5 seeds a random direction in 384 dimensions."""
     seeds = [int(hashlib.md5(text.encode()).hexdigest()[:8], 16) for text in texts]
@@ -109,9 +113,7 @@ def lend(
         modules=modules,
         method=SimpleNamespace(name="a method", writing=writing),
         runtime=SimpleNamespace(**(usual | runtime)),
-        environment=environment or SimpleNamespace(action_templates=""),
-        complete=False,
-        renderer=None,
+        environment=environment or SimpleNamespace(action_templates="", render=show_states),
         tell_transcript=lambda attempt: f"{attempt.variant.key} trial {attempt.trial}",
         tell_outcome=lambda attempt: "\n".join(step.action for step in attempt.steps),
         list_reflection_fields=lambda *_: {},

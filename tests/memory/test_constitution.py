@@ -14,7 +14,7 @@ from rsso_dspy.memory.constitution import (
     condense_rules,
 )
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from tests.memory.memory_cases import Answer, error, fact, left, lend
+from tests.memory.memory_cases import Answer, error, fact, left, lend, show_states
 
 BOIL, FREEZE = Variant("boil", 3, "train"), Variant("freeze", 1, "train")
 SEEN = State("seen", "a room", "nothing")
@@ -31,7 +31,7 @@ class Scripted:
     def __init__(self, *answers, summaries=(), symbolic=False, given=(), **settings):
         self.answers, self.summaries = list(answers), list(summaries)
         self.asked = []
-        world = SimpleNamespace(lessons=lambda _, steps: self.say(len(steps)), rules_of_thumb=given)
+        world = SimpleNamespace(lessons=lambda _, steps: self.say(len(steps)), rules_of_thumb=given, render=show_states)
         writing = "symbolic" if symbolic else "neural"
         chosen = ConstitutionSettings(**settings)
         self.memory = ConstitutionMemory(lend(self.ask, writing=writing, environment=world, constitution=chosen))
@@ -177,7 +177,7 @@ def test_a_memory_without_a_writer_reads_and_never_changes():
     memory.restore({**held.dump(), "tasks": 3})
     before = memory.snapshot()
     shown, _ = play(memory, 25)
-    assert {recall.text for recall in shown} == {held.text}
+    assert {recall.items for recall in shown} == {held.items}
     assert memory.snapshot() == before
 
 

@@ -85,9 +85,9 @@ def test_the_oldest_plan_goes_first_numbers_stay_true_and_a_restored_memory_goes
     for trial in range(1, 6):
         again = restored(memory)
         memory.learn(walk(FAILED, trial))
-    assert memory.preamble().text == "Attempt 3: plan after 3\n\nAttempt 4: plan after 4\n\nAttempt 5: plan after 5"
+    assert memory.preamble().text == "Attempt 3: plan after 3; Attempt 4: plan after 4; Attempt 5: plan after 5"
     assert memory.preamble().ids == ("attempt-3", "attempt-4", "attempt-5")
-    assert reflector.shown[-1] == "plan after 2\nplan after 3\nplan after 4"
+    assert reflector.shown[-1] == ["plan after 2", "plan after 3", "plan after 4"]
     again.learn(walk(FAILED, 5))
     assert (again.snapshot(), again.preamble()) == (memory.snapshot(), memory.preamble())
     assert [each.plan for each in memory.entries(memory.snapshot())] == ["plan after 3", "plan after 4", "plan after 5"]
@@ -141,8 +141,8 @@ def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part(how):
     assert [each["distilled"] for each in counts[:5]] == [0, 0, 0, 1, 1]
     assert counts[3]["calls"] == 2
     text = memory.preamble().text
-    assert text.startswith("Never do:\n- Do not plan after 7\n")
-    assert "Always do:\n- Look.\nStrategy for boil: boil by plan after 16\n\nAttempt 17: plan after 17" in text
+    assert text.startswith("- Never do:\n  - Do not plan after 7\n")
+    assert "Always do:\n  - Look.\n  Strategy for boil: boil by plan after 16\n- Attempt 17: plan after 17" in text
     assert restored(memory, "hierarchical").preamble() == memory.preamble()
 
 
@@ -163,7 +163,7 @@ def test_across_tasks_shows_the_next_variant_of_a_type_what_others_taught_and_ne
     assert fail(same, "boil::2") == "Attempt 1: (at another variant, of boil) plan after 1"
     back = hand_on(same, "across-tasks")
     assert fail(back, "boil::1").count("plan after") == 1  # that of boil::2
-    assert fail(back, "boil::1", trial=2).endswith("\n\nAttempt 1: plan after 1")
+    assert fail(back, "boil::1", trial=2).endswith("; Attempt 1: plan after 1")
 
 
 def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itself():

@@ -79,7 +79,7 @@ def test_the_words_go_one_action_past_the_reward_where_both_examples_do(trials, 
         replace(each, steps=tuple(replace(s, action=s.action.replace("act 0", "0")) for s in each.steps))
         for each in walks
     ]
-    for settings in (SkillSettings.adapt_2(), PAPER):
+    for settings in (SkillSettings.adapt(), PAPER):
         on, writer = settings.past_reward, Writer()
         memory = skill_memory(settings, writer)
         for each in walks:
@@ -156,8 +156,8 @@ def test_the_region_lists_targets_with_numbered_instructions():
     recall = memory.recall([plain("room z"), plain("room a")], [])
     first, second = memory.library
     assert recall.text == (
-        f"Subgoal 1: {first.target}\n  1. {first.instructions[0]}\n  2. wait\n"
-        f"Subgoal 2: {second.target}\n  1. {second.instructions[0]}\n  2. wait"
+        f"- Subgoal 1: {first.target}\n  1. {first.instructions[0]}\n  2. wait\n"
+        f"- Subgoal 2: {second.target}\n  1. {second.instructions[0]}\n  2. wait"
     )
     assert recall.ids == (first.id, second.id)
     assert recall.targets == (first.target, second.target)
