@@ -20,12 +20,12 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import dspy
 import json_repair
-from dspy.adapters.utils import annotation_allows_none, parse_value
+from dspy.adapters.utils import annotation_allows_none, parse_value, serialize_for_json
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ValidationError
 
 from rsso_dspy.playing import get_playing
-from rsso_dspy.regions import PRESENT, label, list_items, show
+from rsso_dspy.regions import PRESENT, join_items, list_items
 
 __all__ = ["ChatAdapter", "JSONAdapter"]
 
@@ -39,6 +39,26 @@ SAID = "said"
 
 
 # What is sent.
+
+
+def label(name: str) -> str:
+    """Return a field's name as it is shown: `possible_actions` as "Possible actions"."""
+    words = name.replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def show(value: Any) -> str:
+    """Return a value as text: an object in one line, a label ahead of each of its fields."""
+    if value in (None, [], (), {}) or isinstance(value, str | int | float):
+        return "" if value in (None, [], (), {}) else str(value)
+    if isinstance(value, BaseModel | Mapping):
+        fields = value.model_dump() if isinstance(value, BaseModel) else value
+        parts = [f"{label(str(name))}: {text}" for name, each in fields.items() if (text := show(each))]
+        return " ".join(part if part.endswith((".", "!", "?")) else f"{part};" for part in parts).removesuffix(";")
+    if isinstance(value, list | tuple):
+        objects = any(isinstance(item, BaseModel | Mapping) for item in value)
+        return (list_items if objects else join_items)([show(item) for item in value])
+    return json.dumps(serialize_for_json(value))
 
 
 @lru_cache(maxsize=256)

@@ -6,13 +6,9 @@ The table is in the order of the prompt. What stands before the history is the s
 it; what stands after it belongs to one step.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from dspy.adapters.utils import serialize_for_json
-from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +73,3 @@ def join_items(items: Sequence[str]) -> str:
     short = all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) for item in items)
     sentences = len(items) > 1 and any(item.endswith((".", "!", "?")) for item in items)
     return "; ".join(items) if short and not sentences else list_items(items)
-
-
-def label(name: str) -> str:
-    """Return a field's name as it is shown: `possible_actions` as "Possible actions"."""
-    words = name.replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
-
-
-def show(value: Any) -> str:
-    """Return a value as text: an object in one line, a label ahead of each of its fields."""
-    if value in (None, [], (), {}) or isinstance(value, str | int | float):
-        return "" if value in (None, [], (), {}) else str(value)
-    if isinstance(value, BaseModel | Mapping):
-        fields = value.model_dump() if isinstance(value, BaseModel) else value
-        parts = [f"{label(str(name))}: {text}" for name, each in fields.items() if (text := show(each))]
-        return " ".join(part if part.endswith((".", "!", "?")) else f"{part};" for part in parts).removesuffix(";")
-    if isinstance(value, list | tuple):
-        objects = any(isinstance(item, BaseModel | Mapping) for item in value)
-        return (list_items if objects else join_items)([show(item) for item in value])
-    return json.dumps(serialize_for_json(value))

@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsso_dspy import signatures
-from rsso_dspy.adapter import ChatAdapter, JSONAdapter
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter, label, show
 from rsso_dspy.playing import NOTHING
-from rsso_dspy.regions import label, show
 from rsso_dspy.signatures import NameTarget, Reflect, SummarizeConstitution, WriteInstructions, WriteRules
 from rsso_dspy.signatures.constitution import ErrorRule
 from rsso_dspy.signatures.memory_writers import InduceWorkflows, InsightEdit, ReviseInsights, Workflow

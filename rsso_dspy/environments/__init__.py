@@ -124,7 +124,7 @@ def require_played(played: Played | None) -> Played:
 
 
 ActionChoice = Literal["free", "listed"]
-"""What the actor learns about possible actions; see `programs/conversation.py`."""
+"""What the actor learns about possible actions; see `Conversation` of `programs/trial.py`."""
 
 Layout = Literal["conversation", "paper"]
 """How an actor's prompt is laid out; see `TrialRules.layout`."""

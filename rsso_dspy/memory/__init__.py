@@ -4,14 +4,10 @@ A memory is a class: it says which region of the prompt it fills and which modul
 modules, as `Services`. To add one, see docs/EXTENDING.md.
 """
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.regions import join_items
@@ -138,39 +134,3 @@ class Memory(ABC):
         """`calls`, or what `states` make of them: the numbers of states of all trajectories so far, that of the trial
         last. `alone` says that one trajectory can make skills."""
         return dict(cls.calls)
-
-
-LONGEST_TEXT = 500
-"""Maximum length of a text that a model writes, in characters; longer texts are cut off."""
-
-_NO_TEXT = frozenset({"none", "n/a", "null", "nothing", "empty"})
-_MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
-
-
-def clean_text(text: object) -> str:
-    """What a model wrote as one printable line of bounded length without field separators; empty where it says that
-    there is nothing."""
-    line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
-    line = _MARKERS.sub("", "".join(letter for letter in line if letter.isprintable()))[:LONGEST_TEXT].strip()
-    return "" if line.strip(".").lower() in _NO_TEXT else line
-
-
-Embed = Callable[[Sequence[str]], NDArray[np.floating]]
-"""Maps n texts to an (n, d) array of L2-normalized rows; equal texts give equal rows."""
-
-BILLION = 1_000_000_000
-"""Similarities are whole billionths: their sums and order do not depend on the machine."""
-
-
-def find_nearest(embed: Embed, query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """Positions of the texts with their cosines, nearest first, equals in their order."""
-    distinct = list(dict.fromkeys(texts))
-    if not distinct:
-        return []
-    vectors = embed([query, *distinct])
-    cosines = {
-        text: round(sum(float(a) * float(b) for a, b in zip(vectors[0], row, strict=True)) * BILLION)
-        for text, row in zip(distinct, vectors[1:], strict=True)
-    }
-    ranked = sorted(range(len(texts)), key=lambda place: -cosines[texts[place]])
-    return [(place, cosines[texts[place]] / BILLION) for place in ranked]

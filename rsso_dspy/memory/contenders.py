@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rsso_dspy.memory import NOTHING, Memory, Recall, Services, clean_text, find_nearest
+from rsso_dspy.memory import NOTHING, Memory, Recall, Services
+from rsso_dspy.memory.texts import clean_text, find_nearest
 from rsso_dspy.records import State, Step, Trajectory, Variant
 
 Source = tuple[str, int]

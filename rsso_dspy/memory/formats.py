@@ -22,10 +22,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.memory import clean_text
 from rsso_dspy.memory.constitution import HEADINGS, LASTING, Constitution
 from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
 from rsso_dspy.memory.skills.skill import SkillSettings
+from rsso_dspy.memory.texts import clean_text
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from rsso_dspy.memory import Embed, Memory, Recall, Services, find_nearest
+from rsso_dspy.memory import Memory, Recall, Services
+from rsso_dspy.memory.texts import Embed, find_nearest
 from rsso_dspy.records import Trajectory, Variant
 
 Improvement = Literal[

@@ -18,12 +18,11 @@ import dspy
 from rsso_dspy.environments import get_place_reader
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory
-from rsso_dspy.programs.conversation import Conversation
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_method, load_memory
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import ResumeState, Runtime
-from rsso_dspy.programs.trial import TrialRun
+from rsso_dspy.programs.trial import Conversation, TrialRun
 from rsso_dspy.records import Outcome, State, Step, Trajectory, TrialResult, Variant
 
 BEGINNING = ResumeState()

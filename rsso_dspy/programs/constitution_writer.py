@@ -11,8 +11,8 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.memory import clean_text
 from rsso_dspy.memory.constitution import CATEGORIES, Constitution, PartialEpisode, select_category_examples
+from rsso_dspy.memory.texts import clean_text
 from rsso_dspy.programs.render import render_recent_steps, tell_outcome
 from rsso_dspy.records import Category, Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules

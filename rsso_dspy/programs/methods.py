@@ -214,17 +214,10 @@ def list_regions(row: Method) -> tuple[tuple[str, str, str], ...]:
             raise UsageError(f"{row.name}: {other} and {name} both fill the region {memory.region}; drop one of them")
         filled[memory.region] = name
     scaffold = _load(SCAFFOLDS[row.scaffold]).input_fields
-    added = [
-        (name, REGIONS[name].description, "notice" if changes_each_step(memories[filled[name]]) else "task")
-        for name in REGIONS
-        if name in filled.keys() - scaffold.keys()
-    ]
-    own = [
-        (memory.region, memory.about, "notice" if changes_each_step(memory) else "task")
-        for memory in memories.values()
-        if memory.region not in REGIONS
-    ]
-    return (*added, *own)
+    new = [memory for memory in memories.values() if memory.region not in scaffold]
+    new.sort(key=lambda memory: [*REGIONS, memory.region].index(memory.region))
+    told = {memory: REGIONS[memory.region].description if memory.region in REGIONS else memory.about for memory in new}
+    return tuple((each.region, told[each], "notice" if changes_each_step(each) else "task") for each in new)
 
 
 def changes_each_step(memory: "type[Memory]") -> bool:

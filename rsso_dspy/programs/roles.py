@@ -386,18 +386,7 @@ def choose_target(text: str, targets: Sequence[str]) -> str | None:
     return next((target for target in targets if normalize_words(target) == said), None)
 
 
-_LABEL = re.compile(r"^[*_`]*(?:(?:my|the|your) )?(?:next )?(?:action|command|answer)[*_`]*\s*[:：=][*_`]*\s*", re.I)
-_LIST_MARK = re.compile(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)")
-
-
 def first_line(text: Any) -> str:
-    """Return the first line that is not empty, without what may surround an action: list numbers, bullets, a label,
-    quotes, bold or code marks, a final period."""
-    for line in str(text or "").splitlines():
-        cleaned, before = line.strip(), None
-        while cleaned != before:
-            before = cleaned
-            cleaned = _LABEL.sub("", _LIST_MARK.sub("", cleaned)).strip("`\"'*_“” ").rstrip(".!").strip()
-        if cleaned:
-            return cleaned
-    return ""
+    """Return the first line that is not empty, without quotes, marks of lists and code, and a final period."""
+    lines = (line.strip("`\"'*_“”-•> \t").rstrip(".!").strip() for line in str(text or "").splitlines())
+    return next(filter(None, (re.sub(r"^\d+[.)]\s+", "", line) for line in lines)), "")

@@ -76,7 +76,7 @@ class TrialRules:
     """Temperature of the actor from the second trial of a variant on; None keeps the model's own. See
     `choose_retry_temperature`."""
     action_choice: ActionChoice = "free"
-    """Whether the actor is shown the actions that can be taken; see `conversation.py`."""
+    """Whether the actor is shown the actions that can be taken; see `trial.Conversation`."""
     layout: Layout = "conversation"
     """How its prompts are laid out: ``conversation``, a message for each step, of which none ever changes; ``paper``,
     one message with a window of the last states (rSSO, Algorithm 1)."""

@@ -10,19 +10,19 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 35629,
-    "files of the package": 173,
-    "lines of tests": 25114,
-    "lines of reflexion": 2645,
-    "lines of reflexion's tests": 1779,
+    "lines of the package": 31265,
+    "files of the package": 146,
+    "lines of tests": 21588,
+    "lines of reflexion": 1987,
+    "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,
     "functions with over 8 parameters": 8,
-    "options of all commands": 106,
+    "options of all commands": 104,
     "options of run": 23,
-    "words of the documentation": 37220,
-    "lines of the page's assets": 1431,
+    "words of the documentation": 34358,
+    "lines of the page's assets": 1280,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2951,
+    "lines that the loop imports": 2946,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from rsso_dspy.memory import clean_text
 from rsso_dspy.memory.constitution import (
     CATEGORIES,
     Constitution,
@@ -13,6 +12,7 @@ from rsso_dspy.memory.constitution import (
     ConstitutionSettings,
     condense_rules,
 )
+from rsso_dspy.memory.texts import clean_text
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import Answer, error, fact, left, lend, show_states
 

@@ -9,9 +9,9 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import ConfigError, EnvironmentFailure
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.conversation import LONGEST_CONVERSATION, REFUSED, WITHOUT_EFFECT, Conversation
 from rsso_dspy.programs.roles import Answer
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.programs.trial import LONGEST_CONVERSATION, REFUSED, WITHOUT_EFFECT, Conversation
 from rsso_dspy.protocol import check_action_choice, resolve_protocol
 from rsso_dspy.records import State, Step
 from rsso_dspy.sessions import session

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.memory import BILLION, Memory, Recall, Services
+from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.memory.skills.match import PieceTexts, TextIndex, cut_trajectory, match_windows, rank_by_similarity
 from rsso_dspy.memory.skills.skill import (
     DISCOUNT,
@@ -38,6 +38,7 @@ from rsso_dspy.memory.skills.skill import (
     normalize_text,
     render_skills,
 )
+from rsso_dspy.memory.texts import BILLION
 from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.memory import BILLION, Embed
 from rsso_dspy.memory.skills.skill import WEIGHTS, Piece, Skill, SkillCandidate, SkillSettings, Span, normalize_text
+from rsso_dspy.memory.texts import BILLION, Embed
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
