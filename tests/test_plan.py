@@ -56,8 +56,8 @@ def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
 
 def test_presets_say_what_the_paper_and_the_release_do():
     paper, release = PRESETS["sso-adapt/2"], PRESETS["release"]
-    assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None)
-    assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100)
+    assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None, layout="paper")
+    assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100, layout="paper")
     assert (paper.skills, release.skills) == (SkillSettings(), SkillSettings.sso_release())
 
 

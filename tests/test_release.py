@@ -5,7 +5,7 @@ The rows are those of docs/FIDELITY.md; each test is named after the behaviour t
 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
-from tests.live import REWARDED, Recorder, acting, model, region, walks
+from tests.live import REWARDED, Recorder, acting, is_asked, model, region, walks
 
 
 def test_trials_walking_on_to_other_variants(live):
@@ -42,7 +42,7 @@ def test_the_target_call_not_seeing_the_instructions(live):
     ):
         Agent("sso")(variant=REWARDED)
     summary, steps, target = said["verbalizer"][:3]
-    assert "`summary`" in summary
+    assert is_asked(summary, "summary")
     assert region(summary, "summary") is None
     assert region(steps, "summary")
     assert region(target, "summary") == region(steps, "summary")
