@@ -81,7 +81,7 @@ def handicap(call: dict[str, Any], number: int) -> str:
 def mangle(call: dict[str, Any], number: int) -> str:
     """The offline player's answer, in the forms that real models give it: every third one of the actor."""
     said = house.answer_offline(call)
-    if number % 11 == 7:
+    if number % 11 in (7, 8):  # what cannot be read is asked for once more
         return "I would rather not say."
     if call["role"] != "actor" or number % 3:
         return said
