@@ -51,7 +51,7 @@ def play_examples() -> tuple[str, ...]:
     with session(load_config(overrides=SETTINGS)) as live:
         for variant in (each for task in table.names() for each in table.train_sample(task, GAMES)):
             path = make_slips(BENCHMARK.find_gold_path(variant), random.Random(variant.key))
-            model = dspy.LM("walkthrough/slips", engine=GoldPlayer(list(path), "flat"), cache=False)
+            model = dspy.LM("walkthrough/slips", engine=GoldPlayer(list(path)), cache=False)
             with live.activate_for_run(), replace(live.runtime, lm=lambda *_, model=model: model).activate():
                 trajectories += [trial.trajectory for trial in Agent("react")(variant=variant, trials=1).trials]
     return select_examples(trajectories, BENCHMARK)

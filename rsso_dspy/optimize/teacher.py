@@ -50,8 +50,9 @@ class GoldPlayer:
 
     def complete(self, request: Request) -> Response:
         """The next action, in the form that is asked for."""
-        begun = any(message.role == "assistant" for message in request.messages)
-        action = self._choose_action(begun, request.messages[-1].text or "")
+        told, _, newest = (request.messages[-1].text or "").rpartition("Observation:")
+        begun = "\nHistory:" in told or any(message.role == "assistant" for message in request.messages)
+        action = self._choose_action(begun, newest)
         thought = f"Thought: The next step towards what the task asks for is to {action}.\n"
         asked = "Thought:" in str(request.system)
         text = f"{thought if asked else ''}Action: {action}"
@@ -189,7 +190,7 @@ def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data
     without learning. ``data``: the user's data folder. Raises `SplitError` for any other variant."""
     path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
     player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)
-    rules = replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None, layout="conversation")
+    rules = replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None)
     return replace(
         runtime,
         lm=lambda *_: player,
