@@ -54,8 +54,7 @@ class GoldPlayer:
         begun = "\nHistory:" in told or any(message.role == "assistant" for message in request.messages)
         action = self._choose_action(begun, newest)
         thought = f"Thought: The next step towards what the task asks for is to {action}.\n"
-        asked = "Thought:" in str(request.system)
-        text = f"{thought if asked else ''}Action: {action}"
+        text = f"{thought if 'Thought:' in str(request.system) else ''}Action: {action}"
         return Response(None, request.model, Message.assistant([TextPart(text)]), "stop", Usage())
 
     def _choose_action(self, begun: bool, newest: str) -> str:
