@@ -5,7 +5,8 @@
 
 llama.cpp's own server (PyPI `xllamacpp`) serves the file in this process. The plain prompt is no part of the product:
 three sentences of instruction, then a message a step with the observation and the possible actions, answered by the
-action alone. Units are of development splits, one trial each at temperature 0, played in turn by both.
+action alone. Units are of development splits (of PDDL, which has none, training problems), one trial each at
+temperature 0, played in turn by both.
 
 The last line is one JSON object: the sums of each prompt.
 """
@@ -34,7 +35,6 @@ UNITS = {
     "babyai": [f"{level}::{seed}" for level in LEVELS for seed in (200, 201)],
     "pddl": ["blockworld::0", "gripper::0", "barman::0", "tyreworld::0"],
     "scienceworld": ["find-plant::150", "find-living-thing::150", "use-thermometer::280"],
-    "alfworld": [],
 }
 INSTRUCTION = (
     "You are playing a text game. Solve the task, one action at a time. Answer with one of the possible actions and "

@@ -172,9 +172,7 @@ def resolve_protocol(config: Config) -> NamedProtocol:
     rules = {k: v for k, v in wanted.items() if v is not None}
     if base.rules.interface == "complete" and config.active_benchmark.lists_actions:
         base = replace(base, rules=replace(base.rules, action_choice="listed"))
-    if (
-        rules.get("action_choice", base.rules.action_choice) == "listed"
-    ):  # a small model thinks itself away from the list
+    if rules.get("action_choice", base.rules.action_choice) == "listed":
         base = replace(base, rules=replace(base.rules, thoughts=False))
     if config.active_benchmark.gold_path is None:
         rules["demonstrations"] = 0  # there are no solutions to show, whatever is asked for
@@ -291,11 +289,7 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     with the variant, their common texts. Signatures of the writers of entries are not in `__all__`: the
     fingerprint of each arm's program covers them.
     """
-    texts = [
-        of.about,
-        of.action_templates.get("sso", ""),
-        *([] if interface == "sso" else [of.action_templates.get(interface, "")]),
-    ]
+    texts = [of.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)
         fields = [

@@ -22,7 +22,7 @@ class Region:
 
 
 _TABLE = (
-    Region("about", "", str),
+    Region("about"),
     Region("action_templates", "the forms that an action may take"),
     Region("constitution", "rules learnt before in this world; follow them", list[str]),
     Region(
@@ -45,14 +45,8 @@ _TABLE = (
 REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}
 """Name to region, in the order of the prompt."""
 
-ABOUT, TEMPLATES, HISTORY, PROGRESS, NOTICE, POSSIBLE = (
-    "about",
-    "action_templates",
-    "history",
-    "progress",
-    "notice",
-    "possible_actions",
-)
+ABOUT, TEMPLATES, HISTORY = "about", "action_templates", "history"
+PROGRESS, NOTICE, POSSIBLE = "progress", "notice", "possible_actions"
 """Regions that no memory fills by itself."""
 
 PRESENT = (NOTICE, "observation", POSSIBLE)

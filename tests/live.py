@@ -12,6 +12,7 @@ import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
+from rsso_dspy.adapter import label
 from rsso_dspy.config import load_config
 from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.prompt import split_fields
@@ -74,10 +75,6 @@ def model(engine: Any) -> dspy.LM:
 def says(**fields: str) -> str:
     """An answer in the chat format."""
     return "\n".join(f"{label(name)}: {value}" for name, value in fields.items())
-
-
-def label(name: str) -> str:
-    return name.replace("_", " ").capitalize()
 
 
 def is_asked(prompt: str, name: str) -> bool:

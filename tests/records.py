@@ -5,17 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.records import (
-    Failure,
-    State,
-    Step,
-    TrainingRecord,
-    Trajectory,
-    TrialResult,
-    UnitRecord,
-    Usage,
-    Variant,
-)
+from rsso_dspy.records import Failure, State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Usage, Variant
 from rsso_dspy.store.run_folder import Store, find_logs
 from rsso_dspy.store.unit_log import UnitLog, dump_record
 

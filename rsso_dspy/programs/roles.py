@@ -388,5 +388,5 @@ def choose_target(text: str, targets: Sequence[str]) -> str | None:
 
 def first_line(text: Any) -> str:
     """Return the first line that is not empty, without quotes, marks of lists and code, and a final period."""
-    lines = (line.strip("`\"'*_“”-•> \t").rstrip(".!").strip() for line in str(text or "").splitlines())
-    return next(filter(None, (re.sub(r"^\d+[.)]\s+", "", line) for line in lines)), "")
+    lines = (re.sub(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)*", "", line) for line in str(text or "").splitlines())
+    return next(filter(None, (line.strip("`\"'*_“” \t").rstrip(".!").strip() for line in lines)), "")

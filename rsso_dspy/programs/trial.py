@@ -208,6 +208,7 @@ can be cached again."""
 MOST_LISTED = 100
 """Maximum number of actions listed in a prompt."""
 
+FORGOTTEN = "What was said before is left out."
 REFUSED = "The last action was refused. Take one that is possible."
 WITHOUT_EFFECT = "That changed nothing. Take another action."
 AGAIN = "{action}: tried here {times} times now, and nothing changed. Take another action."
@@ -224,13 +225,14 @@ class Conversation:
         self._environment, self._rules = environment, rules
         self._turns: list[Turn] = []
         self._shown: dict[str, Any] = {}
+        self._situation: tuple[str, ...] = ()
         self._tried: dict[tuple[str, ...], list[str]] = {}
+        """The actions that were taken, by situation."""
 
     def begin_turn(self, states: Sequence[State], steps: Sequence[Step], **changing: Any) -> Turn:
         """Return the inputs of the next step; ``states[i + 1]`` follows ``steps[i]``. Of the texts `changing` from step
         to step, those are left out that the conversation holds already."""
-        if steps and not steps[-1].malformed:
-            self._tried.setdefault(_name_situation(states[-2]), []).append(steps[-1].action)
+        self._follow(states[-1], steps)
         if self._rules.layout == "paper":
             self._render_window(states, steps)
             said = {"observation": self._turns.pop()["observation"], **changing}
@@ -240,7 +242,7 @@ class Conversation:
             self._shown |= new
             observation = self._environment.render(states)[-1]
             said = {"observation": observation, "notice": self._find_notice(states, steps), **new}
-        said |= {"possible_actions": self._list_actions(states[-1])}
+        said |= {"possible_actions": self._list_actions()}
         return {name: value for name, value in said.items() if value or name == "observation"}
 
     def end_turn(self, turn: Turn, answer: Answer | None, unasked: Collection[str] = ()) -> None:
@@ -267,20 +269,28 @@ class Conversation:
     def _forget(self) -> None:
         if sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
             del self._turns[: len(self._turns) // 2]
+            self._turns[0] = {**self._turns[0], "notice": FORGOTTEN}
             self._shown = {}
 
+    def _follow(self, present: State, steps: Sequence[Step]) -> None:
+        """Note the last action, and the situation it led to: the same one where it was refused or had no effect."""
+        if steps and not steps[-1].malformed:
+            self._tried.setdefault(self._situation, []).append(steps[-1].action)
+        if not steps or (steps[-1].understood and not steps[-1].no_effect):
+            self._situation = (present.look, present.inventory) if present.look else (present.observation,)
+
     def _find_notice(self, states: Sequence[State], steps: Sequence[Step]) -> str:
-        if not steps or steps[-1].malformed:
+        if not steps or steps[-1].malformed or steps[-1].asked_back:
             return ""
         step = steps[-1]
         if not step.understood:
             return REFUSED
-        if step.reward or _name_situation(states[-1]) != _name_situation(states[-2]):
+        if not step.no_effect and (states[-1] != states[-2] or states[-1].look):  # a look may stay while time passes
             return ""
-        times = self._tried.get(_name_situation(states[-2]), []).count(step.action)
+        times = self._tried[self._situation].count(step.action)
         return AGAIN.format(action=step.action, times=times) if times > 1 else WITHOUT_EFFECT
 
-    def _list_actions(self, present: State) -> list[str]:
+    def _list_actions(self) -> list[str]:
         """Return the actions that can be taken now, those last that were taken in the very same situation before. They
         say what can be done, never what should be. Empty where the protocol lists none.
 
@@ -298,13 +308,7 @@ class Conversation:
             raise EnvironmentFailure(
                 f"{len(actions):,} actions are possible now, but action_choice = listed supports 1 to {MOST_LISTED:,}"
             )
-        tried = self._tried.get(_name_situation(present), [])
-        return sorted(actions, key=tried.count)
-
-
-def _name_situation(state: State) -> tuple[str, ...]:
-    """What tells two situations apart: what is in sight and carried, or the observation where it is all there is."""
-    return (state.look, state.inventory) if state.look or state.inventory else (state.observation,)
+        return sorted(actions, key=self._tried.get(self._situation, []).count)
 
 
 # DSPy's trace. Optimizers sample about one call per predictor and rollout from it, so it keeps only the informative

@@ -16,7 +16,6 @@ from tests.provider_formats import Said
 from tests.toy_package import installed
 
 TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash")
-PLAYS = {True: "add 1", False: "wait"}
 RUN = ("run", "--methods", "react,rsso", "--tasks", "up", "--per-task", "2", "--trials", "2", *TOY)
 
 

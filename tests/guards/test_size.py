@@ -10,9 +10,9 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 31265,
+    "lines of the package": 31257,
     "files of the package": 146,
-    "lines of tests": 21588,
+    "lines of tests": 21575,
     "lines of reflexion": 1987,
     "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,

@@ -10,6 +10,7 @@ import pytest
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from tests.cli.conftest import Typed, at_hand, rsso  # noqa: F401 - fixtures
+from tests.provider_runs import KEY, VARIABLE
 
 ORDER = (
     *("run", "--methods", "rsso", "--tasks", "lifespan-longest-lived", "--per-task", "1", "--trials", "2"),
@@ -44,3 +45,8 @@ def unit(run) -> Path:
     """The log of its one unit."""
     (found,) = (run / "units").rglob("*.jsonl")
     return found
+
+
+@pytest.fixture
+def provider_key(monkeypatch) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)

@@ -16,21 +16,16 @@ from rsso_dspy.logged_lm import LONGEST_ANSWER
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.report.analysis import analyze
 from tests.provider_formats import WIRES, Said
-from tests.provider_runs import KEY, VARIABLE, backend, look, run_against
+from tests.provider_runs import backend, look, run_against
 from tests.provider_server import provider
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
-    pytest.mark.usefixtures("_key"),
+    pytest.mark.usefixtures("provider_key"),
 ]
 
 ANSWER = Said("yes")
 SAMPLING = ("top_p", "top_k", "repetition_penalty", "repeat_penalty", "seed")
-
-
-@pytest.fixture
-def _key(monkeypatch):
-    monkeypatch.setenv(VARIABLE, KEY)
 
 
 def ask(models: Backend, role: str = "actor", ledger: TrialLedger | None = None) -> str:

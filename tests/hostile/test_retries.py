@@ -18,20 +18,15 @@ from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import build_methods_table
 from rsso_dspy.store.run_folder import Store
 from tests.live import FAST, says
-from tests.provider_runs import KEY, OFFLINE, PLAYED, SHORT, STEPS, VARIABLE, run_against
+from tests.provider_runs import KEY, OFFLINE, PLAYED, SHORT, STEPS, run_against
 from tests.provider_server import completion, provider
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
-    pytest.mark.usefixtures("_key"),
+    pytest.mark.usefixtures("provider_key"),
 ]
 
 TWO = ("protocol.trials=2",)
-
-
-@pytest.fixture
-def _key(monkeypatch):
-    monkeypatch.setenv(VARIABLE, KEY)
 
 
 def test_every_request_of_a_run_has_a_seed_of_its_own_and_a_replay_the_same(tmp_path):

@@ -1,7 +1,6 @@
 """Feedback blames and praises what the trajectories show, and an instruction made of it changes what is played."""
 
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
@@ -69,10 +68,7 @@ def test_the_actor_hears_what_its_action_did(action, said):
 def test_an_answer_is_blamed_for_its_own_step():
     """The same words twice: the history tells which of the two."""
     again = trial(("wait", 0), ("open box", 5), ("wait", 0, {"reasoning": "I will wait."}))
-    first, last = (
-        actor("wait", again),
-        actor("wait", again, done=("wait", "open box")),
-    )
+    first, last = actor("wait", again), actor("wait", again, done=("wait", "open box"))
     assert "last action" not in first
     assert last.splitlines()[1:3] == [
         "This action repeated an earlier one, with the same answer and to no effect.",
@@ -116,9 +112,7 @@ def test_points_are_credited_to_what_came_before_them_too():
 
 def test_a_solved_variant_hears_facts_alone():
     unsolved = trial(*[("look around", 0)] * 5)
-    solved = replace(
-        trial(("focus on fern", 100), number=2, outcome="solved"),
-    )
+    solved = trial(("focus on fern", 100), number=2, outcome="solved")
     assert "Advice:" in actor("look around", unsolved)
     assert "Advice:" not in actor("look around", unsolved, solved)
 

@@ -153,3 +153,20 @@ def test_no_message_of_a_trial_ever_changes_and_the_models_turns_are_its_own_wor
     for before, after in pairwise(sent[:3]):
         assert after[: len(before)] == before
     assert [text for role, text in sent[-1] if role == "assistant"] == said[:2]
+
+
+def test_a_look_that_stays_while_time_passes_is_not_said_to_be_in_vain():
+    for look, told in (("", WITHOUT_EFFECT), ("A kitchen.", None)):
+        conversation, waited = Conversation(Listing(), LISTED), State("You wait.", look, "")
+        conversation.begin_turn([waited], [])
+        turn = conversation.begin_turn([waited, waited], [Step("wait", "wait", waited, 0, 0, True)])
+        assert turn.get("notice") == told
+
+
+def test_an_action_that_was_refused_or_without_effect_leaves_the_player_where_it_was():
+    conversation, states, steps = Conversation(Listing(), LISTED), [seen("You begin.")], []
+    conversation.begin_turn(states, steps)
+    for action, understood in (("add 1", True), ("fly", False)):
+        states.append(seen("No change."))
+        steps.append(Step(action, action, states[-1], 0, 0, understood, no_effect=understood))
+        assert conversation.begin_turn(states, steps)["possible_actions"] == ["add 2", "add 1"]

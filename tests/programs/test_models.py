@@ -29,7 +29,6 @@ from rsso_dspy.signatures import SkillActor
 from tests.live import FAST, REWARDED, WALK, Engine, acting, is_asked, model, prompt_of, says, scripted
 
 METHOD = "rsso+neural"
-STAGES = ("summary", "instructions", "target")
 ROLES = {
     "action": "actor",
     "what_went_wrong": "reflector",
