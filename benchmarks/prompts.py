@@ -3,10 +3,10 @@
     pip install 'rsso-dspy[local,babyai]'
     python benchmarks/prompts.py --gguf MODEL.gguf [--benchmark babyai] [--units GoToRedBall::200,...]
 
-llama.cpp's own server (PyPI `xllamacpp`) serves the file in this process. The plain prompt is no part of the product:
-three sentences of instruction, then a message a step with the observation and the possible actions, answered by the
-action alone. Units are of development splits (of PDDL, which has none, training problems), one trial each at
-temperature 0, played in turn by both.
+llama.cpp's own server (PyPI `xllamacpp`) serves the file in this process, or `--base-url` names one. The plain prompt is
+no part of the product: three sentences of instruction, then a message a step with the observation and the possible
+actions, answered by the action alone. Units are of development splits (of PDDL, which has none, training problems), one
+trial each at temperature 0, played in turn by both.
 
 The last line is one JSON object: the sums of each prompt.
 """
@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="most steps of a trial")
     parser.add_argument("--threads", type=int, default=1, help="threads of the server; more than free cores is slower")
     parser.add_argument("--set", action="append", default=[], help="a setting of the product, KEY=VALUE")
+    parser.add_argument("--base-url", help="a server of llama.cpp that has the model, in place of one in this process")
     parser.add_argument("--only", choices=("plain", "product"))
     options = parser.parse_args()
     if options.gguf is None:
@@ -79,7 +80,8 @@ def main() -> None:
     print(f"{options.gguf.name}, sha256 {digest}, {options.threads} threads, temperature 0, {options.steps} steps")
     print_head("unit", "prompt", "points", "steps", "refused", "uncached a step", "written a step", "seconds a step")
     sums = {"plain": Row(), "product": Row()}
-    with serve(options.gguf, options.threads) as url, ExitStack() as within:
+    with ExitStack() as within:
+        url = options.base_url or within.enter_context(serve(options.gguf, options.threads))
         settings = [*make_overrides(url), f"benchmark={options.benchmark}", *options.set]
         live = within.enter_context(session(load_config(Path(os.devnull), settings)))
         for unit in options.units.split(",") if options.units else UNITS[options.benchmark]:

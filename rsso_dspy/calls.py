@@ -144,6 +144,8 @@ class CallLines:
         """Calls that were read, by number, without those that a void line covers."""
         self.source: RecordedCalls | None = None
         """Calls of another log, which answer instead of models."""
+        self.shared: RecordedCalls | None = None
+        """Calls of another arm on the same variant, which answer where a request is the same."""
         self._write = write
         self._written = 0
         self._begun: dict[int, dict[str, Any]] = {}
@@ -197,9 +199,11 @@ class CallLines:
         """Return the call that answers a request, and whether it is already a line of this log; None if a model is to
         be asked. Raises `NotRecorded` where another log answers and lacks the request."""
         with self._lock:
+            shared = self.shared.take(place, request) if self.shared is not None else None
             if self._own is not None and (own := self._own.take(place, request)) is not None:
                 return own, True
-            return None if self.source is None else (self.source.find(place, request), False)
+            answer = shared if self.source is None else self.source.find(place, request)
+            return None if answer is None else (answer, False)
 
     def count_unused(self, trial: int) -> dict[str, Usage]:
         """Return the usage by role of calls that a cut trial had made and its repetition did not make again."""

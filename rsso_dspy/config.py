@@ -435,6 +435,9 @@ class Config(Section):
     """Name of the selected backend: one of [backends] or a built-in profile."""
     seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of every unit; the same seed replays the same run."""
+    shared_answers: bool = False
+    """Whether the arms of a run take the answer to a request that the first arm sent too, word for word, in the same
+    trial of the same variant. What is the same in all arms, such as the first trial, is then played once."""
     benchmark: str = DEFAULT
     """Name of the benchmark: a built-in one, or one of an installed package."""
     protocol: ProtocolConfig = ProtocolConfig()

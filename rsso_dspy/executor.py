@@ -14,6 +14,7 @@ it again. A backend that fails repeatedly stops the run. A stream stops at an er
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -127,6 +128,8 @@ class UnitRunner:
             log.void(len(log.results), "it ended in an error and is played again")
         if self.source is not None:
             log.source = self.source.read_log(work).make_answers(name_log(work))
+        if isinstance(work, Unit) and (first := plan.get_first_unit(work)) is not None:
+            log.shared = self.store.read_log(first).make_answers(name_log(first))
         log.answer_from_own(len(log.results) + 1)
         kept = self._load_initial_memories(plan, work)
         about, keeps = self._describe_job(plan, work, kept), True
@@ -261,7 +264,7 @@ class RunOutcome:
     played: int = 0
     errored: list[JobRecord] = field(default_factory=list)
     untrained: list[Unit] = field(default_factory=list)
-    """Units not played because their training or the previous unit of their stream errored."""
+    """Units not played because their training, or a unit that they wait for, errored."""
 
     @property
     def skipped(self) -> list[JobRecord]:
@@ -340,7 +343,7 @@ class Executor:
         """Play what can be played; return the rest, whose predecessors errored."""
         waiting = list(work)
         running: dict[Future[JobRecord], J] = {}
-        pending = set(work)
+        pending: set[Job] = set(work)
         try:
             while True:
                 while len(running) < jobs and (each := _pop_next_job(plan, waiting, pending)) is not None:
@@ -385,8 +388,8 @@ class Executor:
             )
 
 
-def _pop_next_job(plan: Plan, waiting: list[J], pending: Collection[Job]) -> J | None:
+def _pop_next_job(plan: Plan, waiting: list[J], pending: AbstractSet[Job]) -> J | None:
     for place, each in enumerate(waiting):
-        if not isinstance(each, Unit) or plan.get_previous_unit(each) not in pending:
+        if not isinstance(each, Unit) or not pending & {plan.get_previous_unit(each), plan.get_first_unit(each)}:
             return waiting.pop(place)
     return None

@@ -45,6 +45,8 @@ class Plan:
     """Whether a single trial can make skills."""
     reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
     """Settings of the reflection memory."""
+    shares_answers: bool = False
+    """Whether arms take answers from the first arm of their variant."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -72,6 +74,15 @@ class Plan:
     def get_previous_unit(self, unit: Unit) -> Unit | None:
         """Return the unit of its stream that must be finished before this one."""
         return self._previous_units.get(unit)
+
+    @cached_property
+    def _first_units(self) -> dict[tuple[Variant, int], Unit]:
+        return {(unit.variant, unit.seed): unit for unit in reversed(self.units) if not unit.place}
+
+    def get_first_unit(self, unit: Unit) -> Unit | None:
+        """Return the unit whose answers this one shares, and which must be finished before it."""
+        first = self._first_units.get((unit.variant, unit.seed)) if self.shares_answers else None
+        return None if first == unit or unit.place else first
 
     def get_rules(self, unit: Unit) -> TrialRules:
         if not unit.place:
@@ -149,6 +160,7 @@ def plan_held_out(
         stream_trials=config.protocol.stream_trials,
         alone=protocol.skills.pairs == "any",
         reflections=reflections,
+        shares_answers=config.shared_answers,
     )
     if config.protocol.setting != "transfer":
         return arrange_streams(plan)
