@@ -145,6 +145,8 @@ class ChatAdapter(dspy.Adapter):
             (_join_blocks(self._list_inputs(signature, given, demo)), self.tell_answer(signature, demo))
             for demo in demos
         ]
+        placed = [name for name in given if name in get_playing().in_system]
+        system = "\n\n".join([system, *self._list_inputs(signature, placed, inputs)])
         examples = ["\n\n".join(filter(None, parts)) for parts in shown if parts[1]]  # some of a training set have none
         for number, text in enumerate(examples, 1):
             system += ("\n\nExamples:" if number == 1 else "") + f"\n\nExample {number}\n{text}"
@@ -158,7 +160,8 @@ class ChatAdapter(dspy.Adapter):
 
     def _list_messages(self, signature: Signature, inputs: Fields) -> Iterator[tuple[str, str]]:
         """Yield role and text of each message after the system's; texts may be empty."""
-        name, names = self._get_history_field_name(signature), list(signature.input_fields)
+        name, placed = self._get_history_field_name(signature), get_playing().in_system
+        names = [field for field in signature.input_fields if field not in placed]
         once, each = (names[: names.index(name)], names[names.index(name) + 1 :]) if name else (names, [])
         history = inputs.get(name or "")
         turns = (history.get("messages") if isinstance(history, Mapping) else getattr(history, "messages", None)) or ()

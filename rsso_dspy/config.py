@@ -256,6 +256,9 @@ class ProtocolConfig(Section):
     ten states (default: the preset's)."""
     thoughts: bool | None = None
     """Whether the actor is asked for a thought beside the action. Default: where actions are not listed."""
+    in_system: tuple[str, ...] | None = None
+    """Regions of the actor's prompt that stand in the system message, such as `constitution`, as in OmniReflect, and
+    `plans_from_past_attempts` (default: none)."""
     stop_on_success: bool | None = None
     """Whether to stop replaying a variant once it is solved (default: the preset's)."""
     learn_after_last: bool | None = None

@@ -18,6 +18,8 @@ class Playing:
     """The `Runtime` that programs play with; None outside of a session."""
     layout: str = "conversation"
     """How a prompt is laid out: `conversation`, a message for each turn, or `paper`, all in one message."""
+    in_system: tuple[str, ...] = ()
+    """Inputs that stand in the system message."""
     session_models_only: bool = False
     """Whether a model that the user set in DSPy does not answer, as in runs and compiles."""
     calls: Any = None

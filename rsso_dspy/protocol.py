@@ -214,14 +214,18 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
         ("constitution.examples", None, examples and Path(examples).name),
         ("reflections", MemoryConfig().reflections.size, config.memory.reflections.size),
         *(
-            (f"reflections.{name}", usual.get(name), ",".join(value) if isinstance(value, list) else value)
+            (f"reflections.{name}", usual.get(name), value)
             for name, value in config.memory.reflections.identify().items()
             if name != "size"
         ),
         ("embedder", MINILM, config.embedder.model),
         ("simplification", EnvironmentConfig().simplification, config.environment.simplification),
     ]
-    return [f"{name}={value}" for name, before, value in pairs if value != before]
+    return [
+        f"{name}={','.join(value) if isinstance(value, (list, tuple)) else value}"
+        for name, before, value in pairs
+        if value != before
+    ]
 
 
 def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, object, object]]:

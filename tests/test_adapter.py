@@ -6,6 +6,7 @@ left unread. Those marked `held` were written after the reading, to try it on.
 """
 
 import json
+import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,6 +135,18 @@ def test_the_layout_paper_is_one_message():
     past = TALKED.partition(OPENING)[2].rpartition("\n<user>")[0]
     past = past.replace("\n<assistant>\n", "\n\n").replace("\n<user>\n", "\n\n")
     assert text.partition("<user>\n")[2] == f"{OPENING}\nHistory:\n{past}\n\nObservation: A hall."
+
+
+@pytest.mark.parametrize("layout", ["conversation", "paper"])
+def test_a_region_stands_in_the_system_message_where_the_protocol_says_so(layout):
+    demos = [{"task": "Stay.", "action": "wait"}]
+    with during(layout=layout):
+        usual = write(talk(FIRST, demos=demos))
+    with during(layout=layout, in_system=("constitution",)):
+        moved = write(talk(FIRST, demos=demos))
+    region = re.search(r"Constitution \(.*?\): Doors open\.\n", usual)[0]
+    ahead = "\n\nExamples:"
+    assert moved == usual.replace(region, "").replace(ahead, f"\n\n{region.strip()}{ahead}")
 
 
 def test_examples_stand_in_the_system_message_without_what_is_empty():

@@ -56,7 +56,8 @@ class Roles:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name;
         `unasked`, the outputs that it is not asked for."""
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(regions.get(POSSIBLE, ()))}
-        with playing(layout=self.runtime.rules.layout, unasked=unasked, **told):
+        rules = self.runtime.rules
+        with playing(layout=rules.layout, in_system=rules.in_system, unasked=unasked, **told):
             prediction = self.ask("actor", **regions)
         if prediction is None:
             return None

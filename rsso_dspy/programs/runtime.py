@@ -18,6 +18,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.records import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Usage, Variant
+from rsso_dspy.regions import REGIONS, SYSTEM_REGIONS
 
 if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
@@ -82,8 +83,15 @@ class TrialRules:
     one message with a window of the last states (rSSO, Algorithm 1)."""
     thoughts: bool = True
     """Whether it is asked for a thought beside the action."""
+    in_system: tuple[str, ...] = ()
+    """Regions of its prompt that stand in the system message; they must stay the same through a trial."""
 
     def __post_init__(self) -> None:
+        if odd := sorted({*self.in_system} - SYSTEM_REGIONS):
+            raise UsageError(
+                f"in_system: {', '.join(odd)} cannot stand in the system message; these can: "
+                f"{', '.join(name for name in REGIONS if name in SYSTEM_REGIONS)}"
+            )
         if self.max_repeat is not None and self.max_repeat < 2:
             raise UsageError(
                 f"max_repeat={self.max_repeat}: one action is not a repetition; give 2 or more, or None for no limit"

@@ -1,17 +1,23 @@
 """`rsso-dspy show` of a file that a compile left and of copies that people have changed; and of a unit."""
 
 import json
+import re
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
+from rsso_dspy.config import load_config
+from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.program_file import Compiled, load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
+from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
 
@@ -147,3 +153,32 @@ def test_a_unit_shows_the_words_that_each_trial_taught(rsso, tmp_path):
     assert f"read at trial 3 steps 1-{len(record.trajectories[2].steps)}" in " ".join(second.split())
     assert "written 1" not in out, "no counters"
     assert "learned, skill " not in third
+
+
+def test_what_show_and_inspect_history_print_is_what_is_sent(rsso, edited, monkeypatch):
+    """The system message of each role begins with the instruction that `show` prints, but for its line breaks."""
+
+    def reword(content):
+        for state in content["state"].values():
+            state["signature"]["instructions"] += "\n\nBe brief, and do not guess."
+
+    file, sent, answer = edited(reword), [], Explorer.complete
+    monkeypatch.setattr(Explorer, "complete", lambda self, asked: sent.append(asked) or answer(self, asked))
+    monkeypatch.setenv("COLUMNS", "10000")
+    printed, inspected = rsso("show", file)[1], StringIO()
+    with session(load_config(overrides=FAST)):
+        agent = Agent(load(file).method)
+        agent.load_state(load(file).state)
+        agent(variant="find-plant::229", trials=2)
+        dspy.inspect_history(len(sent), file=inspected)
+    assert {"actor", "reflector"} <= agent.predictors_by_name.keys()
+    for name, predictor in agent.predictors_by_name.items():
+        section = re.search(rf"^{name}: changed\n((?:  .*\n|\n)+)", printed, re.M)
+        rows = (row.strip() for row in section[1].splitlines())
+        words = " ".join(row.removeprefix("+ ") for row in rows if not row.startswith("- ")).split()
+        assert words == predictor.signature.instructions.split()
+    instructions = {each.signature.instructions for each in agent.predictors_by_name.values()}
+    for asked in sent:
+        assert any(asked.system.startswith(f"{instruction}\n\nAnswer ") for instruction in instructions)
+        for text in (asked.system, *(message.text for message in asked.messages)):
+            assert text.strip() in inspected.getvalue()

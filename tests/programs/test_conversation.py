@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import ConfigError, EnvironmentFailure
+from rsso_dspy.errors import ConfigError, EnvironmentFailure, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import Answer
 from rsso_dspy.programs.runtime import TrialRules
@@ -98,6 +98,13 @@ def test_a_list_that_is_none_or_too_long_is_an_error_of_the_trial(actions, said)
         environment.actions = actions
     with pytest.raises(EnvironmentFailure, match=said):
         Conversation(environment, LISTED).begin_turn([seen("You begin.")], [])
+
+
+def test_only_what_stays_the_same_in_a_trial_may_stand_in_the_system_message():
+    config = load_config(overrides=['protocol.in_system=["constitution", "plans_from_past_attempts"]'])
+    assert "in_system=constitution,plans_from_past_attempts" in resolve_protocol(config).id
+    with pytest.raises(UsageError, match="skills, task cannot stand in the system message; these can: about, "):
+        TrialRules(in_system=("task", "constitution", "skills"))
 
 
 @pytest.mark.parametrize(

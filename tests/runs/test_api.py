@@ -39,6 +39,22 @@ def test_a_run_is_short_as_text_and_a_table_in_a_notebook_and_its_report_is_what
     assert played.report()._repr_html_().startswith("<pre")
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_arms_share_the_answers_to_equal_requests_and_their_records_stay_what_they_were(
+    played, tmp_path, monkeypatch, jobs
+):
+    asked, answer = [], Explorer.complete
+    monkeypatch.setattr(Explorer, "complete", lambda self, request: asked.append(request) or answer(self, request))
+    options = {**SMALL, "settings": [*SMALL["settings"], "shared_answers=true"], "progress": False}
+    shared = rsso_dspy.run(["react", "reflexion"], out=tmp_path / "shared", jobs=jobs, **options)
+    units, alone = ([unit for unit in Store(each.folder).units()] for each in (shared, played))
+    assert [(unit.key, unit.arm, unit.trials) for unit in units] == [(unit.key, unit.arm, unit.trials) for unit in alone]
+    logs = [Store(shared.folder).read_log(unit) for unit in units]
+    calls = [log.decode(lines) for log in logs for lines in log.by_number.values()]
+    firsts = sum(call.trial == 1 and call.role == "actor" for call in calls)
+    assert len(asked) <= len(calls) - firsts // 2 < len(calls), "the first trial is asked for once"
+
+
 def test_its_frame_has_a_row_a_trial(played, monkeypatch):
     frame = played.to_pandas()
     units = list(Store(played.folder).units())
