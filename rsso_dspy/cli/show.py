@@ -158,22 +158,16 @@ def export_runs(
 
 def print_paper(
     name: Annotated[Literal["rsso", "omnireflect", "reflexion"], typer.Argument(metavar="[PAPER]")] = "rsso",
-    beside: Annotated[
-        list[Path] | None,
-        typer.Option("--with", help="omnireflect, reflexion: add a run folder's rows; repeatable.", metavar="DIR"),
-    ] = None,
     json_: Json = False,
 ) -> None:
     """Print the tables of a paper: rsso, omnireflect or reflexion.
 
-    rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5 and our runs
-    beside them. reflexion: example figures of its memory, likewise.
+    rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5. reflexion:
+    example figures of its memory.
     """
     from rsso_dspy.cli.results import print_paper_tables
 
-    if beside and name == "rsso":
-        raise UsageError("--with needs `rsso-dspy paper omnireflect` or `rsso-dspy paper reflexion`")
-    print_paper_tables(name, beside or [], json_)
+    print_paper_tables(name, json_)
 
 
 def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:

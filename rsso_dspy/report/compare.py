@@ -103,15 +103,12 @@ class StratumGain:
     difference: float | None
 
 
-def compare_arms(
-    first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord], most: int | None = None
-) -> Comparison:
-    """Compare two arms on the units that both finished, by as many first trials as both may play, or by `most`."""
+def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
+    """Compare two arms on the units that both finished, by as many first trials as both may play."""
     before, after = _index_scored_units(ours), _index_scored_units(theirs)
     shared = sorted(before.keys() & after.keys())
     known = {get_unit_key(record) for record in (*ours, *theirs)}
-    common = count_common_trials(before.values(), after.values())
-    trials = min(common, most or common)
+    trials = count_common_trials(before.values(), after.values())
     by_task = _group_differences_by_task(
         shared, lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
     )
@@ -122,7 +119,7 @@ def compare_arms(
         first,
         second,
         trials,
-        (count_allowed_trials(before.values(), common), count_allowed_trials(after.values(), common)),
+        (count_allowed_trials(before.values(), trials), count_allowed_trials(after.values(), trials)),
         len(shared),
         len(known) - len(shared),
         fmean(differences) if differences else None,

@@ -232,9 +232,6 @@ class TaskMeasures:
 
     units: int
     solved: int  # units with score 100 on any trial
-    solved_by_own_rule: int | None
-    """The same by the environment's own rule, where records name it because it differs from the score's."""
-    judged_by_own_rule: int  # units whose records name it
     progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
     grounding: float | None
     """AgentBoard's grounding accuracy, 0 to 1: share of a trial's steps that the environment understood, averaged over
@@ -255,12 +252,9 @@ def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
     scored = select_scored_units(records)
     trials = [trajectory for record in scored for trajectory in record.trajectories]
     calls = list(map(_count_calls, scored))
-    own = [verdict for record in scored if (verdict := _find_own_verdict(record)) is not None]
     return TaskMeasures(
         units=len(scored),
         solved=sum(any(trajectory.solved for trajectory in record.trajectories) for record in scored),
-        solved_by_own_rule=sum(own) if own else None,
-        judged_by_own_rule=len(own),
         progress=_average([max(map(_get_progress, record.trajectories)) for record in scored]),
         grounding=_average([1 - each.invalid_actions / len(each.steps) for each in trials if each.steps]),
         turns=_average([sum(len(each.steps) for each in record.trajectories) for record in scored]),
@@ -273,12 +267,6 @@ def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
 
 def _get_progress(trajectory: Trajectory) -> float:
     return max((step.score for step in trajectory.steps), default=trajectory.points_at_reset) / SOLVED_SCORE
-
-
-def _find_own_verdict(record: UnitRecord) -> bool | None:
-    """Whether any trial succeeded by the environment's own rule; None where records do not name it."""
-    ends = [trajectory.steps[-1].own_success for trajectory in record.trajectories if trajectory.steps]
-    return None if all(end is None for end in ends) else any(ends)
 
 
 def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
@@ -341,20 +329,6 @@ def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
             if others or len(names) > 1:
                 found.setdefault(role, set()).update(names if len(names) > 1 else others)
     return found
-
-
-def describe_mixed_models(records: Sequence[TrialsRecord]) -> list[str]:
-    """Describe roles that several models answered; the scores mix these models."""
-    names: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for record in records:
-        for trial in record.trials:
-            for role, reported in trial.answered.items():
-                names[role, record.models.get(role, record.model)].update(reported)
-    return [
-        f"{asked} answered as {role} under {len(each)} names: {', '.join(sorted(each))}. The scores mix them."
-        for (role, asked), each in names.items()
-        if len(each) > 1
-    ]
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:

@@ -17,8 +17,8 @@ from rsso_dspy.records import REFUSED, ZERO_SHOT
 from rsso_dspy.report.analysis import Analysis, ContrastResult
 from rsso_dspy.report.compare import Factorial2x2
 from rsso_dspy.report.cost import describe_unreported_costs, total_billed, total_usage
-from rsso_dspy.report.metrics import FAILURES, LEVELS, UNEVEN, describe_repeated_units
-from rsso_dspy.report.published import METHODS, RULE_COLUMNS, build_rule_cells, load_published_tables
+from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, TaskMeasures, describe_repeated_units
+from rsso_dspy.report.published import METHODS, load_published_tables
 from rsso_dspy.report.sheets import (
     FORMS,
     NOTHING,
@@ -75,6 +75,18 @@ SOLVED_BELOW_100 = (
 PAPER_NOTE = (
     "Published rows are from Tables 1 and 2 of rSSO, with another model (Claude Sonnet 4.6, 164 variants, 5 trials): "
     "use them for orientation, not for comparison. The published react is trial 1 of its Reflexion run."
+)
+
+PER_TASK = (
+    "Success: units with score 100 on any trial; progress: the highest score of a unit; grounding: share of a trial's "
+    "steps that the environment understood (AgentBoard). Turns and calls are those of all trials of a unit. Columns "
+    "per solved variant: steps, tokens and dollars of all scored units, divided by the number of solved variants, "
+    "without training, building a constitution and compiling."
+)
+
+RULES = (
+    "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule lists are a "
+    "model's answers as rule writer; malformed ones could not be read, repaired ones broke the format."
 )
 
 
@@ -142,7 +154,7 @@ def _describe_methods(found: Analysis) -> Iterator[str]:
         yield f"The run is incomplete: {units} no record."
     if found.missing_shards:
         yield f"The run is incomplete: without {found.name_missing_shards()}."
-    yield from (*describe_repeated_units(found.repeated), *found.mixed)
+    yield from describe_repeated_units(found.repeated)
 
 
 def _format_units(units: int, errored: int) -> Cell:
@@ -229,10 +241,9 @@ def build_failures_table(found: Analysis) -> Sheet:
 
 
 def build_differences_table(found: Analysis) -> Sheet:
-    """Build the table of paired differences with intervals and p: the main ones, then those by the trials of a
-    compile, then the interaction of skills and reflections."""
+    """Build the table of paired differences with intervals and p, then the interaction of skills and reflections."""
     rows: list[Sequence[Any]] = []
-    for each in (*found.findings, *found.as_compiled):
+    for each in found.findings:
         pair = each.comparison
         pairs = Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs
         difference = format_difference(pair.difference, tone=_choose_tone(each))
@@ -265,9 +276,9 @@ def _name_program(program: str) -> str:
 
 
 def _describe_differences(found: Analysis) -> Iterator[str]:
-    findings = (*found.findings, *found.as_compiled)
+    findings = found.findings
     intervals = [each.comparison.interval for each in findings if each.comparison.interval]
-    tested = sum(each.holm is not None for each in found.findings)
+    tested = sum(each.holm is not None for each in findings)
     yield (
         f"Intervals ({LEVEL:.0%}) are bootstrapped over task types, because variants of one type are alike. They are "
         f"not corrected for the number of comparisons; Holm's p is. {DETECTABLE}: the smallest difference that a run "
@@ -291,35 +302,16 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
                 f"{each.name}: no result, {interval.clusters_in_words} are too few. A run of this size may miss even "
                 "the largest possible difference."
             )
-    yield from (f"{each.name}: both are the same program." for each in found.findings if each.same_program)
     if any(each.comparison.excluded for each in findings):
         yield "(-n): number of pairs left out because a unit errored or is missing in one of the two arms."
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         yield f"Intervals over fewer than {FEW} task types are rough."
     if any(interval.over == "units" for interval in intervals):
         yield "With one task type, the interval is over its variants and says nothing about other tasks."
-    yield from _describe_compile_trials(found)
-    for each in found.findings:
+    for each in findings:
         pair = each.comparison
         if pair.pairs and pair.trials < max(pair.may_play):
             yield f"{each.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
-
-
-def _describe_compile_trials(found: Analysis) -> Iterator[str]:
-    """Say which comparison is the main one, and which programs were scored by more trials than they play here."""
-    if found.as_compiled:
-        trials = max(each.comparison.trials for each in found.findings)
-        yield (
-            f"The main comparison is the best of {trials} trials, the protocol's. Rows that end in \"as the compile "
-            "scored\" are the same units by the trials that their compile scored candidates by; Holm's p leaves them "
-            "out."
-        )
-    for arm, trials in found.compile_trials.items():
-        if trials > found.plays.get(arm, trials):
-            yield (
-                f"{arm} was compiled by the best of {trials} trials, and its units may play {found.plays[arm]}: "
-                "nothing is compared as the compile scored."
-            )
 
 
 def _choose_tone(finding: ContrastResult) -> Tone:
@@ -392,17 +384,13 @@ def build_trainings_table(found: Analysis) -> Sheet:
 
 def build_measures_table(found: Analysis) -> Sheet:
     """Build the table of measures per task (AgentBoard, OmniReflect) and of usage per solved variant. Columns about
-    rules and the environment's own rule appear where there are any."""
+    rules appear where there are any."""
     measures = found.measures
-    own = any(row.solved_by_own_rule is not None for row in measures.values())
     ruled = any(row.rules is not None for row in measures.values())
     rows = []
     for arm in found.arms:
         row, spent = measures[arm.arm], found.spent[arm.arm]
         cells: list[Any] = [arm.arm, row.units, (row.solved, row.units)]
-        if own:
-            judged = row.solved_by_own_rule
-            cells.append(None if judged is None else (judged, row.judged_by_own_rule))
         cells += [format_percent(row.progress), format_percent(row.grounding)]
         cells += [format_points(row.turns, 1), format_points(row.calls, 1), row.most_calls]
         if arm.solve:
@@ -411,28 +399,19 @@ def build_measures_table(found: Analysis) -> Sheet:
             cells.append(format_dollar_amount(None if billed is None else billed / arm.solve))
         else:
             cells += [None, None, None]
-        rows.append([*cells, *(build_rule_cells(row) if ruled else ())])
-    columns = ["arm", "units", "Success", *(["own rule"] if own else []), "progress", "grounding", "turns/task"]
-    columns += ["calls/task", "most calls", "steps/solved", "tokens/solved", "USD/solved"]
-    columns += RULE_COLUMNS if ruled else ()
-    return build_sheet("measures", "Per task", columns, rows, _describe_measures(own, ruled))
+        rows.append([*cells, *(_build_rule_cells(row) if ruled else ())])
+    columns = ["arm", "units", "Success", "progress", "grounding", "turns/task", "calls/task", "most calls"]
+    columns += ["steps/solved", "tokens/solved", "USD/solved"]
+    columns += (*CATEGORIES, "rule lists", "malformed", "repaired") if ruled else ()
+    return build_sheet("measures", "Per task", columns, rows, [PER_TASK, *([RULES] if ruled else [])])
 
 
-def _describe_measures(own: bool, ruled: bool) -> Iterator[str]:
-    yield (
-        "Success: units with score 100 on any trial; progress: the highest score of a unit; grounding: share of a "
-        "trial's steps that the environment understood (AgentBoard). Turns and calls are those of all trials of a "
-        "unit. Columns per solved variant: steps, tokens and dollars of all scored units, divided by the number of "
-        "solved variants, without training, building a constitution and compiling."
-    )
-    if own:
-        yield "own rule: success by the environment's own rule, where the score follows other labels."
-    if ruled:
-        yield (
-            "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule "
-            "lists are a model's answers as rule writer; malformed ones could not be read, repaired ones broke "
-            "the format."
-        )
+def _build_rule_cells(row: TaskMeasures) -> list[Any]:
+    """Build the cells of rules by category, and of the shares of a writer's lists that broke the format."""
+    lists = row.writings.calls
+    bad = (row.writings.malformed, row.writings.repaired)
+    counts = (format_points(None if row.rules is None else row.rules[name], 1) for name in CATEGORIES)
+    return [*counts, lists, *(format_percent(count / lists if lists else None) for count in bad)]
 
 
 def build_tokens_table(found: Analysis) -> Sheet:

@@ -389,7 +389,6 @@ def compute_figures(results: Sequence[Data], facts: Data) -> tuple[Data, dict[st
         tuple(facts.get("dates", ())),
         facts.get("missing", 0),
         models={record.arm: facts.get("models", {}) for record, _ in made},
-        compile_trials=facts.get("compile_trials", {}),
     )
     analysis = analyze(found, make_price_lookup({}))
     tables = {path.stem: text for path, text in build_table_files(analysis).items() if path.suffix == ".csv"}
