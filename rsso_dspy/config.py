@@ -115,8 +115,6 @@ class RoleOverride(Section):
 
 
 class BackendConfig(RoleOverride):
-    """A backend: the source of answers for all roles."""
-
     model: str
     """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
     temperature: Temperature | None = 0.0
@@ -174,8 +172,6 @@ def pick_default_embedder() -> str:
 
 
 class EmbedderConfig(Section):
-    """The text embedder of the skill memory."""
-
     model: str = Field(default_factory=pick_default_embedder, min_length=1)
     """A sentence-transformers model by name or folder, `numpy/all-MiniLM-L6-v2` for this one without torch,
     `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests).
@@ -204,8 +200,6 @@ class EmbedderConfig(Section):
 
 
 class PriceConfig(Section):
-    """Price of a model in US dollars per million tokens."""
-
     input: Dollars
     """Input tokens."""
     output: Dollars
@@ -217,8 +211,6 @@ class PriceConfig(Section):
 
 
 class EnvironmentConfig(Section):
-    """The simulator."""
-
     simplification: str = "easy"
     """Comma-separated simplifications, for benchmarks that have any. The paper plays `easy`, whose gold lengths are
     shipped."""
@@ -286,8 +278,6 @@ class ProtocolConfig(Section):
 
 
 class SkillsConfig(Section):
-    """Departures of the skill memory from the preset."""
-
     extraction: Literal["reward-boundary", "sliding"] | None = None
     """How to cut trajectories into windows."""
     pairs: Literal["across-trials", "any"] | None = None
@@ -340,8 +330,6 @@ def _digest_units(name: str) -> str:
 
 
 class ReflectionsConfig(Section):
-    """The reflections."""
-
     size: Count = 3
     """Number of reflections kept; the oldest is dropped first."""
     improvements: tuple[
@@ -383,8 +371,6 @@ class EntriesConfig(Section):
 
 
 class MemoryConfig(Section):
-    """What survives between trials."""
-
     reflections: ReflectionsConfig = ReflectionsConfig()
     """The reflections."""
     skills: SkillsConfig = SkillsConfig()
@@ -429,8 +415,6 @@ class CompileOptions(Section):
 
 
 class Config(Section):
-    """The whole configuration."""
-
     backend: str = "embedded"
     """Name of the selected backend: one of [backends] or a built-in profile."""
     seed: int = Field(0, ge=0, le=MOST_SEED)
@@ -503,7 +487,6 @@ class Config(Section):
         return data
 
     def hash(self) -> str:
-        """Return the first 12 hexadecimal digits of a hash over `resolve_settings`."""
         text = json.dumps(self.resolve_settings(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -630,7 +613,6 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
 
 
 def render_config_template() -> str:
-    """Render a TOML file with every default, each key below a comment that explains it."""
     import tomlkit
 
     document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
@@ -638,7 +620,6 @@ def render_config_template() -> str:
 
 
 def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
-    """Fill a TOML table with these values; `section` is the prefix of the names in its header."""
     import tomlkit
     from tomlkit import comment
 

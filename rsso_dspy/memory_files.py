@@ -51,7 +51,6 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
 
 
 def describe_sources(sources: Sequence[Source]) -> str:
-    """Describe sources in words; empty for none."""
     said = " and ".join(f"{each.name} ({each.digest})" for each in sources if each.kind == "file")
     for kind, words in (("training", "training on"), ("stream", "stream")):
         if (name := next((each.name for each in sources if each.kind == kind), None)) is not None:
@@ -66,15 +65,11 @@ def describe_sources(sources: Sequence[Source]) -> str:
 class InitialMemories:
     """Memories learned elsewhere, with their sources."""
 
-    memories: Mapping[str, Any] = field(default_factory=dict)
-    """Snapshot per memory."""
+    memories: Mapping[str, Any] = field(default_factory=dict)  # snapshot per memory
     sources: tuple[Source, ...] = ()
-    states: int = 0
-    """Number of states in its skill memory."""
-    variants: tuple[str, ...] = ()
-    """Keys of the variants it was learned on."""
-    parts: tuple["InitialMemories", ...] = ()
-    """One for each file, where there are several."""
+    states: int = 0  # number of states in its skill memory
+    variants: tuple[str, ...] = ()  # keys of the variants it was learned on
+    parts: tuple["InitialMemories", ...] = ()  # one for each file, where there are several
 
     @property
     def digest(self) -> str:
@@ -224,10 +219,8 @@ class SkillSource:
     """A finished unit or training with skills."""
 
     record: JobRecord
-    memory: dict[str, Any]
-    """Snapshot of its skill memory, or of its training's for a unit that only read it."""
-    embedder: str | None
-    """The run's embedding model; None if unknown."""
+    memory: dict[str, Any]  # snapshot of its skill memory, or of its training's for a unit that only read it
+    embedder: str | None  # the run's embedding model; None if unknown
     held: SkillMemoryState
 
     @property

@@ -87,8 +87,7 @@ BenchmarkName = Annotated[
     ),
 ]
 
-GIVEN = "model"
-"""Name of the backend that `--model` creates."""
+GIVEN = "model"  # name of the backend that `--model` creates
 
 
 def build_config(
@@ -163,7 +162,6 @@ def split_tasks(text: str | None) -> list[str] | None:
 
 
 def format_plural(things: Sized, noun: str) -> str:
-    """Return the number of things with their noun, e.g. `2 units`."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 

@@ -40,8 +40,7 @@ from rsso_dspy.store.unit_log import JobRecord, dump_record
 
 ABSENT = "(absent)"
 
-SHOWN = 10
-"""Maximum number of listed differences of a replay."""
+SHOWN = 10  # maximum number of listed differences of a replay
 
 Programs = Mapping[str, Compiled | None]
 

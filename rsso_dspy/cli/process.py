@@ -27,16 +27,14 @@ from rsso_dspy.redact import redact
 INTERRUPTED = 130
 TERMINATED = 143
 
-TOGETHER = 1.0
-"""Seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group."""
+TOGETHER = 1.0  # seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group
 
 
 @dataclass
 class ExitStatus:
     """The way the command ends if interrupted now."""
 
-    code: int = INTERRUPTED
-    """Exit code."""
+    code: int = INTERRUPTED  # exit code
 
 
 @contextmanager
@@ -173,7 +171,6 @@ class RedactedStream:
 
 @contextmanager
 def redact_streams() -> Iterator[None]:
-    """Redact stdout and stderr inside the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (RedactedStream(stream) for stream in before)
     try:

@@ -37,18 +37,15 @@ from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import RUN_FILE, Store
 from rsso_dspy.store.unit_log import JobRecord
 
-ABRIDGED = 160
-"""How many characters of a demonstration's field are printed; `--json` prints all."""
+ABRIDGED = 160  # how many characters of a demonstration's field are printed; `--json` prints all
 
-MOST_STEPS = 20_000
-"""Maximum number of steps whose requests and answers a page holds."""
+MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
 
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 NO_LOG = "its log is not in the folder of the run"
 
 
 def open_runs(folders: Sequence[Path]) -> PooledRuns:
-    """Open the runs of these folders for reading. Raises what `PooledRuns` raises."""
     return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)])
 
 
@@ -256,7 +253,6 @@ def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, ca
 
 
 def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
-    """Yield how the program was made: what came of it, variants, models and protocol, a line each."""
     if compiled.is_made_elsewhere:
         yield f"{compiled.method}, made from an agent"
         yield (
@@ -337,7 +333,6 @@ def load_played(pool: PooledRuns) -> RunRecords:
 
 
 def print_report(store: Store, price_of: PriceOf) -> None:
-    """Print the main tables on stdout; only the bill if no unit is finished."""
     print_analysis(analyze(collect_played(PooledRuns([store])), price_of), whole=False)
 
 

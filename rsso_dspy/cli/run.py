@@ -12,11 +12,9 @@ from rsso_dspy.cli.options import build_config, echo, print_status, split_names,
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
 
-FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
-"""Skills x reflections in the SSO scaffold."""
+FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
 
-OUT = Path("runs/run")
-"""Default folder of a run."""
+OUT = Path("runs/run")  # default folder of a run
 
 
 def run_methods(

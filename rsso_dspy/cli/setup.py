@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 config_app = typer.Typer(help="Show the active configuration, or write a file to start from.", no_args_is_help=True)
 
-PATIENCE = 15.0
-"""Time limit in seconds for one short answer of a backend."""
+PATIENCE = 15.0  # time limit in seconds for one short answer of a backend
 
-SHOWN = 40
-"""Maximum number of printed characters of an answer."""
+SHOWN = 40  # maximum number of printed characters of an answer
 
 ANSWERS = {
     "chat": "the answer alone",

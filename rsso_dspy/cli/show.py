@@ -23,8 +23,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.files import check_output_path
 from rsso_dspy.records import Split
 
-EVERY = "all"
-"""Value of `--against` that compares all pairs."""
+EVERY = "all"  # value of `--against` that compares all pairs
 
 
 def report_runs(

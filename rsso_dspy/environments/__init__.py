@@ -24,22 +24,17 @@ class Transition:
     """The effect of one action. Rewards and scores are in points of 100."""
 
     state: State
-    action: str
-    """The text sent to the simulator, after repair."""
+    action: str  # the text sent to the simulator, after repair
     reward: int
     score: int
     understood: bool
-    done: bool
-    """The environment ended the episode: solved, or failed for good."""
-    stalled: bool = False
-    """The step took longer than the limit; the trial ends here and keeps its score."""
+    done: bool  # the environment ended the episode: solved, or failed for good
+    stalled: bool = False  # the step took longer than the limit; the trial ends here and keeps its score
     ticks: int = 0
     """The simulator's clock since reset. It differs from the number of steps: waiting takes many ticks, looking
     none."""
-    asked_back: bool = False
-    """The environment asked which of several actions was meant and did nothing."""
-    no_effect: bool = False
-    """The environment understood the action but reports that it had no effect."""
+    asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
+    no_effect: bool = False  # the environment understood the action but reports that it had no effect
     own_success: bool | None = None
     """Whether the environment's own rule counts the trial as a success by now, where points follow another rule."""
 
@@ -126,19 +121,16 @@ def require_played(played: Played | None) -> Played:
 ActionChoice = Literal["free", "listed"]
 """What the actor learns about possible actions; see `Conversation` of `programs/trial.py`."""
 
-Layout = Literal["conversation", "paper"]
-"""How an actor's prompt is laid out; see `TrialRules.layout`."""
+Layout = Literal["conversation", "paper"]  # how an actor's prompt is laid out; see `TrialRules.layout`
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
     """One goal of a variant: its kind and status, without its content."""
 
-    kind: str
-    """The environment's class of goals, e.g. ``GoalMoveToLocation``."""
+    kind: str  # the environment's class of goals, e.g. `GoalMoveToLocation`.
     done: bool
-    required: bool
-    """Whether the goal is required, in order, to solve the variant; False for an optional one."""
+    required: bool  # whether the goal is required, in order, to solve the variant; False for an optional one
 
 
 class Environments(Protocol):

@@ -25,14 +25,12 @@ from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
-DEFAULT = "scienceworld"
-"""The benchmark played by default. Records and hashes that name no benchmark belong to it."""
+DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes that name no benchmark belong to it.
 
 BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
-GROUP = "rsso_dspy.benchmarks"
-"""Entry point group of benchmarks."""
+GROUP = "rsso_dspy.benchmarks"  # entry point group of benchmarks
 
 
 class Settings(Protocol):
@@ -55,10 +53,8 @@ class Budget:
     gold_length: Callable[[Variant], int]
     """Number of actions of the variant's solution, or a substitute. May take minutes; raises ``GoldUnknown`` if there
     is none."""
-    is_known: Callable[[Variant], bool] = lambda _: True
-    """Whether `gold_length` is fast for a variant."""
-    most_steps: int | None = None
-    """Steps after which environments end an episode by themselves; no budget is larger."""
+    is_known: Callable[[Variant], bool] = lambda _: True  # whether `gold_length` is fast for a variant
+    most_steps: int | None = None  # steps after which environments end an episode by themselves; no budget is larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +96,13 @@ class Benchmark:
     identity.
     """
 
-    name: str
-    """Name in the configuration, in `--benchmark` and in records: letters, digits, ``-``, ``_`` and ``.``."""
-    version: str
-    """Version of the simulator, or of whatever determines texts and points."""
-    tasks: TaskTable
-    """Task types, splits, selections and simplifications."""
+    name: str  # name in the configuration, in `--benchmark` and in records: letters, digits, `-`, `_` and `.`
+    version: str  # version of the simulator, or of whatever determines texts and points
+    tasks: TaskTable  # task types, splits, selections and simplifications
     make_environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
     """Creates an environment. Called by any thread; nothing should start before the first reset. A slow start must
     poll the second argument, and raise ``Stopped`` once it returns true."""
-    budget: Budget
-    """How many steps a trial may take."""
+    budget: Budget  # how many steps a trial may take
     about: str = ""
     """What the environment is, what one sees, how an action is worded and when it is solved, in a few plain sentences;
     no strategy."""
@@ -123,10 +115,8 @@ class Benchmark:
     `find_gold_path` sees to that."""
     lists_actions: bool = False
     """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
-    hints: Hints = field(default_factory=Hints)
-    """What symbolic writers of rules and the feedback of a compile say."""
-    data: UserData | None = None
-    """What to do with a folder of the user's; None if the benchmark takes no such folder."""
+    hints: Hints = field(default_factory=Hints)  # what symbolic writers of rules and the feedback of a compile say
+    data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         """Return the variant with a simplification, unless the benchmark has none."""
@@ -223,8 +213,7 @@ def read_package_version(name: str, package: str) -> str:
         raise NotInstalled(why) from None
 
 
-ORIGIN = (DEFAULT, "benchmark")
-"""Keys of `Benchmark.origin`."""
+ORIGIN = (DEFAULT, "benchmark")  # keys of `Benchmark.origin`
 
 
 def named_in(origin: Mapping[str, object]) -> str | None:

@@ -24,8 +24,6 @@ CLOSED = "the pool of environments is closed"
 
 
 class PooledEnvironment(Environment, Protocol):
-    """An environment that a pool can manage."""
-
     @property
     def alive(self) -> bool:
         """Whether another reset can succeed."""

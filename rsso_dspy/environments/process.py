@@ -19,11 +19,9 @@ from typing import Any
 
 from rsso_dspy.errors import Stopped
 
-TICK = 0.2
-"""Interval in seconds at which a waiting thread checks whether it should stop."""
+TICK = 0.2  # interval in seconds at which a waiting thread checks whether it should stop
 
-ENDING = 5.0
-"""Time limit in seconds for a killed process, or one that failed, to disappear."""
+ENDING = 5.0  # time limit in seconds for a killed process, or one that failed, to disappear
 
 
 class Process:
@@ -33,8 +31,7 @@ class Process:
     def __init__(self, command: Sequence[str], cwd: str | None = None, env: Mapping[str, str] | None = None):
         self._owner = os.getpid()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
-        self.files: list[Any] = [self._errors]
-        """What is closed at its end."""
+        self.files: list[Any] = [self._errors]  # what is closed at its end
         try:
             self._popen = subprocess.Popen(
                 command,

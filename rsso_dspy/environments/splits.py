@@ -14,11 +14,9 @@ from rsso_dspy.bounds import MOST_DIGITS, shorten_text
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.records import Split, Variant
 
-FIRST = "first"
-"""Name of the selection that every benchmark has: the lowest indices of the test split."""
+FIRST = "first"  # name of the selection that every benchmark has: the lowest indices of the test split
 
-SAMPLE_SIZE = 10
-"""Default number of variants per task; fewer if the split has fewer."""
+SAMPLE_SIZE = 10  # default number of variants per task; fewer if the split has fewer
 
 TaskRow = Mapping[str, Sequence[int]]
 """First and last index of the splits ``train``, ``dev`` and ``test`` of one task; for a named sample, its indices in
@@ -42,8 +40,7 @@ class TaskTable:
     ):
         self._rows = rows
         self._held: Mapping[tuple[str, Split], int] | None = None
-        self.selections = (*samples, FIRST)
-        """Names of the selections of held-out variants, the default first."""
+        self.selections = (*samples, FIRST)  # names of the selections of held-out variants, the default first
         self.example = example or next(f"{task}::{row['test'][0]}" for task, row in rows.items())
         self.simplifications = tuple(simplifications)
 
@@ -67,7 +64,6 @@ class TaskTable:
         return whole if self._held is None else min(whole, self._held.get((task, split), 0))
 
     def names(self) -> tuple[str, ...]:
-        """Names of the task types, in the order of the table."""
         return tuple(self._rows)
 
     def indices(self, task: str, split: Split) -> range:

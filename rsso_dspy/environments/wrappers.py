@@ -19,11 +19,9 @@ from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
 from rsso_dspy.records import Lesson, State, Step, Variant
 
-LONGEST = 50
-"""Most actions of a solution that is shown."""
+LONGEST = 50  # most actions of a solution that is shown
 
-CANDIDATES = 200
-"""Training variants of a task type that are asked for a solution, at most."""
+CANDIDATES = 200  # training variants of a task type that are asked for a solution, at most
 
 HEADING = "Templates:"
 
@@ -157,8 +155,6 @@ class ExplorationPool:
 
 
 class _TasklessEnvironment(_Wrapper):
-    """An environment whose task is to explore."""
-
     task = TASK
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:

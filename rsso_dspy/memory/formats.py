@@ -29,8 +29,7 @@ from rsso_dspy.memory.texts import clean_text
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
 
-SCHEMA = 1
-"""Schema version of both files; others are refused."""
+SCHEMA = 1  # schema version of both files; others are refused
 
 
 def _read_kind(path: Path, kind: str, command: str) -> dict[str, Any]:
@@ -61,8 +60,6 @@ def _to_json(kind: str, **content: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SkillLibraryFile:
-    """The content of one file."""
-
     provenance: dict[str, Any]
     snapshot: dict[str, Any]
 
@@ -147,8 +144,6 @@ class _Book(_Row):
 
 @dataclass(frozen=True, slots=True)
 class ConstitutionFile:
-    """The content of one file."""
-
     constitution: Constitution
     provenance: dict[str, Any] = field(default_factory=dict)
     examples: tuple[str, ...] = ()

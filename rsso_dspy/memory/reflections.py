@@ -23,10 +23,8 @@ done, the expected outcome. retrieval: plans of other units, by similarity of th
 
 IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
 
-WIDE = 5
-"""Plans that an adaptive window shows, after as many failures."""
-MOST_PASSED_ON = 200
-"""Plans that a stream passes on at most, the newest: every record of the stream holds them."""
+WIDE = 5  # plans that an adaptive window shows, after as many failures
+MOST_PASSED_ON = 200  # plans that a stream passes on at most, the newest: every record of the stream holds them
 MOST_LINES, MOST_CHARACTERS = 10, 300
 """Lines of each kind in the long-term part, the newest, and their characters: what a prompt has room for."""
 DISTILLER = "reflection_distiller"
@@ -36,14 +34,10 @@ DISTILLER = "reflection_distiller"
 class ReflectionSettings:
     """Without improvements, the release of Reflexion: the last three plans."""
 
-    size: int = 3
-    """Plans kept and shown."""
-    improvements: frozenset[str] = frozenset()
-    """Those of `IMPROVEMENTS` that are on."""
-    novelty_threshold: float = 0.85
-    """Cosine similarity from which on a plan says what an earlier one says."""
-    retrieved: int = 3
-    """Plans of other units that retrieval shows."""
+    size: int = 3  # plans kept and shown
+    improvements: frozenset[str] = frozenset()  # those of `IMPROVEMENTS` that are on
+    novelty_threshold: float = 0.85  # cosine similarity from which on a plan says what an earlier one says
+    retrieved: int = 3  # plans of other units that retrieval shows
     index: str | None = None
     """Folder of the run whose reflections retrieval reads; without one it reads what the stream passes on."""
 
@@ -72,10 +66,8 @@ class Reflection:
 
     trial: int
     plan: str
-    variant: str = ""
-    """Key of the variant, ``task type::index``; empty where no plan leaves its unit."""
-    task: str = ""
-    """Description of the task, which retrieval compares; empty likewise."""
+    variant: str = ""  # Key of the variant, `task type::index`; empty where no plan leaves its unit
+    task: str = ""  # description of the task, which retrieval compares; empty likewise
 
     @property
     def task_type(self) -> str:
@@ -109,10 +101,8 @@ class LongTerm:
 
     never: list[str] = field(default_factory=list)
     always: list[str] = field(default_factory=list)
-    strategies: dict[str, str] = field(default_factory=dict)
-    """Task type to its strategy, the newest last."""
-    learnt_on: list[str] = field(default_factory=list)
-    """Keys of the variants whose plans it was distilled from."""
+    strategies: dict[str, str] = field(default_factory=dict)  # task type to its strategy, the newest last
+    learnt_on: list[str] = field(default_factory=list)  # keys of the variants whose plans it was distilled from
 
     @property
     def text(self) -> str:
@@ -123,7 +113,6 @@ class LongTerm:
         return "\n".join([*lines, *(f"Strategy for {task}: {said}" for task, said in self.strategies.items())])
 
     def replace_lines(self, task: str, said: Any, learnt_on: Sequence[str]) -> "LongTerm":
-        """The long-term part after a distillation, within its bounds."""
         strategies = {name: known for name, known in self.strategies.items() if name != task}
         if strategy := _clean_line(said.strategy or "") or self.strategies.get(task, ""):
             strategies[task] = strategy
@@ -194,8 +183,7 @@ class ReflectionMemory(Memory):
         self._others: list[Reflection] = []
         self._long_term = LongTerm()
         self._failures = 0
-        self._failed_on = ""
-        """The variant whose failed trials are counted, where variants are told apart."""
+        self._failed_on = ""  # the variant whose failed trials are counted, where variants are told apart
         self._variant, self._task = "", ""
 
     def begin_trial(self, variant: Variant, task: str) -> None:

@@ -35,8 +35,6 @@ class RunRecords:
 
 @dataclass(frozen=True, slots=True)
 class ContrastResult:
-    """One comparison of the run."""
-
     asks: str  # the question
     comparison: compare.Comparison
     holm: float | None  # p value of its signed-rank test, corrected for the number of comparisons of the run
@@ -80,8 +78,6 @@ class ErroredUnit:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All numbers of a run."""
-
     arms: tuple[metrics.ArmMetrics, ...]
     learning: tuple[metrics.Learning, ...]
     estimates: Mapping[str, ScoreEstimates]  # of each arm that has a score
@@ -253,7 +249,6 @@ def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskM
 
 
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
-    """Return the analysis as JSON data."""
     return {
         "facts": {name: list(values) for name, values in found.facts.items()},
         "rule_based": found.rule_based,

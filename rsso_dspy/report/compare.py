@@ -48,8 +48,7 @@ FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
-ELSEWHERE = "the same arm of another folder"
-"""Questions of comparisons."""
+ELSEWHERE = "the same arm of another folder"  # questions of comparisons
 
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
 """Strata by the first arm. Each unit is in one of the first three; unsolved units are also in the last."""
@@ -89,15 +88,12 @@ class Factorial2x2:
 
     @property
     def difference(self) -> float:
-        """The mean interaction."""
         neither, one, other, both = self.means
         return both - one - other + neither
 
 
 @dataclass(frozen=True, slots=True)
 class StratumGain:
-    """Mean difference within a stratum, in points; None without units."""
-
     stratum: Stratum
     units: int
     difference: float | None

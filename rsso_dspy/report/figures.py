@@ -61,8 +61,6 @@ SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
-    """A figure with its name and description."""
-
     name: str  # of a file that holds it, without ending; unique in a run
     title: str
     alt: str  # what the picture shows, in words with numbers; it holds names as they are, without markup
@@ -71,8 +69,6 @@ class ReportFigure:
 
 @dataclass(frozen=True, slots=True)
 class ArmStyle:
-    """The style of one arm."""
-
     name: str  # as written in pictures
     colour: str
     marker: str
@@ -205,7 +201,6 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
 
 
 def _compute_survival_percent(values: Sequence[float], x: float) -> float:
-    """Return the percentage of values that are at least x."""
     return 100 * sum(value >= x for value in values) / len(values)
 
 

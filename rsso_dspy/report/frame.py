@@ -110,7 +110,6 @@ PARQUET = FileKind("Parquet file", _is_run_parquet)
 
 
 def build_trial_rows(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> Iterator[dict[str, Any]]:
-    """Yield one row per trial."""
     unit = record if isinstance(record, UnitRecord) else None
     budgets = () if isinstance(record, UnitRecord) else record.budgets
     shared = {name: getattr(record, field) for name, field in OF_RECORD.items()}
@@ -188,7 +187,6 @@ def write_parquet(
 def build_rows(
     rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all records, by column."""
     for record in records:
         yield from build_step_rows(record) if rows == "steps" else build_trial_rows(record, price_of)
 

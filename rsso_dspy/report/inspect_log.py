@@ -33,8 +33,6 @@ POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a un
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """A run to write."""
-
     name: str
     benchmark: str
     records: Sequence[UnitRecord]
@@ -58,7 +56,6 @@ def write_inspect_logs(target: Path, run: ExportedRun) -> int:
 
 
 def build_inspect_logs(run: ExportedRun) -> Iterator[tuple[str, bytes]]:
-    """Yield file name and content of each arm's log."""
     seeds = sorted({record.seed for record in run.records})
     for arm, records in group_by_arm(run.records).items():
         yield f"{make_file_name(arm)}.eval", _build_log(run, arm, records, seeds)

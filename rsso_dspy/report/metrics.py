@@ -65,7 +65,6 @@ class ArmMetrics:
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
-    """Compute the metrics of one arm's units."""
     scored = select_scored_units(records)
     plays = [record.trajectories for record in scored]
     points = [get_best_accumulator(record) for record in scored]
@@ -107,8 +106,6 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMetrics:
-    """Results and cost of one arm's trainings."""
-
     arm: str
     tasks: int  # trainings, one per task
     errored: int
@@ -119,7 +116,6 @@ class TrainingMetrics:
 
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
-    """Compute the metrics of every arm's trainings."""
     for arm, records in group_by_arm(trainings).items():
         by_round: dict[int, list[int]] = defaultdict(list)
         for record in records:
@@ -140,8 +136,6 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
 
 @dataclass(frozen=True, slots=True)
 class TrialSuccess:
-    """One trial of an arm."""
-
     trial: int
     solved: int  # variants solved in it or before
     additional: int  # variants solved in it for the first time
@@ -174,7 +168,6 @@ class Learning:
 
 
 def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
-    """Analyze the learning of one arm."""
     scored = select_scored_units(records)
     newly = [0] * count_max_trials(scored)
     by_held: dict[int, list[bool]] = defaultdict(list)
@@ -248,7 +241,6 @@ class TaskMeasures:
 
 
 def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
-    """Measure the units of one arm."""
     scored = select_scored_units(records)
     trials = [trajectory for record in scored for trajectory in record.trajectories]
     calls = list(map(_count_calls, scored))
@@ -309,7 +301,6 @@ def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, 
 
 
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Describe the counts of `count_repeated_units`; no lines if there are none."""
     if not found:
         return []
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
@@ -337,7 +328,6 @@ def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float
 
 
 def get_unit_key(record: UnitRecord) -> UnitKey:
-    """Return the identity of the unit across arms."""
     return record.variant.task, record.variant.index, record.seed
 
 
@@ -347,7 +337,6 @@ def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
 
 
 def count_max_trials(records: Iterable[TrialsRecord]) -> int:
-    """Return the maximum number of played trials; 0 without units."""
     return max((len(record.trials) for record in records), default=0)
 
 
@@ -391,5 +380,4 @@ def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:
 
 
 def _count_calls(record: UnitRecord) -> int:
-    """Return the model calls of all roles and trials of a unit."""
     return sum(usage.calls for usage in sum_usage(record.trials).values())

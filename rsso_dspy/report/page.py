@@ -59,8 +59,6 @@ VIEWS = {
 
 
 class PageFigure(NamedTuple):
-    """A picture, what it shows in words, and its address, which holds it: see `render_data_uri`."""
-
     title: str
     alt: str
     source: str
@@ -70,7 +68,7 @@ class PageFigure(NamedTuple):
 class PageSection:
     """One view of the page."""
 
-    name: str  # Of its route, `#/name`: small letters, digits and hyphens
+    name: str  # of its route, `#/name`: small letters, digits and hyphens
     title: str
     lead: str  # one or two sentences of plain text
     sheets: tuple[Sheet, ...] = ()
@@ -80,7 +78,6 @@ class PageSection:
 def build_page_sections(
     found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False
 ) -> list[PageSection]:
-    """Build the views that have content."""
     sheets = build_tables(found, with_paper)
     pictures = {each.name: PageFigure(each.title, each.alt, render_data_uri(each.figure)) for each in drawn}
     sections = []

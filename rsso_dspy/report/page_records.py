@@ -89,8 +89,6 @@ def make_visible(data: Any) -> Any:
 
 
 class _TextTable:
-    """Texts by number, in order of first use."""
-
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
@@ -185,7 +183,7 @@ class LearntItem:
     name: str
     text: str
     trial: int  # trial in or after which it was written; 0 if it existed before the first
-    step: int = 0  # Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial.
+    step: int = 0  # of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial.
     drawn: tuple[StepRange, ...] = ()  # places of its examples in this record
     reads: tuple[StepRange, ...] = ()  # prompts that contained it
 

@@ -57,7 +57,6 @@ def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
 
 
 def recompute_statistics() -> RecomputedStatistics:
-    """Recompute the statistics of rSSO against SSO from Table 2."""
     rows = load_published_tables()["table2"]
     by_task = {row["task"]: [row["rsso"] - row["sso"]] * row["n"] for row in rows}
     differences = [round(values[0], 6) for values in by_task.values()]
@@ -108,7 +107,6 @@ def _build_mean_cells(means: Mapping[str, float], digits: int) -> list[Cell]:
 
 
 def describe_rsso_statistics() -> list[str]:
-    """Describe what follows from rSSO's tables, and how to read them."""
     found = recompute_statistics()
     task, points = load_published_tables()["ceiling"].values()
     rank, sign, over = found.wilcoxon, found.sign, found.interval
@@ -144,7 +142,6 @@ def build_example_tables(found: Mapping[str, Any]) -> list[Sheet]:
 
 
 def build_omnireflect_table(number: int) -> Sheet:
-    """One of the Tables 1 to 5."""
     data = load_published_tables("omnireflect")
     benchmarks, rows = data["benchmarks"], data[f"table{number}"]
     names, about = {

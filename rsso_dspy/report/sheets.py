@@ -29,8 +29,6 @@ Tone = Literal["", "good", "bad", "dim", "total"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell."""
-
     text: str  # printed text
     value: float | int | str | None = None  # computed value, if any
     tone: Tone = ""
@@ -45,7 +43,6 @@ Value = Cell | str | float | tuple[int, int] | None
 
 
 def make_cell(value: Value) -> Cell:
-    """Return the cell of a value in its usual format."""
     if isinstance(value, Cell):
         return value
     if isinstance(value, str):
@@ -60,7 +57,6 @@ def format_text(text: str, tone: Tone = "", task: str = "") -> Cell:
 
 
 def format_points(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
-    """Format a cell of points, or of another measure."""
     return Cell(NOTHING if value is None else f"{value:.{digits}f}", value, tone)
 
 
@@ -73,7 +69,6 @@ def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> 
 
 
 def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:
-    """Format the cells of both ends of an interval."""
     low, high = (found.low, found.high) if found else (None, None)
     return format_difference(low, 1), format_difference(high, 1)
 
@@ -145,7 +140,6 @@ def to_rich_table(sheet: Sheet) -> Table:
 
 
 def to_markdown(sheet: Sheet) -> str:
-    """Render the sheet as a pipe table with its title and notes."""
     lines = [f"**{_flatten_text(sheet.title)}**", ""] if sheet.title else []
     ruler = ["---:" if numeric else ":---" for numeric in sheet.numeric]
     rows = ([cell.text for cell in row] for row in sheet.rows)

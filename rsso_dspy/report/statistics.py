@@ -31,7 +31,7 @@ class WilcoxonResult:
     """Signed-rank test, two-sided, zeros dropped."""
 
     statistic: float  # the smaller of the two sums of ranks
-    p: float | None  # None without differences
+    p: float | None  # none without differences
     used: int  # number of differences that are not zero
     effect: float | None
     """Rank-biserial correlation, -1 to 1: share of the rank sum in favour of the second minus the share against it."""
@@ -92,12 +92,10 @@ class BootstrapInterval:
 
     @property
     def noun(self) -> str:
-        """What the clusters are."""
         return "variants" if self.over == "units" else "task types"
 
     @property
     def clusters_in_words(self) -> str:
-        """Number of clusters with their noun."""
         return f"{self.clusters} {self.noun if self.clusters > 1 else self.noun[:-1]}"
 
 
@@ -130,14 +128,12 @@ def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
 
 
 def run_sign_test(differences: Sequence[float]) -> SignTestResult:
-    """Run the test on differences."""
     values = _check_values(differences)
     up, down = int((values > 0).sum()), int((values < 0).sum())
     return SignTestResult(up, down, len(differences) - up - down, _compute_binomial_p(up, up + down))
 
 
 def run_mcnemar_test(first: Sequence[bool], second: Sequence[bool]) -> McNemarResult:
-    """Run the test on pairs of solved units."""
     gained = sum(theirs and not ours for ours, theirs in zip(first, second, strict=True))
     lost = sum(ours and not theirs for ours, theirs in zip(first, second, strict=True))
     return McNemarResult(gained, lost, _compute_binomial_p(gained, gained + lost))
@@ -196,8 +192,6 @@ def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval |
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean over units."""
-
     mean: float
     interval: BootstrapInterval | None
     """Its 95% interval, made like that of a difference; None for a unit, and for a few that are all alike."""

@@ -109,7 +109,6 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
 
 
 def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:
-    """Return file name to content of every table as Markdown, LaTeX and CSV."""
     return {
         Path(f"{sheet.name}.{ending}"): form(sheet)
         for sheet in build_tables(found, with_paper)
@@ -166,7 +165,6 @@ def _note_uneven(found: Analysis) -> list[str]:
 
 
 def _describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
-    """Describe stalled trials. `counted` holds arm, stalled trials and all trials."""
     if units := [f"{arm} {stalled} of {trials} trials" for arm, stalled, trials in counted if stalled]:
         yield (
             f"Stalled: {', '.join(units)}. A step of these trials took longer than environment.step_seconds. Means "
@@ -228,7 +226,6 @@ def build_reflections_table(found: Analysis) -> Sheet:
 
 
 def build_failures_table(found: Analysis) -> Sheet:
-    """Build the table of why trials were not solved."""
     failed = ((arm.arm, [arm.failures[why] for why in FAILURES]) for arm in found.learning)
     note = (
         "Each trial counts once. wrong answer: its last action ended it at a loss. loops: it ended as repeated or "
@@ -331,7 +328,6 @@ def _format_interval(interval: BootstrapInterval | None) -> tuple[Cell, Cell, Ce
 
 
 def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
-    """Build the table of gains by stratum of the first arm."""
     rows = [
         (each.name, *(cell for gain in each.gains for cell in (gain.units, format_difference(gain.difference))))
         for each in findings
@@ -370,7 +366,6 @@ def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
 
 
 def build_trainings_table(found: Analysis) -> Sheet:
-    """Build the table of the trainings of the transfer setting."""
 
     rounds = max((len(row.rounds) for row in found.trainings), default=0)
     rows = [
@@ -446,7 +441,6 @@ def build_tokens_table(found: Analysis) -> Sheet:
 
 
 def build_errored_table(found: Analysis) -> Sheet:
-    """Build the table of units that errored, with their errors."""
     rows = [(format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
     notes = ["Errored units have no score; means and pairs leave them out. Repeat the command to play them again."]
     if any(each.is_skipped for each in found.errored):
@@ -473,7 +467,6 @@ def describe_facts(found: Analysis) -> dict[str, str]:
 
 
 def describe_run(found: Analysis) -> list[str]:
-    """Describe in sentences what the numbers are and where they come from."""
     named = describe_facts(found)
     said = f"Protocol {named.get('protocol', NOTHING)}. Actor {named.get('actor', NOTHING)}. "
     said += "Scores are points of 100; best_of_t is the best accumulator of the first t trials."
@@ -481,7 +474,6 @@ def describe_run(found: Analysis) -> list[str]:
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Group:
-    """Render all tables with their notes for the terminal, or only the main ones."""
     return Group(*_render_parts(found, whole, with_paper))
 
 

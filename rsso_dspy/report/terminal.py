@@ -36,7 +36,6 @@ class SafeConsole(Console):
     """A console that passes all text through `replace_controls`, but keeps its own colours and cursor moves."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render with control characters replaced."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(replace_controls(part.text), part.style)
 
@@ -118,7 +117,6 @@ def _measure_least(column: Column) -> int:
 
 
 def _split_header(head: str) -> list[str]:
-    """Return the words of a header; a slash ends a word."""
     return re.sub(r"(?<=\w)/", "/ ", head).split()
 
 

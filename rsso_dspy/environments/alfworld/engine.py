@@ -24,19 +24,15 @@ WORKER = Path(__file__).with_name("worker.py")
 LOAD_SECONDS = 120.0
 """Time limit for a game to be loaded, the start of the process included; usually it takes two seconds."""
 
-SAID = 20
-"""Words of the engine's own error that a message quotes: some quote lines of the game below."""
+SAID = 20  # words of the engine's own error that a message quotes: some quote lines of the game below
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine says."""
-
     feedback: str
     won: bool
     done: bool
-    commands: tuple[str, ...]
-    """What can be done now, sorted."""
+    commands: tuple[str, ...]  # what can be done now, sorted
 
 
 class Engine:
@@ -50,12 +46,10 @@ class Engine:
         self._closed = False
         self._process: Process | None = None
         self._bytes = 0
-        self.started = 0
-        """How many processes were started."""
+        self.started = 0  # how many processes were started
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if there is one."""
         return self._process.pid if self._process else None
 
     @property

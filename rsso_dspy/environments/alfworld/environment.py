@@ -18,8 +18,7 @@ from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_ga
 from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
-MOST_STEPS = 50
-"""TextWorld's own limit in ALFWorld's configuration."""
+MOST_STEPS = 50  # TextWorld's own limit in ALFWorld's configuration
 
 
 class AlfWorld(TaughtEnvironment):
@@ -39,8 +38,7 @@ class AlfWorld(TaughtEnvironment):
     ):
         self.engine = Engine(step_seconds, most_bytes, stopped)
         self._folder = folder
-        self._moves = True
-        """Whether the game says `move`."""
+        self._moves = True  # whether the game says `move`
         self.task = ""
         self._answer: Answer | None = None
         self._progress = Progress()

@@ -32,14 +32,11 @@ COUNTS = {
 }
 """Type to its games in train, valid_seen and valid_unseen."""
 
-FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}
-"""Split to its folder."""
+FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}  # split to its folder
 
-GOLD_LENGTH = 34
-"""What stands for the gold length of every variant: half as many again are 51, and a game ends at 50."""
+GOLD_LENGTH = 34  # what stands for the gold length of every variant: half as many again are 51, and a game ends at 50
 
-PARTS = ("grammar", "pddl_domain", "pddl_problem")
-"""Texts of a game file that the engine loads."""
+PARTS = ("grammar", "pddl_domain", "pddl_problem")  # texts of a game file that the engine loads
 
 
 TABLE = TaskTable(
@@ -52,13 +49,9 @@ TABLE = TaskTable(
 
 @dataclass(frozen=True, eq=False)
 class Games:
-    """The games of a folder."""
-
     root: Path
-    files: Mapping[tuple[str, Split], tuple[Path, ...]]
-    """Type and split to its game files."""
-    skipped: Mapping[str, str]
-    """Files that cannot be played, and why."""
+    files: Mapping[tuple[str, Split], tuple[Path, ...]]  # type and split to its game files
+    skipped: Mapping[str, str]  # files that cannot be played, and why
     digest: str
 
     @property
@@ -66,7 +59,6 @@ class Games:
         return sum(map(len, self.files.values()))
 
     def describe(self) -> str:
-        """One line: how many there are, and which are skipped."""
         named = ", ".join(f"{name} ({why})" for name, why in self.skipped.items())
         return f"{self.total} games in {self.root}" + (f"; {len(self.skipped)} skipped: {named}" if named else "")
 
@@ -99,7 +91,6 @@ def find_game(variant: Variant, folder: str) -> Path:
 
 
 def read_game(path: Path) -> dict[str, Any]:
-    """The content of a game file. Raises ``DamagedFile``."""
     return _parse_game(path, read_bytes(path))
 
 

@@ -24,13 +24,10 @@ from rsso_dspy.environments.lessons import read_texts
 from rsso_dspy.records import State
 
 _TEMPLATES: str = read_texts(__package__)["templates"]["all"]
-PUBLISHED = _TEMPLATES.format(put="put", form="put OBJECT in/on PLACE")
-"""As in everything published."""
-RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")
-"""As games since 2.1.2 say it."""
+PUBLISHED = _TEMPLATES.format(put="put", form="put OBJECT in/on PLACE")  # as in everything published
+RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")  # as games since 2.1.2 say it
 
-NOTHING = "Nothing happens."
-"""The answer to everything that cannot be done."""
+NOTHING = "Nothing happens."  # the answer to everything that cannot be done
 
 CHECK = "check valid actions"
 """The question for what can be done, as AgentBoard has it. It is a step, and the game does not see it."""
@@ -60,12 +57,10 @@ def to_published(text: str) -> str:
 
 
 def to_recent(text: str) -> str:
-    """An answer with `move`."""
     return _TOLD_PUT.sub(r"You move the \1 to the \2.", text).replace(_HELP_PUT, _HELP_MOVE)
 
 
 def word_action(action: str, interface: str) -> str:
-    """An action in the wording of an interface."""
     return to_engine(action, interface != "sso")
 
 
@@ -92,13 +87,9 @@ _PUT_TASK = re.compile(r"put (?:an?|some) (?:(clean|hot|cool) )?(\w+) (?:in|on) 
 
 @dataclass(frozen=True, slots=True)
 class TaskGoal:
-    """What a task asks for."""
-
     thing: str
-    place: str
-    """Where to, or the lamp."""
-    verb: str = "put"
-    """``put``, ``clean``, ``heat``, ``cool`` or ``look``."""
+    place: str  # where to, or the lamp
+    verb: str = "put"  # `put`, `clean`, `heat`, `cool` or `look`
     count: int = 1
 
 

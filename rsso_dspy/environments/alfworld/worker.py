@@ -17,7 +17,6 @@ from typing import Any
 
 
 def measure_memory() -> int:
-    """Bytes of memory that this process holds."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -73,7 +72,6 @@ class Worker:
 
 
 def main() -> None:
-    """Answer until stdin closes."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the planner prints is no answer
     with tempfile.TemporaryDirectory() as folder:

@@ -76,13 +76,10 @@ def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> lis
     return [*keys, seen, f"There is a {color or '**'} open door **"]
 
 
-ENOUGH = 0.5
-"""A mission that ends counts where more than this share of its patterns was met."""
+ENOUGH = 0.5  # A mission that ends counts where more than this share of its patterns was met
 
 
 class Game:
-    """One episode."""
-
     def __init__(self, world: Any, seed: int, patterns: Sequence[Sequence[str]] | None):
         self._world = world
         seen, _ = world.reset(seed=seed)
@@ -92,21 +89,17 @@ class Game:
         self._look(seen)
         self.first = self.view.describe()
         self.progress = 0.0
-        self.done = False
-        """As AgentBoard counts it."""
+        self.done = False  # as AgentBoard counts it
         self.ended = False
         """The mission ended, achieved or failed for good, by the last move of the last action, which is all that
         AgentBoard looks at."""
-        self.reward = 0.0
-        """What minigrid gave for that move: above 0 when the mission is achieved."""
+        self.reward = 0.0  # what minigrid gave for that move: above 0 when the mission is achieved
         self.achieved: bool | None = None
         """minigrid's verdict on the mission, by whichever move it ended first; None before."""
-        self.valid: bool | None = None
-        """Of the last text; None before any."""
+        self.valid: bool | None = None  # of the last text; None before any
 
     @property
     def offer(self) -> Offer:
-        """What can be done now."""
         return self.view.offer
 
     def step(self, text: str) -> tuple[str, int]:
@@ -193,7 +186,6 @@ class BabyAi(TaughtEnvironment):
         return State(game.first, "", "")
 
     def step(self, action: str) -> Transition:
-        """One action as the actor wrote it."""
         game, before = require_played(self._game), self._score
         asked = " ".join(action.split())
         observation, moves = game.step(asked.rstrip("."))
@@ -246,7 +238,6 @@ def check_labels(variants: Iterable[Variant], folder: str | None) -> None:
 
 
 def _name_kind(pattern: str) -> str:
-    """What sort of pattern it is."""
     if pattern.startswith("You are carrying"):
         return "key" if pattern.endswith(" key.") else "carry"
     if " open door" in pattern:

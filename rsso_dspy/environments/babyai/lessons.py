@@ -21,7 +21,6 @@ class Episode(lessons.Episode):
 
     @cached_property
     def seen(self) -> list[str]:
-        """Names of all things seen so far, in their order."""
         return list(dict.fromkeys(name.strip() for view in self.views for name in _THING.findall(view)))
 
     @cached_property

@@ -25,16 +25,14 @@ _NAMES = (
     "OpenDoorsOrderN4Debug Pickup UnblockPickup PickupLoc PickupDistDebug PickupAbove Unlock UnlockLocalDist "
     "UnlockPickupDist BlockedUnlockPickup UnlockToUnlock FindObjS7 KeyCorridorS6R3"
 )
-LEVELS = tuple(_NAMES.split())
-"""In AgentBoard's order."""
+LEVELS = tuple(_NAMES.split())  # in AgentBoard's order
 
 THROUGH_LOCKED_DOORS = frozenset(
     {"GoToImpUnlock", "UnlockPickupDist", "BlockedUnlockPickup", "UnlockToUnlock", "KeyCorridorS6R3"}
 )
 """Levels whose missions lead through their locked doors."""
 
-_RENAMED = {"GoToObjS6": "GoToObjS4"}
-"""What a level that was made anew since was called before its rooms grew."""
+_RENAMED = {"GoToObjS6": "GoToObjS4"}  # what a level that was made anew since was called before its rooms grew
 
 
 def make_world(name: str) -> Any:
@@ -49,8 +47,7 @@ def make_world(name: str) -> Any:
 
 TEST_SEEDS = range(1234, 1238)
 _TRAIN, _DEV = (0, 199), (200, 249)
-_SPARE = 2000
-"""What is added to the seed of a world that is replaced."""
+_SPARE = 2000  # what is added to the seed of a world that is replaced
 
 GOLD_LENGTH = 20
 """What stands for the gold length of every variant: half as many again are the 30 steps that AgentBoard gives."""
@@ -62,7 +59,6 @@ TABLE = TaskTable(
 
 
 def get_seed(variant: Variant) -> int:
-    """The seed of a variant's world."""
     replaced = variant.index in read_data(__package__, "replaced.json").get(variant.task, ())
     return variant.index + _SPARE if replaced else variant.index
 

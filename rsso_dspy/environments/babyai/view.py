@@ -21,8 +21,7 @@ _MIDDLE, _LOWEST = CELLS // 2, CELLS - 1
 _TYPES = {2: "wall", 4: "door", 5: "key", 6: "ball", 7: "box", 8: "goal", 9: "lava"}
 _COLORS = ("red", "green", "blue", "purple", "yellow", "grey")
 _DOORS = ("open", "closed", "locked")
-FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""By direction, the cell ahead."""
+FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # by direction, the cell ahead
 _FIRST = "In front of you in this room, you can see several objects: "
 _NOTHING = "You cannot see any objects within sight."
 
@@ -32,8 +31,7 @@ class Thing(NamedTuple):
 
     kind: str
     color: str
-    state: str
-    """Of a door: open, closed or locked."""
+    state: str  # of a door: open, closed or locked
     ahead: int
     right: int
 
@@ -49,10 +47,8 @@ class View:
     image: Sequence[Sequence[Sequence[int]]]
     x: int
     y: int
-    facing: int
-    """0 right, 1 down, 2 left, 3 up."""
-    carrying: str
-    """Colour and type of what is carried; empty for nothing."""
+    facing: int  # 0 right, 1 down, 2 left, 3 up
+    carrying: str  # colour and type of what is carried; empty for nothing
 
     @cached_property
     def things(self) -> list[Thing]:
@@ -83,7 +79,6 @@ class View:
 
     @cached_property
     def offer(self) -> "Offer":
-        """What can be done."""
         return Offer(self)
 
     def locate(self, thing: Thing) -> tuple[int, int]:
@@ -91,7 +86,6 @@ class View:
         return self._locate(thing.ahead, thing.right)
 
     def describe(self) -> str:
-        """The observation."""
         told = "".join(f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed)
         facing = self.barrier
         wall = f"You are facing a {facing.kind} {facing.ahead} steps away. " if facing else ""
@@ -197,13 +191,10 @@ _IN_THE_WAY = ("wall", "box", "lava", "ball", "key")
 
 
 class Offer:
-    """What can be done in a view."""
-
     def __init__(self, view: View):
         self.moves: dict[str, list[int]] = {"turn left": [LEFT], "turn right": [RIGHT]}
         """Action to moves, in the order in which they are listed."""
-        self.messages: dict[str, str] = {}
-        """Action that cannot be done to what is answered."""
+        self.messages: dict[str, str] = {}  # action that cannot be done to what is answered
         self._view, self._paths = view, Paths(view)
         if view.barrier is not None and view.barrier.ahead <= 1:
             self.messages["move forward"] = BARRIER

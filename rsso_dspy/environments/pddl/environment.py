@@ -84,7 +84,6 @@ class PddlEnvironment(TaughtEnvironment):
 
     @property
     def task(self) -> str:
-        """The goal of the variant that was reset last."""
         return require_played(self._game).goal
 
     @property
@@ -99,7 +98,6 @@ class PddlEnvironment(TaughtEnvironment):
         return State(self._game.first, "", "")
 
     def step(self, action: str) -> Transition:
-        """One action as the actor wrote it."""
         game = require_played(self._game)
         before = game.points
         observation, valid = game.step(action)

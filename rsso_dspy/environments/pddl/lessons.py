@@ -9,8 +9,7 @@ from rsso_dspy.environments.lessons import LessonTable, Words, read_texts
 from rsso_dspy.environments.pddl.wording import GOAL, LOOK, split_words
 from rsso_dspy.records import Step
 
-_NEEDS: Mapping[str, str] = read_texts(__package__)["needs"]
-"""What each action needs."""
+_NEEDS: Mapping[str, str] = read_texts(__package__)["needs"]  # what each action needs
 
 _UNDOES = {
     "is at": ("pick",),
@@ -35,21 +34,18 @@ class Episode(lessons.Episode):
 
     @property
     def says_everything(self) -> bool:
-        """Whether every observation tells the whole state, by the first one."""
         return not _TOLD_BY_DIFFERENCES.search(self.states[0].observation)
 
     def find_verb(self, step: Step) -> str:
         return next((word for word in split_words(step.action) if word in _NEEDS), "")
 
     def took_effect(self, number: int) -> bool:
-        """Whether this step changed something."""
         step, answer = self.steps[number], self.states[number + 1].observation
         asked = step.action.lower()
         return step.understood and "check" not in asked and LOOK not in asked and bool(answer)
 
     @cached_property
     def is_effective(self) -> bool:
-        """Whether the newest step changed something."""
         return self.took_effect(len(self.steps) - 1)
 
     @cached_property

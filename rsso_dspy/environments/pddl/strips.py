@@ -18,10 +18,8 @@ from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
 
-OBJECT = "object"
-"""The type of all types."""
-MOST_ACTIONS = 200_000
-"""Ground actions of one problem at most."""
+OBJECT = "object"  # the type of all types
+MOST_ACTIONS = 200_000  # ground actions of one problem at most
 
 Fact = tuple[str, ...]
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
@@ -40,16 +38,11 @@ class Action:
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Types, predicates, constants and actions."""
-
     name: str
-    types: Mapping[str, str]
-    """Type to the one above it; `OBJECT` is above all."""
-    argument_types: Mapping[str, tuple[str, ...]]
-    """Predicate to the types of its arguments."""
+    types: Mapping[str, str]  # type to the one above it; `OBJECT` is above all
+    argument_types: Mapping[str, tuple[str, ...]]  # predicate to the types of its arguments
     actions: Mapping[str, Action]
-    constants: Mapping[str, str]
-    """Object to type."""
+    constants: Mapping[str, str]  # object to type
 
     def is_of_type(self, own: str, wanted: str) -> bool:
         """Whether what is of the type `own` is of the type `wanted` too."""
@@ -207,7 +200,6 @@ class World:
         return sum(bit == 0 or (bit > 0 and bool(state & bit)) for bit in self.goal_bits)
 
     def list_bits(self, state: int) -> list[Fact]:
-        """The facts that these bits stand for."""
         return [fact for number, fact in enumerate(self.facts) if state >> number & 1]
 
     def list_applicable(self, state: int) -> list[GroundAction]:

@@ -20,17 +20,14 @@ from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.files import read_text
 from rsso_dspy.records import Variant
 
-SIZES = {"train": 40, "dev": 10, "test": 20}
-"""Problems of each domain that were made here."""
+SIZES = {"train": 40, "dev": 10, "test": 20}  # problems of each domain that were made here
 
-FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
-"""AgentBoard's problems of each domain."""
+FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}  # AgentBoard's problems of each domain
 
 GOLD_OF_FILES = 20
 """What stands for the gold length of AgentBoard's problems: half as many again are the 30 steps that they are given."""
 
-_DEV, _TEST, _FILE = accumulate(SIZES.values())
-"""The first index of each split, and of AgentBoard's problems."""
+_DEV, _TEST, _FILE = accumulate(SIZES.values())  # the first index of each split, and of AgentBoard's problems
 
 TABLE = TaskTable(
     {
@@ -49,7 +46,6 @@ TABLE = TaskTable(
 
 @cache
 def load_domain(name: str) -> Domain:
-    """One of the domains that are played."""
     file = f"{name}.pddl"
     return read_domain(resources.files(__package__).joinpath("domains", file).read_text(encoding="utf-8"), file)
 

@@ -28,8 +28,7 @@ class Phrases:
     facts: Mapping[str, str]
     """Predicate to sentence, ``{}`` for each argument; one without a sentence is said as it is written."""
     actions: Mapping[str, str]
-    differences: bool = False
-    """Whether only what became true is said after the first observation."""
+    differences: bool = False  # whether only what became true is said after the first observation
 
     def say_fact(self, fact: Fact) -> str:
         return _fill(self.facts, fact)
@@ -49,8 +48,7 @@ def _fill(sentences: Mapping[str, str], words: Fact) -> str:
     return sentences[words[0]].format(*words[1:]) if words[0] in sentences else " ".join(words)
 
 
-PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}
-"""By domain."""
+PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}  # by domain
 
 _APART = re.compile(r"[\[\](){}<>;@#$%&?!\"“”«»]|\.\.\.|--|[:,](?!\d)|\.(?=[\])}>\"'\s]|$)|``|''|…")
 _ENDING = re.compile(r"(?:'(?:s|m|d|ll|re|ve)?|n't|')$")
@@ -75,5 +73,4 @@ def read_action(text: str, arities: Mapping[str, int], objects: Collection[str])
 
 _TEMPLATES: Mapping[str, str] = read_texts(__package__)["templates"]
 COMMON = _TEMPLATES["all"]
-ACTION_TEMPLATES = {domain: f"{COMMON}\n{_TEMPLATES[domain]}" for domain in PHRASES}
-"""By domain."""
+ACTION_TEMPLATES = {domain: f"{COMMON}\n{_TEMPLATES[domain]}" for domain in PHRASES}  # by domain

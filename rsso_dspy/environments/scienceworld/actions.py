@@ -32,34 +32,28 @@ _FIRST_WORDS = (
     "activate close connect deactivate disconnect dunk eat examine flush focus get go inventory look mix move open "
     "pick pour put read take task teleport turn use wait wait1 walk"
 )
-VERBS = tuple(_FIRST_WORDS.split())
-"""Possible first words of an action, including words of no template."""
+VERBS = tuple(_FIRST_WORDS.split())  # possible first words of an action, including words of no template
 
 NOT_KNOWN = "No known action matches that input."
 """The parser's answer to an unknown text. Nothing has happened and no time has passed."""
 
-AMBIGUOUS = "Ambiguous request:"
-"""Text of an answer that asks to choose among numbered readings of the action."""
+AMBIGUOUS = "Ambiguous request:"  # text of an answer that asks to choose among numbered readings of the action
 
 NO_EFFECT = "Unknown action."
 """Start of the answer to an action without an effect text, usually an unresolved ambiguous request."""
 
-CANCEL = "cancel"
-"""Answer that cancels an ambiguous request; any text without a number would do."""
+CANCEL = "cancel"  # answer that cancels an ambiguous request; any text without a number would do
 
 FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 
-OPTION = re.compile(r"^\s*(\d+):", re.M)
-"""Start of a line of a numbered question."""
+OPTION = re.compile(r"^\s*(\d+):", re.M)  # start of a line of a numbered question
 _PUNCTUATION = ".,!?\"')(}{][:; \t\n"
 
 
-LONGEST = 300
-"""Maximum characters sent per action; the longest valid actions have less than half as many."""
+LONGEST = 300  # maximum characters sent per action; the longest valid actions have less than half as many
 
 
 def clean_action(action: str) -> str:
-    """Sanitize an action: one lower-case line of printable characters of bounded length."""
     line = " ".join(action[: 10 * LONGEST].encode("utf-8", "replace").decode().lower().split())
     return "".join(character for character in line if character.isprintable())[:LONGEST]
 

@@ -27,8 +27,7 @@ from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, di
 from rsso_dspy.errors import SimulatorDied, UsageError
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
-LISTING = re.compile(r"(In it, you|Here you) see:")
-"""Headers before the objects of a room or of the outside."""
+LISTING = re.compile(r"(In it, you|Here you) see:")  # headers before the objects of a room or of the outside
 CARRIED = " in your inventory"
 _EDGES = " \n\t.,"
 _ROW = re.compile(r"\d+\t(true|false)\t *(\w+)\t")
@@ -53,16 +52,14 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         self._stopped = stopped
         self._jvm: Jvm | None = None
         self._closed = False
-        self.task = ""
-        """Task description of the current variant."""
+        self.task = ""  # task description of the current variant
         self.points_at_reset = 0
         """Score before the first action, 0 to 100: some variants grant points for their initial state."""
         # What the last action left behind.
         self._score = self._ticks = 0
         self._completed = False
         self._look = self._inventory = ""
-        self._question = ""
-        """The numbered question that is open, word for word; empty when none is."""
+        self._question = ""  # the numbered question that is open, word for word; empty when none is
         self._asked: Question | None = None
         self._focus = ""
         self.action_templates = actions.ACTION_TEMPLATES
@@ -75,7 +72,6 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 
     @property
     def alive(self) -> bool:  # type: ignore[override]
-        """Whether another reset can succeed."""
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
     def start(self) -> "ScienceWorld":
@@ -149,7 +145,6 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:
-        """End the process. Idempotent."""
         self._closed = True
         if self._jvm is not None:
             self._jvm.close()

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-CHOOSE = "choose"
-"""Verb of a bare number, which answers an open question."""
+CHOOSE = "choose"  # verb of a bare number, which answers an open question
 
 _ARTICLES = frozenset({"the", "a", "an", "some"})
 
@@ -18,14 +17,11 @@ class Command:
     verb: str
     thing: str = ""
     place: str = ""
-    head: str = ""
-    """First words of the action, if different from the verb."""
-    join: str = ""
-    """The word before the place."""
+    head: str = ""  # first words of the action, if different from the verb
+    join: str = ""  # the word before the place
 
     @property
     def text(self) -> str:
-        """Return the action as text for the environment."""
         if self.verb == CHOOSE:
             return self.thing
         tail = f" {self.join} {self.place}" if self.place else ""
@@ -33,16 +29,12 @@ class Command:
 
 
 class Verb(NamedTuple):
-    """One kind of action."""
-
     name: str
     pattern: str
     """Regular expression of the whole action in `normalize_words` form, with optional groups ``thing`` and
     ``place``."""
-    head: str = ""
-    """First words of the action, if different from the name."""
-    join: str = ""
-    """The word before the place."""
+    head: str = ""  # first words of the action, if different from the name
+    join: str = ""  # the word before the place
 
 
 _TWO_PLACES = r"(?P<thing>.+?) (?:to|in|into|on|onto|inside) (?P<place>.+)"
@@ -69,7 +61,6 @@ _BY_NAME = {verb.name: verb for verb in _VERBS}
 
 
 def make_command(name: str, thing: str = "", place: str = "") -> Command:
-    """Build the command of a verb."""
     verb = _BY_NAME[name]
     return Command(name, thing, place, verb.head, verb.join)
 

@@ -27,16 +27,13 @@ from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
 # equal. With it, the same actions give the same texts and scores in a fresh and in a used process.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
 
-START_LIMIT = 120.0
-"""Time limit in seconds for Java to report its port; usually it takes one second."""
+START_LIMIT = 120.0  # time limit in seconds for Java to report its port; usually it takes one second
 
-CALL_LIMIT = 600.0
-"""Default time limit of a call in seconds, far above the time of any load."""
+CALL_LIMIT = 600.0  # default time limit of a call in seconds, far above the time of any load
 
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 
-_silent: set[str] = set()
-"""Java programs that did not respond in time; tried last from then on."""
+_silent: set[str] = set()  # Java programs that did not respond in time; tried last from then on
 
 
 def list_java_candidates() -> list[str]:
@@ -118,7 +115,6 @@ class Jvm(AbstractContextManager["Jvm"]):
             raise
 
     def _connect_simulator(self, port: int, token: str) -> None:
-        """Connect and create the simulator."""
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout=CALL_LIMIT)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

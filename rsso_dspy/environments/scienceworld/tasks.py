@@ -32,10 +32,8 @@ from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
 from rsso_dspy.records import Variant
 
 VERSION = metadata.version("scienceworld")
-MOST_ACTIONS = 100_000
-"""Maximum plausible length of a gold path."""
-TIME_LIMIT = 1800.0
-"""Time limit for computing one path, in seconds."""
+MOST_ACTIONS = 100_000  # maximum plausible length of a gold path
+TIME_LIMIT = 1800.0  # time limit for computing one path, in seconds
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
 

@@ -27,11 +27,9 @@ from rsso_dspy.environments.scienceworld import actions
 from rsso_dspy.environments.scienceworld.actions import VERBS
 from rsso_dspy.environments.scienceworld.grammar import parse_command
 
-MOST = 32
-"""Maximum number of wordings."""
+MOST = 32  # maximum number of wordings
 
-MOST_PARENTHESES = 4
-"""Maximum pairs of parentheses considered, to limit the number of wordings."""
+MOST_PARENTHESES = 4  # maximum pairs of parentheses considered, to limit the number of wordings
 
 _LABEL = re.compile(
     r"^[*_`\"']*(?:(?:my|the|your)\s+)?(?:next\s+)?(?:action|command|answer|move|step)\s*\d*[*_`\"']*\s*[:=]\s*"
@@ -188,7 +186,6 @@ class Question:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """Option number to text, in lower case."""
         return {number: text.lower() for number, text in _OPTION.findall(self.answer)}
 
     @cached_property
@@ -207,7 +204,6 @@ class Question:
         return len(set(self.options.values())) == 1 and not self.marks
 
     def render_question(self) -> str:
-        """Render the question with the marks of its options and how to answer it."""
         lines = [
             f"{line.rstrip()}: the {mark}"
             if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1]))
@@ -309,12 +305,9 @@ _NOTHING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of an action: the text sent and the answer."""
-
     sent: str
     answer: str
-    asks: Question | None = None
-    """The question in the answer, if any."""
+    asks: Question | None = None  # the question in the answer, if any
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,7 @@ Content = tuple[tuple[int, ...], ...]
 # Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
 # with mean m and standard deviation s counts max(0, (x - m + 2s) / s): 2 when average, 0 from two deviations below.
 
-NEUTRAL = 2.0
-"""Value of a measure at its mean, and of every candidate if the measure does not vary."""
+NEUTRAL = 2.0  # value of a measure at its mean, and of every candidate if the measure does not vary
 
 
 @dataclass(slots=True)
@@ -131,18 +130,15 @@ def score_candidates(
 class Selection(NamedTuple):
     """Positions in the pool."""
 
-    best: tuple[int, ...]
-    """The best set, best candidate first."""
-    used: tuple[int, ...]
-    """Every candidate of any beam, most used first; equally used ones in pool order."""
+    best: tuple[int, ...]  # the best set, best candidate first
+    used: tuple[int, ...]  # every candidate of any beam, most used first; equally used ones in pool order
 
 
 class Beam(NamedTuple):
     score: int
     members: tuple[int, ...]
     mask: int
-    open: int
-    """Candidates that may still join: later in the pool than all members, and without conflicts."""
+    open: int  # candidates that may still join: later in the pool than all members, and without conflicts
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
@@ -205,25 +201,19 @@ class ConflictMasks(dict[int, int]):
 
 @dataclass(slots=True)
 class SkillMemoryState:
-    """The state of a skill memory; empty when fresh."""
-
     pieces: list[Piece] = field(default_factory=list)
-    candidates: tuple[SkillCandidate, ...] = ()
-    """Pairs matched in the last update, in order. Not part of a snapshot."""
-    built: int = 0
-    """Number of leading pieces that need no matching."""
+    candidates: tuple[SkillCandidate, ...] = ()  # pairs matched in the last update, in order. Not part of a snapshot.
+    built: int = 0  # number of leading pieces that need no matching
     similarities: dict[str, RunningMoments] = field(
         default_factory=lambda: {"state": RunningMoments(), "action": RunningMoments()}
     )
     """Moments of both similarities, in billionths, over all candidates ever matched."""
     pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
     """Candidates for the next search with their scores in the last one, most used first."""
-    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
-    """The skill set, best first."""
+    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)  # the skill set, best first
     skills: dict[str, Skill] = field(default_factory=dict)
     """Every skill ever verbalized, by id, as of its last selection."""
-    library: list[str] = field(default_factory=list)
-    """Ids of the skills in use, best first."""
+    library: list[str] = field(default_factory=list)  # ids of the skills in use, best first
     feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
     """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
     answers: dict[tuple[str, ...], bool] = field(default_factory=dict)

@@ -82,8 +82,6 @@ def get_embedding_text(state: State, settings: SkillSettings) -> str:
 
 
 class TextIndex:
-    """A growing table of distinct texts."""
-
     def __init__(self, embed: Embed):
         self._embed = embed
         self._index: dict[str, int] = {}
@@ -142,8 +140,7 @@ class PieceTexts:
     """A piece as text indices, one per state, with its windows."""
 
     states: Integers
-    actions: Integers
-    """The action before each state."""
+    actions: Integers  # the action before each state
     windows: tuple[tuple[int, int], ...]
 
     @classmethod
@@ -211,5 +208,4 @@ def _sum_diagonals(matrix: Integers) -> Integers:
 
 
 def _divide_rounded(sums: Integers, count: int) -> Integers:
-    """Round to the nearest whole billionth."""
     return (sums + count // 2) // count

@@ -30,32 +30,23 @@ class SkillSettings:
     pairs: Literal["across-trials", "any"] = "across-trials"
     """Which pieces are matched. ``across-trials``: those of different trajectories (paper, section 2.2: at least two).
     ``any``: also two pieces of one long trajectory (release, skillset.py:60-75, 90-117)."""
-    max_trajectories: int = 10
-    """Number of newest pieces to match with each other (release, skillset.py:90)."""
-    max_piece: int = 50
-    """Maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)."""
-    min_piece: int = 3
-    """Minimum states in a piece: one smallest window. The release uses 4."""
-    min_window: int = 3
-    """Minimum states in a window, including first and last (paper, section 2)."""
+    max_trajectories: int = 10  # number of newest pieces to match with each other (release, skillset.py:90)
+    max_piece: int = 50  # maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)
+    min_piece: int = 3  # minimum states in a piece: one smallest window. The release uses 4.
+    min_window: int = 3  # minimum states in a window, including first and last (paper, section 2)
     max_window: int = 6
     """Maximum states in a window (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
-    beams: int = 20
-    """Beam width of the search for a skill set (release, num_beams)."""
-    pool_size: int = 5000
-    """Maximum candidates kept for the next search (release, max_skills)."""
-    retrieved: int = 3
-    """Maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)."""
+    beams: int = 20  # beam width of the search for a skill set (release, num_beams)
+    pool_size: int = 5000  # maximum candidates kept for the next search (release, max_skills)
+    retrieved: int = 3  # maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)
     feedback: bool = False
     """Include the return after a targeted skill in its score: the release does, the paper does not (section 4)."""
-    build_repeats: bool = True
-    """Match a piece that equals an earlier one; the release skips it (skillset.py:93-95)."""
+    build_repeats: bool = True  # match a piece that equals an earlier one; the release skips it (skillset.py:93-95)
     keep_when_constant: bool = True
     """While a similarity has had only one value, the filter passes every candidate (True) or none (release)."""
     inventory_first: bool = False
     """Embed state descriptions with the inventory first, which an embedder that reads only the beginning loses."""
-    skip_reached: bool = False
-    """Do not show a skill again that was carried out in the last steps."""
+    skip_reached: bool = False  # do not show a skill again that was carried out in the last steps
     past_reward: bool = False
     """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
     a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
@@ -96,15 +87,11 @@ class Piece:
     """A stored part of a trajectory, ending at a positive reward. The three sequences are aligned by state."""
 
     trial: int
-    offset: int
-    """Index in the trial of the first state."""
+    offset: int  # index in the trial of the first state
     states: tuple[State, ...]
-    actions: tuple[str, ...]
-    """The action before each state; empty for the start of a trial."""
-    rewards: tuple[int, ...]
-    """Points gained at each state."""
-    trajectory: int = 0
-    """Pieces of one trajectory share a number. Trials of other units have their own numbers."""
+    actions: tuple[str, ...]  # the action before each state; empty for the start of a trial
+    rewards: tuple[int, ...]  # points gained at each state
+    trajectory: int = 0  # pieces of one trajectory share a number. Trials of other units have their own numbers.
 
     def __len__(self) -> int:
         return len(self.states)
@@ -182,8 +169,7 @@ class SkillScores:
     reward: float
     state: float
     action: float
-    feedback: float
-    """Sum over feedback events, negative if the skill was targeted without a reward; 0 without events."""
+    feedback: float  # sum over feedback events, negative if the skill was targeted without a reward; 0 without events
     total: float
 
 
@@ -194,27 +180,19 @@ class Verbalization:
     summary: str
     name: str
     instructions: tuple[str, ...]
-    target: str
-    """The observation that marks the end of the skill; shown to the actor as the subgoal."""
+    target: str  # the observation that marks the end of the skill; shown to the actor as the subgoal
 
 
 @dataclass(frozen=True, slots=True)
 class Skill(Verbalization):
-    """A verbalized member of the skill set."""
-
-    id: str
-    """Digest of the content of its windows: the same examples have the same id in every run."""
+    id: str  # digest of the content of its windows: the same examples have the same id in every run
     windows: tuple[Window, ...] = field(repr=False)
     scores: SkillScores
-    retrieved: int = 0
-    """Number of steps at which it was shown."""
-    targeted: int = 0
-    """Number of steps at which the actor named its target as the subgoal."""
-    beyond: int = 0
-    """Number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""
+    retrieved: int = 0  # number of steps at which it was shown
+    targeted: int = 0  # number of steps at which the actor named its target as the subgoal
+    beyond: int = 0  # number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1
 
     def dump(self) -> dict[str, Any]:
-        """JSON data with the windows as bounds."""
         data = {name: getattr(self, name) for name in _PLAIN}
         data |= {"instructions": list(self.instructions), "scores": asdict(self.scores)}
         return data | {"windows": [list(window.span) for window in self.windows]}
@@ -270,8 +248,7 @@ def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
     return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
 
 
-LATELY = 10
-"""Number of steps for which a completed skill is not offered again."""
+LATELY = 10  # number of steps for which a completed skill is not offered again
 
 
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
