@@ -35,8 +35,6 @@ class Transition:
     none."""
     asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
     no_effect: bool = False  # the environment understood the action but reports that it had no effect
-    own_success: bool | None = None
-    """Whether the environment's own rule counts the trial as a success by now, where points follow another rule."""
 
 
 class Environment(Protocol):

@@ -23,7 +23,7 @@ Replay = Iterator[tuple[int, list[str]]]
 """Of each run, or of what its episode says before the first step: its steps, and what differs."""
 
 PDDL = ("observation", "progress", "done", "validity", "actions", "won")
-BABYAI = PDDL[:5]
+BABYAI = ("observation", "progress", "done", "validity", "actions")
 ALFWORLD = ("observation", "won", "done", "number of actions")
 """What is recorded of a step, after the action."""
 
@@ -102,7 +102,7 @@ def _play_pddl(game: Game, asked: str) -> tuple[object, ...]:
 
 def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:  # noqa: ARG001
     from rsso_dspy.environments.babyai.environment import Game as BabyAiGame
-    from rsso_dspy.environments.babyai.tasks import make_world, read_patterns
+    from rsso_dspy.environments.babyai.tasks import make_world
 
     name = str(episode["env"]).removeprefix("BabyAI-").rpartition("-")[0]
     world, seed, patterns = make_world(name), int(episode["seed"]), read_patterns(episode)
@@ -114,19 +114,58 @@ def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str |
         "first actions": episode["init_actions"],
         "messages": episode["init_errors"],
     }
-    game = BabyAiGame(world, seed, patterns)
+    game = BabyAiGame(world, seed)
     played = (game.mission, game.goal, game.first, list(game.offer.moves), game.offer.messages)
     yield 0, compare_fields(where, recorded, dict(zip(recorded, played, strict=True)))
     for number, run in enumerate(episode["runs"], 1):
         place = f"{where}, run {number} ({run['kind']})"
-        play = partial(_play_babyai, BabyAiGame(world, seed, patterns))
+        play = partial(_play_babyai, BabyAiGame(world, seed), AgentBoardProgress(patterns))
         yield replay_steps(place, run["steps"], text, BABYAI, play)
 
 
-def _play_babyai(game: Any, asked: str) -> tuple[object, ...]:
-    observation, _ = game.step(asked)
+class AgentBoardProgress:
+    """What AgentBoard counts: lists of patterns that stand for each other, of which an observation meets one position.
+    A mission that ended is done where more than half were met."""
+
+    def __init__(self, lists: Sequence[Sequence[str]] | None):
+        self._ways = list(zip(*lists or (), strict=True))
+        self._met = [False] * len(self._ways)
+        self.share = 0.0
+
+    def read(self, game: Any, observation: str) -> bool:
+        from rsso_dspy.environments.babyai.environment import is_met
+
+        if self._ways:
+            seen = (
+                n for n, ways in enumerate(self._ways) if not self._met[n] and any(is_met(w, observation) for w in ways)
+            )
+            for number in [*seen][:1]:
+                self._met[number] = True
+            self.share = sum(self._met) / len(self._met)
+        else:
+            self.share = max(self.share, game.reward)
+        return (game.ended and self.share > 0.5) or self.share >= 1
+
+
+def read_patterns(row: Mapping[str, Any]) -> list[list[str]] | None:
+    """The patterns of an episode: one list, or several that stand for each other (``subgoals_1``, ...)."""
+    several = [row[key] for key in sorted(row) if key.startswith("subgoals_") and row[key]]
+    given = row.get("subgoals")
+    if isinstance(given, Mapping):
+        several, given = [given[key] for key in sorted(given)], None
+    lists = several or ([given] if given else [])
+    return (lists[0] if lists and isinstance(lists[0][0], list) else lists) or None
+
+
+def _play_babyai(game: Any, progress: AgentBoardProgress, asked: str) -> tuple[object, ...]:
+    from rsso_dspy.environments.babyai.view import COMPLETED
+
+    observation, moves = game.step(asked)
+    done = bool(moves) and progress.read(game, observation.removesuffix(COMPLETED))
+    if done and not game.ended:
+        observation += COMPLETED
     valid = None if game.valid is None else int(game.valid)
-    return observation, game.progress, int(game.done), valid, hash_actions(list(game.offer.moves))
+    return observation, progress.share, int(done), valid, hash_actions(list(game.offer.moves))
 
 
 def replay_alfworld(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:
@@ -136,7 +175,7 @@ def replay_alfworld(episode: Mapping[str, Any], text: Sequence[str], folder: str
 
     name = str(episode["game"])
     path = _find_file(name, folder)
-    engine = Engine(STEP_SECONDS, 1 << 40)
+    engine = Engine(STEP_SECONDS)
     try:
         answer = engine.load(path)
         recorded = {

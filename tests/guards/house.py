@@ -305,7 +305,7 @@ def describe_step(step: Step) -> Data:
         "said": step.unread or step.rejected,
         "recalled": list(step.recalled),
     }
-    return drop_empty(data) | ({} if step.own_success is None else {"own_success": step.own_success})
+    return drop_empty(data)
 
 
 def find_status(step: Step) -> str:
@@ -451,5 +451,4 @@ def make_step(data: Data) -> Step:
         rejected="" if status == "unreadable" else said,
         asked_back=status == "asked-back",
         no_effect=status == "no-effect",
-        own_success=data.get("own_success"),
     )

@@ -22,8 +22,7 @@ MOST_STEPS = 50  # TextWorld's own limit in ALFWorld's configuration
 
 
 class AlfWorld(TaughtEnvironment):
-    """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
-    ``most_bytes``: of memory, see `Engine`."""
+    """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along."""
 
     teaches = LESSONS
     name_place = staticmethod(wording.name_place)
@@ -33,10 +32,9 @@ class AlfWorld(TaughtEnvironment):
         self,
         folder: str | None = None,
         step_seconds: float = 20.0,
-        most_bytes: int = 512 << 20,
         stopped: Callable[[], bool] = lambda: False,
     ):
-        self.engine = Engine(step_seconds, most_bytes, stopped)
+        self.engine = Engine(step_seconds, stopped)
         self._folder = folder
         self._moves = True  # whether the game says `move`
         self.task = ""

@@ -5,7 +5,7 @@ Run by path (`engine.py`), so it imports nothing of this project. It ends when i
     {"do": "load", "path": "/.../game.tw-pddl"}     a game file; {"do": "load", "game": {...}} for one that is no file
     {"do": "step", "action": "go to desk 1"}
 
-Answers: {"feedback", "won", "done", "commands", "bytes"}, or {"error", "of_game"}: whether the game is to blame, not
+Answers: {"feedback", "won", "done", "commands"}, or {"error", "of_game"}: whether the game is to blame, not
 the machine or the installation.
 """
 
@@ -14,17 +14,6 @@ import os
 import sys
 import tempfile
 from typing import Any
-
-
-def measure_memory() -> int:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        import resource
-
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
 
 
 class Worker:
@@ -67,7 +56,6 @@ class Worker:
             "won": bool(state["won"]),
             "done": done,
             "commands": sorted(state["admissible_commands"]),
-            "bytes": measure_memory(),
         }
 
 
