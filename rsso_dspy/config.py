@@ -501,11 +501,9 @@ DEFAULT_FILE = "rsso.toml"
 
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
-    """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides.
-
-    Unless it is `whole`, options may yet name another backend and benchmark, so that these are not checked. Raises
-    `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the nearest.
-    """
+    """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides. Unless it is `whole`, options
+    may yet name another backend and benchmark, so that these are not checked. Raises `ConfigError` for an unreadable
+    file or an invalid value, and `UnknownName` for an unknown key, with the nearest."""
     data = _read_config_file(path)
     for override in overrides:
         _merge_tables(data, _parse_override(override))

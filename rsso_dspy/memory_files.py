@@ -98,11 +98,8 @@ def _read_by_any(memory: str, plan: Plan) -> bool:
 
 
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the constitution that units of the plan start from.
-
-    `say` receives a note on test variants that it was learned on. Raises `UsageError` if no method reads one, and what
-    `check_sources` and `read_book` raise.
-    """
+    """Load the constitution that units of the plan start from. `say` receives a note on test variants that it was
+    learned on. Raises `UsageError` if no method reads one, and what `check_sources` and `read_book` raise."""
     if not _read_by_any("constitution", plan):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
@@ -116,11 +113,9 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the library that units of the plan start from.
-
-    `say` receives a note on test variants that it was learned on. Raises `RunMismatch` if it was learned with another
-    embedder or other settings, and what `check_sources` and `read_library` raise.
-    """
+    """Load the library that units of the plan start from. `say` receives a note on test variants that it was learned
+    on. Raises `RunMismatch` if it was learned with another embedder or other settings, and what `check_sources` and
+    `read_library` raise."""
     if not _read_by_any("skills", plan):
         raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
@@ -160,9 +155,7 @@ def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
 
 def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:
     """Load the final constitution of an arm of a run with all its edits; by default of the first arm that wrote one.
-
-    Raises `UsageError` that lists the arms that have one.
-    """
+    Raises `UsageError` that lists the arms that have one."""
     streams: dict[str, list[UnitRecord]] = {}
     for record in Store(folder, read_only=True).units():
         if record.stream and not record.has_errors and "constitution" in record.memories:
@@ -233,10 +226,8 @@ def load_skill_source(
     folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
 ) -> SkillSource:
     """Load the unit ``task::index`` or the training of a ``task`` of a run, by default of its first arm with skills.
-
     Changes nothing. `left_out` receives the unreadable files, as the store names them. Raises `UsageError` that says
-    what exists instead and what to do.
-    """
+    what exists instead and what to do."""
     store = Store(folder, read_only=True)
     identity, arms = store.read_identity()
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]

@@ -99,10 +99,8 @@ def build_config(
     base_url: str | None = None,
     **keys: object,
 ) -> "Config":
-    """Load the configuration and apply the command's options; an option that is None changes nothing.
-
-    With `replay`, logs answer in place of the backend that they were made with, or of the named one.
-    """
+    """Load the configuration and apply the command's options; an option that is None changes nothing. With `replay`,
+    logs answer in place of the backend that they were made with, or of the named one."""
     from rsso_dspy.config import RECORDED, format_override, load_config
 
     of_model = name_model(model, base_url, backend)
@@ -126,11 +124,8 @@ def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterabl
 
 
 def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
-    """Translate `--model` and `--base-url` into settings.
-
-    A model of a built-in profile's provider takes address and key from that profile, but no key with an explicit
-    address. Raises `UsageError` for an address without a model.
-    """
+    """Translate `--model` and `--base-url` into settings. A model of a built-in profile's provider takes address and
+    key from that profile, but no key with an explicit address. Raises `UsageError` for an address without a model."""
     from rsso_dspy.config import PROFILES, format_override
 
     if model is None and base_url is None:
@@ -173,10 +168,8 @@ def format_command(*words: object) -> str:
 
 
 def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text with control characters replaced. All commands print through this function.
-
-    `style` as in `typer.style`.
-    """
+    """Print text with control characters replaced. All commands print through this function. `style` as in
+    `typer.style`."""
     typer.secho(replace_controls(text), err=err, nl=nl, **style)
 
 

@@ -39,11 +39,9 @@ class ExitStatus:
 
 @contextmanager
 def catch_interruptions() -> Iterator[ExitStatus]:
-    """Treat SIGTERM in the block like Ctrl-C, with its own exit code.
-
-    A second SIGTERM after more than `TOGETHER` seconds ends the process at once. Main thread only, as for all signals.
-    An `OSError` becomes an `RssoError` that says what is kept.
-    """
+    """Treat SIGTERM in the block like Ctrl-C, with its own exit code. A second SIGTERM after more than `TOGETHER`
+    seconds ends the process at once. Main thread only, as for all signals. An `OSError` becomes an `RssoError` that
+    says what is kept."""
     ending = ExitStatus()
     try:
         with interrupt_on_sigterm(ending):
@@ -91,10 +89,8 @@ def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
 
 
 def exit_on_interrupt(code: int) -> None:
-    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown.
-
-    Otherwise Python would print a traceback. Before shutdown Ctrl-C works as usual.
-    """
+    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown. Otherwise Python would print a
+    traceback. Before shutdown Ctrl-C works as usual."""
     if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
         return
     program = _find_outermost_frame(sys._getframe())
@@ -136,10 +132,8 @@ def find_os_error(error: Exception) -> OSError | None:
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
-    """Translate a system error into one that names the place and the fix.
-
-    Returns `UsageError` for an unusable place. During a run the message says that finished work is kept.
-    """
+    """Translate a system error into one that names the place and the fix. Returns `UsageError` for an unusable place.
+    During a run the message says that finished work is kept."""
     what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
     mend = FIXES.get(error.errno or 0, "")
     if playing:

@@ -238,10 +238,8 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
 
 
 def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, calls: int | None = None) -> str:
-    """Describe what was used by role, with the dollars unless it was free; None is an unknown price.
-
-    `calls` are the requests sent, where some had no answer.
-    """
+    """Describe what was used by role, with the dollars unless it was free; None is an unknown price. `calls` are the
+    requests sent, where some had no answer."""
     spent = sum(usage.values(), Usage())
     sent = spent.calls if calls is None else calls
     per_role = ", ".join(f"{role} {each.calls:,}" for role, each in usage.items())

@@ -132,10 +132,8 @@ class Goal:
 
 
 class Environments(Protocol):
-    """A pool of environments. ``lease()`` lends one for a ``with`` block and starts it when needed.
-
-    An environment whose simulator died is replaced at the next lease.
-    """
+    """A pool of environments. ``lease()`` lends one for a ``with`` block and starts it when needed. An environment
+    whose simulator died is replaced at the next lease."""
 
     def lease(self) -> AbstractContextManager[Environment]: ...
 

@@ -90,11 +90,8 @@ class UserData:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """A benchmark. The first five fields are required, the others optional.
-
-    The same name and version must give the same variants, texts and points everywhere; both are part of a folder's
-    identity.
-    """
+    """A benchmark. The first five fields are required, the others optional. The same name and version must give the
+    same variants, texts and points everywhere; both are part of a folder's identity."""
 
     name: str  # name in the configuration, in `--benchmark` and in records: letters, digits, `-`, `_` and `.`
     version: str  # version of the simulator, or of whatever determines texts and points

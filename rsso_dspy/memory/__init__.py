@@ -63,10 +63,8 @@ class Services(Protocol):
 
 
 class Memory(ABC):
-    """One memory of one unit. Each unit makes a new, empty instance, which is never shared.
-
-    Errors raised by what it asks pass through unchanged; malformed answers are counted and skipped, never raised.
-    """
+    """One memory of one unit. Each unit makes a new, empty instance, which is never shared. Errors raised by what it
+    asks pass through unchanged; malformed answers are counted and skipped, never raised."""
 
     region: str  # the actor's input field that it fills; no two memories of a method share one
     about: str = ""  # what the actor is told of a region that is not in the table of `regions.py`

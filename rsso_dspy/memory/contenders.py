@@ -50,12 +50,10 @@ class Entry:
 
 
 class EntryMemory(Memory):
-    """A memory of entries, kept in the order in which they were written.
-
-    Subclasses define in `write_entries` what is learned from a trial. They may override which entries are shown
-    (`select_entries`, `weigh`) and how (`format_entry`). Votes and counts of an entry are no part of its lineage: a
-    variant whose trials only voted on an entry may read it.
-    """
+    """A memory of entries, kept in the order in which they were written. Subclasses define in `write_entries` what is
+    learned from a trial. They may override which entries are shown (`select_entries`, `weigh`) and how
+    (`format_entry`). Votes and counts of an entry are no part of its lineage: a variant whose trials only voted on an
+    entry may read it."""
 
     letter: str  # the letter that ids begin with
     newest_first = True
@@ -242,9 +240,7 @@ class ExpRag(EntryMemory):
 
 class ReasoningBank(EntryMemory):
     """Strategies with title, description and content, from successes and failures (ReasoningBank, Ouyang et al. 2025).
-
-    Those of the `retrieved` attempts are shown whose tasks are worded most like the present one.
-    """
+    Those of the `retrieved` attempts are shown whose tasks are worded most like the present one."""
 
     region, letter, newest_first = "past_strategies", "S", False
     asks, calls = ("strategy_writer",), {"verbalizer": 1}
@@ -290,10 +286,8 @@ class AgentWorkflowMemory(EntryMemory):
 
 
 class Cheatsheet(EntryMemory):
-    """One text, rewritten after each attempt (Dynamic Cheatsheet, Suzgun et al. 2025, cumulative).
-
-    Two versions are kept: the newest, and the newest that was written without the present variant, which it reads.
-    """
+    """One text, rewritten after each attempt (Dynamic Cheatsheet, Suzgun et al. 2025, cumulative). Two versions are
+    kept: the newest, and the newest that was written without the present variant, which it reads."""
 
     region, letter, asks, calls = "constitution", "V", ("cheatsheet_writer",), {"advisor": 1}
 
@@ -322,10 +316,8 @@ class Cheatsheet(EntryMemory):
 
 
 class Playbook(EntryMemory):
-    """Bullets with counts of help and harm, merged by code (Agentic Context Engineering, Zhang et al. 2025).
-
-    After every attempt a model tags the bullets that were shown, and gives new ones; no text is ever rewritten.
-    """
+    """Bullets with counts of help and harm, merged by code (Agentic Context Engineering, Zhang et al. 2025). After
+    every attempt a model tags the bullets that were shown, and gives new ones; no text is ever rewritten."""
 
     region, letter, asks, calls = "constitution", "B", ("playbook_reviewer",), {"reflector": 1}
     ALIKE = 0.9  # two bullets with this cosine or more count as equal
@@ -359,10 +351,8 @@ class Playbook(EntryMemory):
 
 class Expel(EntryMemory):
     """Insights with votes, from pairs of a worse and a better attempt at one task type, and from successes (ExpeL, Zhao
-    et al. 2024).
-
-    A new insight has two votes; agreement and rewording add one, removal takes one, and one without votes is dropped.
-    """
+    et al. 2024). A new insight has two votes; agreement and rewording add one, removal takes one, and one without votes
+    is dropped."""
 
     region, letter, asks, calls = "constitution", "I", ("insight_writer",), {"advisor": 2}
     FIRST_VOTES = 2

@@ -165,11 +165,8 @@ def render_plans(long_term: str, others: Sequence[Reflection], own: Sequence[Ref
 
 
 class ReflectionMemory(Memory):
-    """The last three plans, written after trials below 100 points and read once per trial.
-
-    A plan keeps the number of the trial that it was written after. A method that names the module that distils is
-    hierarchical.
-    """
+    """The last three plans, written after trials below 100 points and read once per trial. A plan keeps the number of
+    the trial that it was written after. A method that names the module that distils is hierarchical."""
 
     region, asks, calls = "plans_from_past_attempts", ("reflector",), {"reflector": 1}
     learns_from_success = False

@@ -202,10 +202,8 @@ def _score_unit(record: UnitRecord) -> tuple[float, float]:
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant).
-
-    These are observations and actions, not the prompts.
-    """
+    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant). These are
+    observations and actions, not the prompts."""
     played = trial.trajectory
     if played is None:
         return

@@ -286,10 +286,8 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
 
 
 def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
-    """Count per arm the units whose trials are all equal action by action, and the units of two trials or more.
-
-    Leaves out arms without such units, and units of the rule-based model.
-    """
+    """Count per arm the units whose trials are all equal action by action, and the units of two trials or more. Leaves
+    out arms without such units, and units of the rule-based model."""
     found = {}
     for arm, records in arms.items():
         played = [record.trajectories for record in records if not record.rule_based]
@@ -341,10 +339,8 @@ def count_max_trials(records: Iterable[TrialsRecord]) -> int:
 
 
 def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
-    """Return the number of trials that units of an arm may play.
-
-    For records without this number: the most that an unsolved unit played, or `otherwise` if all were solved.
-    """
+    """Return the number of trials that units of an arm may play. For records without this number: the most that an
+    unsolved unit played, or `otherwise` if all were solved."""
     known = []
     for record in select_scored_units(records):
         played = 0 if record.trajectories[-1].solved else len(record.trials)

@@ -148,10 +148,8 @@ def to_markdown(sheet: Sheet) -> str:
 
 
 def to_latex(sheet: Sheet) -> str:
-    """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``.
-
-    It needs the packages booktabs and graphicx, which shrinks a table that is wider than the text.
-    """
+    """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``. It
+    needs the packages booktabs and graphicx, which shrinks a table that is wider than the text."""
     form = "".join("r" if numeric else "l" for numeric in sheet.numeric)
     caption = " ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes) if part)
     return "\n".join(

@@ -113,10 +113,8 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
 
 
 def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
-    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one.
-
-    Counts by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments.
-    """
+    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one. Counts
+    by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments."""
     halves = np.rint(2 * ranks).astype(int)
     share = np.zeros(halves.sum() + 1)
     share[0] = 1.0
@@ -151,15 +149,12 @@ def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
 
 
 def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
-    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement.
-
-    Units of a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two
-    clusters, and for few clusters that are all equal, whose interval would have no width. Equal differences
-    give an equal interval.
-
+    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement. Units of
+    a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two clusters, and for
+    few clusters that are all equal, whose interval would have no width. Equal differences give an equal interval.
     Percentile intervals of few clusters are too narrow, so the percentiles are moved apart by the ratio of the t to the
-    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible difference.
-    """
+    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible
+    difference."""
     from scipy.stats import norm, t
 
     groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]

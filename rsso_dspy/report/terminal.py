@@ -54,10 +54,8 @@ def create_named_table(title: str, *columns: str, words: Sequence[str] = WORDS) 
 
 
 def print_renderable(shown: RenderableType, file: IO[str] | None = None, width: int | None = None) -> None:
-    """Print to `file` (default: stdout), as wide as the terminal, or `width`.
-
-    A table that is too wide is narrowed, then split into several below one another, so that no digit is cut off.
-    """
+    """Print to `file` (default: stdout), as wide as the terminal, or `width`. A table that is too wide is narrowed,
+    then split into several below one another, so that no digit is cut off."""
     console = SafeConsole(file=file, width=width)
     for part in shown.renderables if isinstance(shown, Group) else [shown]:
         for piece in _fit_table(part, console.width) if isinstance(part, Table) else [part]:

@@ -47,11 +47,9 @@ def list_java_candidates() -> list[str]:
 
 
 def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Process, int, str]:
-    """Start the gateway server; its process, port and token.
-
-    Raises `OSError` if this Java fails to start it or does not respond for `START_LIMIT` seconds, `SimulatorDied` if it
-    was killed meanwhile, and `Stopped` once `stopped` returns true.
-    """
+    """Start the gateway server; its process, port and token. Raises `OSError` if this Java fails to start it or does
+    not respond for `START_LIMIT` seconds, `SimulatorDied` if it was killed meanwhile, and `Stopped` once `stopped`
+    returns true."""
     from py4j.java_gateway import find_jar_path
     from scienceworld.constants import BASEPATH, JAR_PATH
 
@@ -80,13 +78,11 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Pro
 
 
 class Jvm(AbstractContextManager["Jvm"]):
-    """One simulator process, for one thread at a time.
-
-    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program; ``stopped`` is polled while it starts. Raises
-    ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed during its start, ``Stopped``, and ``OSError``
-    if a resource of this machine is exhausted. Any failure of a call ends the process, because a late answer would be
-    taken for that of the next call; every later call then raises ``SimulatorDied``.
-    """
+    """One simulator process, for one thread at a time. ``heap`` is Java's ``-Xmx``; ``java`` names the Java program;
+    ``stopped`` is polled while it starts. Raises ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed
+    during its start, ``Stopped``, and ``OSError`` if a resource of this machine is exhausted. Any failure of a call
+    ends the process, because a late answer would be taken for that of the next call; every later call then raises
+    ``SimulatorDied``."""
 
     def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         failures = []
@@ -140,11 +136,9 @@ class Jvm(AbstractContextManager["Jvm"]):
         return self._process.pid
 
     def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
-        """Call one method of the simulator's interface. A Java list of strings becomes a Python list.
-
-        Raises ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method
-        failed, or a call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone.
-        """
+        """Call one method of the simulator's interface. A Java list of strings becomes a Python list. Raises
+        ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method failed, or a
+        call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone."""
         answer = self._call_java(self._interface, method, *arguments, limit=limit)
         if not isinstance(answer, _JavaReference):
             return answer
@@ -153,10 +147,8 @@ class Jvm(AbstractContextManager["Jvm"]):
         return text.split("\n") if text else []
 
     def clear_path_cache(self) -> None:
-        """Clear the solver's table of walks through the house, which lives as long as the process.
-
-        The first variant that needs a walk draws it at random, so gold paths would depend on what was solved before.
-        """
+        """Clear the solver's table of walks through the house, which lives as long as the process. The first variant
+        that needs a walk draws it at random, so gold paths would depend on what was solved before."""
         walks = self._call_java("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths")
         self._call_java(walks, "clear")
 
@@ -172,11 +164,8 @@ class Jvm(AbstractContextManager["Jvm"]):
         return self._send_command(_encode_command(target, method, *arguments), limit)
 
     def _send_command(self, command: str, limit: float | None = None) -> Any:
-        """Send one command and read its answer.
-
-        Never send several at once: the server's socket delays a second short answer by 40 ms, until the first one is
-        acknowledged.
-        """
+        """Send one command and read its answer. Never send several at once: the server's socket delays a second short
+        answer by 40 ms, until the first one is acknowledged."""
         if not self._why_dead:
             try:
                 try:

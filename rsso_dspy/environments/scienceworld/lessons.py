@@ -101,11 +101,8 @@ def is_name_match(name: str, target: str) -> bool:
 
 
 def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
-    """Return whether the task certainly does not ask for a focus on an object of this name.
-
-    A referring target may be anything; `the substance` may be any visible one, because a substance changes its name
-    with its state.
-    """
+    """Return whether the task certainly does not ask for a focus on an object of this name. A referring target may be
+    anything; `the substance` may be any visible one, because a substance changes its name with its state."""
     given, verdicts = parse_focus_targets(task)
     asked = [target for target in (*given, *verdicts) if target != "substance"]
     if not (given or verdicts) or any(map(is_open_ended, asked)):

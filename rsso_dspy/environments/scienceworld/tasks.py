@@ -57,10 +57,8 @@ def find_known_length(variant: Variant) -> int | None:
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes).
-
-    Raises ``GoldUnknown`` if the simulator finds no path.
-    """
+    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes). Raises
+    ``GoldUnknown`` if the simulator finds no path."""
     known = find_known_length(variant)
     if known is not None:
         return known
@@ -70,10 +68,8 @@ def get_gold_length(variant: Variant) -> int:
 
 
 def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
-    """Compute the gold path of each variant in one separate simulator, with the result of fresh ones.
-
-    Gold paths are solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none.
-    """
+    """Compute the gold path of each variant in one separate simulator, with the result of fresh ones. Gold paths are
+    solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none."""
     with Jvm() as simulator:
         return [_compute_gold_path(simulator, variant) for variant in variants]
 

@@ -72,10 +72,8 @@ def strip(action: str) -> str:
 
 
 def wordings(action: str, seen: str) -> Iterator[str]:
-    """Yield other wordings of an action, the nearest first, without duplicates, at most `MOST`.
-
-    `seen` is the text of surroundings and inventory, which dropped parts must agree with.
-    """
+    """Yield other wordings of an action, the nearest first, without duplicates, at most `MOST`. `seen` is the text of
+    surroundings and inventory, which dropped parts must agree with."""
     told = {action}
     shown = " ".join(seen.lower().split())
     for wording in _all(action, shown):
@@ -142,11 +140,8 @@ def _acts(sentence: str) -> bool:
 
 
 def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
-    """Return whether the parentheses can be dropped.
-
-    That is so if the action has no object, if they are a remark, or if their statement about the preceding thing is
-    visible. For a focus action, only visible statements are dropped.
-    """
+    """Return whether the parentheses can be dropped. That is so if the action has no object, if they are a remark, or
+    if their statement about the preceding thing is visible. For a focus action, only visible statements are dropped."""
     inside, ahead = match.group(1).strip(), text[: match.start()].strip()
     if _AIMLESS.match(ahead):
         return True

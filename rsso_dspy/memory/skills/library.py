@@ -267,11 +267,9 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
 
 
 class SkillMemory(Memory):
-    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step.
-
-    The same inputs give the same bytes. Nothing is shared between instances, not even embeddings. With the interface
-    `complete`, skills are shown with names and initial situations, and not when they were just completed.
-    """
+    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step. The
+    same inputs give the same bytes. Nothing is shared between instances, not even embeddings. With the interface
+    `complete`, skills are shown with names and initial situations, and not when they were just completed."""
 
     region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
 
