@@ -26,7 +26,6 @@ from rsso_dspy.redact import redact
 
 INTERRUPTED = 130
 TERMINATED = 143
-
 TOGETHER = 1.0  # seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group
 
 

@@ -13,7 +13,6 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
-
 OUT = Path("runs/run")  # default folder of a run
 
 

@@ -1,7 +1,5 @@
-"""The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play.
-
-The Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md.
-"""
+"""The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play. The
+Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -105,7 +103,6 @@ class TextEnvironment:
 STALLED = "The action took too long, and the attempt ends here."
 """What a step is answered that took longer than its limit."""
 NOTHING_PLAYED = "no variant is being played: reset the environment first."
-
 Played = TypeVar("Played")
 
 

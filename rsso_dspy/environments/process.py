@@ -20,7 +20,6 @@ from typing import Any
 from rsso_dspy.errors import Stopped
 
 TICK = 0.2  # interval in seconds at which a waiting thread checks whether it should stop
-
 ENDING = 5.0  # time limit in seconds for a killed process, or one that failed, to disappear
 
 

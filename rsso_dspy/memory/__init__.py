@@ -1,8 +1,6 @@
-"""Memories: what survives between trials, as data and algorithms that import neither a language model nor DSPy.
-
-A memory is a class: it says which region of the prompt it fills and which modules it asks, and an agent lends it those
-modules, as `Services`. To add one, see docs/EXTENDING.md.
-"""
+"""Memories: what survives between trials, as data and algorithms that import neither a language model nor DSPy. A
+memory is a class: it says which region of the prompt it fills and which modules it asks, and an agent lends it those
+modules, as `Services`. To add one, see docs/EXTENDING.md."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

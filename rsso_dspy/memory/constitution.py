@@ -1,8 +1,6 @@
-"""A constitution: rules distilled from experience, carried from task to task (OmniReflect).
-
-A `Constitution` is immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
-`ConstitutionMemory` writes them during a trial and keeps them afterwards.
-"""
+"""A constitution: rules distilled from experience, carried from task to task (OmniReflect). A `Constitution` is
+immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
+`ConstitutionMemory` writes them during a trial and keeps them afterwards."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -28,7 +28,6 @@ from rsso_dspy.memory.skills.skill import SkillSettings
 from rsso_dspy.memory.texts import clean_text
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
-
 SCHEMA = 1  # schema version of both files; others are refused
 
 
@@ -193,7 +192,6 @@ def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
 
 BEGIN, END = "<!-- rsso-dspy constitution: begin -->", "<!-- rsso-dspy constitution: end -->"
 TITLE = "## Rules learned in play"
-
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.S)
 
 

@@ -1,8 +1,6 @@
 """Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3), with eight
-improvements that can be turned on.
-
-What a variant is shown of others never includes a plan that was written on that variant itself.
-"""
+improvements that can be turned on. What a variant is shown of others never includes a plan that was written on that
+variant itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,7 +20,6 @@ novelty: a plan that says what an earlier one says is not kept. counterfactual: 
 done, the expected outcome. retrieval: plans of other units, by similarity of the tasks."""
 
 IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
-
 WIDE = 5  # plans that an adaptive window shows, after as many failures
 MOST_PASSED_ON = 200  # plans that a stream passes on at most, the newest: every record of the stream holds them
 MOST_LINES, MOST_CHARACTERS = 10, 300

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_TEXT = 500  # maximum length of a text that a model writes, in characters; longer texts are cut off
-
 _NO_TEXT = frozenset({"none", "n/a", "null", "nothing", "empty"})
 _MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
 

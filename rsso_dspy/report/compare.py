@@ -49,7 +49,6 @@ BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
 ELSEWHERE = "the same arm of another folder"  # questions of comparisons
-
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
 """Strata by the first arm. Each unit is in one of the first three; unsolved units are also in the last."""
 

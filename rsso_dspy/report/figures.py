@@ -38,7 +38,6 @@ ROW = 0.3  # inches of a line of a figure of rows
 LONGEST = 36  # letters of a name in a picture
 LARGEST = 22.0  # points across the bubble with the most turns
 LEVELS = (50, 75, 100)  # scores whose share of units is said in words
-
 TURNS = tuple(step * 10.0**power for power in range(-1, 5) for step in (1, 2, 5))
 """Turns whose bubbles a legend may show; it has the three largest that are drawn."""
 

@@ -24,7 +24,6 @@ from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.report.cost import total_billed
 
 RowKind = Literal["trials", "steps"]  # kinds of rows
-
 ROLES = ("actor", "reflector", "verbalizer", "advisor")  # roles with columns for their usage
 
 PROVENANCE = (
@@ -75,7 +74,6 @@ COLUMNS: Mapping[RowKind, Mapping[str, str]] = {"trials": TRIAL, "steps": STEP}
 """Columns of each kind of rows, in order, and the names of their Arrow types."""
 
 GROUP = 4096  # number of rows written at once
-
 OF_STEP = STEP.keys() & {each.name for each in fields(Step)}  # columns that are fields of a step
 
 OF_RECORD = {name: name for name in ("protocol", "backend", "model", "rule_based", "start", "learnt_on")} | {

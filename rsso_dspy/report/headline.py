@@ -10,9 +10,7 @@ from rsso_dspy.report.metrics import describe_repeated_units
 from rsso_dspy.report.sheets import format_difference
 
 MOST = 3  # maximum number of comparisons that are told
-
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
-
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 

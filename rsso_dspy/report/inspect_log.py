@@ -1,9 +1,7 @@
-"""A run as logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open.
-
-A sample is a variant, an epoch a seed. Its messages are what the agent saw and did, trial after trial; its scores are
+"""A run as logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open. A
+sample is a variant, an epoch a seed. Its messages are what the agent saw and did, trial after trial; its scores are
 those of the report: ``best_accumulator`` in points of 100, and ``solved``, C or I. An errored unit has an error and no
-score. Inspect itself is not needed to write.
-"""
+score. Inspect itself is not needed to write."""
 
 import hashlib
 import io

@@ -18,19 +18,15 @@ from rsso_dspy.loops import find_action_loop
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
 
 R = TypeVar("R", bound=TrialsRecord)
-
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
-
 REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"
 """Regions of two memories, by which records name what was learned and shown."""
 
 LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
-
 FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")
 """Why a trial was not solved; `classify_failure` says when each applies."""
 
 CATEGORIES = ("abstract", "error", "progress")  # categories of rules
-
 UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
 """Note shown with the means of such arms."""
 

@@ -168,9 +168,7 @@ def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ..
 
 
 _ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
-
 LearntKind = Literal["plan", "skill", "rule", "entry"]
-
 StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
 
 

@@ -23,7 +23,6 @@ from rsso_dspy.report.statistics import BootstrapInterval
 from rsso_dspy.report.terminal import create_named_table, replace_controls, to_plain_text
 
 NOTHING = "n/a"
-
 Tone = Literal["", "good", "bad", "dim", "total"]
 
 

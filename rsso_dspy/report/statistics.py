@@ -1,8 +1,6 @@
-"""Statistics of paired differences. Functions take and return numbers; scipy computes distributions.
-
-Differences are ``second - first``, one per unit or one per task type. A task type is a cluster because its units are
-alike. Differences and scores that are not finite or too large are refused with their number (`bounds.check_score`).
-"""
+"""Statistics of paired differences. Functions take and return numbers; scipy computes distributions. Differences are
+``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike. Differences
+and scores that are not finite or too large are refused with their number (`bounds.check_score`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

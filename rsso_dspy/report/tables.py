@@ -44,7 +44,6 @@ MAIN = ("methods", "learning", "differences", "trainings", "tokens")
 """Names of the tables that are printed at the end of a run."""
 
 NOTED = ("methods", "learning", "differences")  # those whose notes are printed then
-
 AGAIN = "(no score; repeat the command to play them again)"
 NEVER = "(no score; the environment refuses these variants, as it would again)"
 
@@ -54,9 +53,7 @@ COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "w
 """Count of a usage to its column; but for `ALWAYS`, columns are shown only if there is something to count."""
 
 ALWAYS = ("calls", "input", "output", "malformed")
-
 SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
-
 INTERVAL = (f"{LEVEL:.0%} from", "to")
 DETECTABLE = "min. detectable difference"
 

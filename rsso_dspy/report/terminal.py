@@ -16,7 +16,6 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 Newlines and tabs stay."""
 
 NAME_WIDTH = 13  # width to which a column of names or words may shrink
-
 WORDS = ("role", "model")  # columns of words; all others hold numbers
 
 

@@ -1,9 +1,7 @@
-"""The six types of tasks, their splits, and the user's games.
-
-The splits are ALFWorld's: its training games, `valid_seen` for development, `valid_unseen` as the test. An index counts
-the games of a type in the order of their paths. Where the user names no folder of games, tiny ones that come along are
-played in their place, one for each index (`scripts/make_alfworld_games.py`).
-"""
+"""The six types of tasks, their splits, and the user's games. The splits are ALFWorld's: its training games,
+`valid_seen` for development, `valid_unseen` as the test. An index counts the games of a type in the order of their
+paths. Where the user names no folder of games, tiny ones that come along are played in their place, one for each index
+(`scripts/make_alfworld_games.py`)."""
 
 import hashlib
 import json
@@ -33,9 +31,7 @@ COUNTS = {
 """Type to its games in train, valid_seen and valid_unseen."""
 
 FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}  # split to its folder
-
 GOLD_LENGTH = 34  # what stands for the gold length of every variant: half as many again are 51, and a game ends at 50
-
 PARTS = ("grammar", "pddl_domain", "pddl_problem")  # texts of a game file that the engine loads
 
 

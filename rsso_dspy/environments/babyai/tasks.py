@@ -1,8 +1,6 @@
-"""The 28 levels of AgentBoard's BabyAI as task types, and minigrid's worlds behind them.
-
-The index of a variant is the seed of its world; level and seed fix it. Seeds 1234 to 1237 are the test of AgentBoard.
-Worlds of other seeds train, but a few of them start exactly as a test world does: those are replaced (`replaced.json`).
-"""
+"""The 28 levels of AgentBoard's BabyAI as task types, and minigrid's worlds behind them. The index of a variant is the
+seed of its world; level and seed fix it. Seeds 1234 to 1237 are the test of AgentBoard. Worlds of other seeds train,
+but a few of them start exactly as a test world does: those are replaced (`replaced.json`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +39,6 @@ def make_world(name: str) -> Any:
 TEST_SEEDS = range(1234, 1238)
 _TRAIN, _DEV = (0, 199), (200, 249)
 _SPARE = 2000  # what is added to the seed of a world that is replaced
-
 GOLD_LENGTH = 20
 """What stands for the gold length of every variant: half as many again are the 30 steps that AgentBoard gives."""
 

@@ -1,12 +1,8 @@
-"""What is seen of the grid, and its text; ways through it; what can be done, as lists of minigrid's moves.
-
-An image is minigrid's: 7 x 7 cells of (type, colour, state), the agent in the middle of the lowest row and looking up.
-A place is given by the cells ahead of the agent and the cells to its right; the left counts below 0.
-
-The search for ways goes breadth first over cells and directions, as AgentBoard's does: a place counts as seen when it
-is taken from the queue, and until then the way to it is the one that came last. That decides between ways of equal
-length.
-"""
+"""What is seen of the grid, and its text; ways through it; what can be done, as lists of minigrid's moves. An image is
+minigrid's: 7 x 7 cells of (type, colour, state), the agent in the middle of the lowest row and looking up. A place is
+given by the cells ahead of the agent and the cells to its right; the left counts below 0. The search for ways goes
+breadth first over cells and directions, as AgentBoard's does: a place counts as seen when it is taken from the queue,
+and until then the way to it is the one that came last. That decides between ways of equal length."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -119,7 +115,6 @@ def _tell_place(thing: Thing) -> str:
 LEFT, RIGHT, AHEAD = 0, 1, 2
 _Cell = tuple[int, int]
 _Place = tuple[int, int, int]
-
 _WINDOWS = ((-1, 6, -3, 3), (-4, 3, -1, 6), (-6, 0, -4, 3), (-3, 3, -6, 0))
 """By direction, how far ways may lead: smallest and largest x, then y, from where the agent stands."""
 
@@ -179,7 +174,6 @@ class Paths:
 
 
 ACTION_TEMPLATES: str = read_texts(__package__)["templates"]["sso"]
-
 PICKUP, DROP, TOGGLE = 3, 4, 5
 CHECK = "check available actions"
 NO_CHANGE = "No change in state."

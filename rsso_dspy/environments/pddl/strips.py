@@ -20,7 +20,6 @@ from rsso_dspy.errors import DamagedFile, UsageError
 
 OBJECT = "object"  # the type of all types
 MOST_ACTIONS = 200_000  # ground actions of one problem at most
-
 Fact = tuple[str, ...]
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
 

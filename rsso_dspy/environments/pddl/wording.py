@@ -1,9 +1,6 @@
 """How facts and actions are worded, domain by domain: the texts of AgentBoard's PDDL games, to the last blank; and how
-an action is read out of a text.
-
-Objects stand in the order of the arguments. Some sentences mislead, and are kept: in barman, `holding` names the hand
-and not what it holds, and `pour-shaker-to-shot` has the drink before the glass.
-"""
+an action is read out of a text. Objects stand in the order of the arguments. Some sentences mislead, and are kept: in
+barman, `holding` names the hand and not what it holds, and `pour-shaker-to-shot` has the drink before the glass."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -49,7 +46,6 @@ def _fill(sentences: Mapping[str, str], words: Fact) -> str:
 
 
 PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}  # by domain
-
 _APART = re.compile(r"[\[\](){}<>;@#$%&?!\"“”«»]|\.\.\.|--|[:,](?!\d)|\.(?=[\])}>\"'\s]|$)|``|''|…")
 _ENDING = re.compile(r"(?:'(?:s|m|d|ll|re|ve)?|n't|')$")
 

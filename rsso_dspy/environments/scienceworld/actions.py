@@ -1,11 +1,9 @@
-"""ScienceWorld's action templates, and repair of an action's wording.
-
-The simulator's parser is strict about small words: it knows "look in bag" but not "look into the bag.". An action is
-first sent as written. If the parser does not know it, which takes no time and changes nothing in the world, it is
-compared with the valid actions. So their list, the most expensive request to the simulator, is rarely needed. (The SSO
-reference compares first. The outcome is the same, see the tests, except for chance: listing draws random numbers, which
-changes the flight of bees in the genetics tasks.)
-"""
+"""ScienceWorld's action templates, and repair of an action's wording. The simulator's parser is strict about small
+words: it knows "look in bag" but not "look into the bag.". An action is first sent as written. If the parser does not
+know it, which takes no time and changes nothing in the world, it is compared with the valid actions. So their list, the
+most expensive request to the simulator, is rarely needed. (The SSO reference compares first. The outcome is the same,
+see the tests, except for chance: listing draws random numbers, which changes the flight of bees in the genetics
+tasks.)"""
 
 import re
 from collections.abc import Iterable
@@ -33,19 +31,15 @@ _FIRST_WORDS = (
     "pick pour put read take task teleport turn use wait wait1 walk"
 )
 VERBS = tuple(_FIRST_WORDS.split())  # possible first words of an action, including words of no template
-
 NOT_KNOWN = "No known action matches that input."
 """The parser's answer to an unknown text. Nothing has happened and no time has passed."""
 
 AMBIGUOUS = "Ambiguous request:"  # text of an answer that asks to choose among numbered readings of the action
-
 NO_EFFECT = "Unknown action."
 """Start of the answer to an action without an effect text, usually an unresolved ambiguous request."""
 
 CANCEL = "cancel"  # answer that cancels an ambiguous request; any text without a number would do
-
 FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
-
 OPTION = re.compile(r"^\s*(\d+):", re.M)  # start of a line of a numbered question
 _PUNCTUATION = ".,!?\"')(}{][:; \t\n"
 

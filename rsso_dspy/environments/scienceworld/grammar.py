@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 CHOOSE = "choose"  # verb of a bare number, which answers an open question
-
 _ARTICLES = frozenset({"the", "a", "an", "some"})
 
 

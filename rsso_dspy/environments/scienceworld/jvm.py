@@ -26,13 +26,9 @@ from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
 # Java orders many of the simulator's sets by identity hash codes, which are random unless `hashCode=2` makes them all
 # equal. With it, the same actions give the same texts and scores in a fresh and in a used process.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
-
 START_LIMIT = 120.0  # time limit in seconds for Java to report its port; usually it takes one second
-
 CALL_LIMIT = 600.0  # default time limit of a call in seconds, far above the time of any load
-
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
-
 _silent: set[str] = set()  # Java programs that did not respond in time; tried last from then on
 
 

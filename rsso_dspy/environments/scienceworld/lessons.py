@@ -1,8 +1,6 @@
 """What can be learned from an episode of ScienceWorld without a model: the conditions of its lessons, see `LessonTable`
-(after OmniReflect, section 2.1.2, whose patterns are for other environments).
-
-All conditions are computed after every step, so parsed texts are cached.
-"""
+(after OmniReflect, section 2.1.2, whose patterns are for other environments). All conditions are computed after every
+step, so parsed texts are cached."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +15,6 @@ from rsso_dspy.environments.scienceworld import actions
 MOST = 8  # maximum entries of a lesson; the newest are kept
 WINDOW = 6  # number of steps to detect wandering
 LONGEST_ACTION = 12  # maximum words of an action; more are a sentence
-
 ROOM = re.compile(r"called the (.+?)\.")
 DOORS = re.compile(r"A door to the (.+?) \(")
 CLOSED = re.compile(r"The ([^.\n]+?) door is closed")
@@ -57,7 +54,6 @@ _BETWEEN = "to in on into onto with from at for of out off up down over under us
 SMALL = frozenset(_BETWEEN.split())
 _OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
 TALK = frozenset(_OPENERS.split())  # first words of sentences that are never first words of actions
-
 TARGET = re.compile(r"focus on (?:the |an? |a\(n\) )?(.+?)(?=[.,]| with | from |$)", re.I)
 GOAL = re.compile(
     r"(?:boil|freeze|melt|grow|find|state of matter of|point of|temperature of|life stages of|create(?: the substance)?"

@@ -38,7 +38,6 @@ _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDo
 """Simplifications; `easy` stands for all but openContainers."""
 
 TABLE = TaskTable(read_data(__package__, "data/splits.json")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
-
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
 

@@ -28,7 +28,6 @@ from rsso_dspy.environments.scienceworld.actions import VERBS
 from rsso_dspy.environments.scienceworld.grammar import parse_command
 
 MOST = 32  # maximum number of wordings
-
 MOST_PARENTHESES = 4  # maximum pairs of parentheses considered, to limit the number of wordings
 
 _LABEL = re.compile(

@@ -1,9 +1,7 @@
-"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data.
-
-As JSON data it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each
-window as piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal
-texts have equal rows.
-"""
+"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data. As JSON data
+it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each window as
+piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal texts have
+equal rows."""
 
 import hashlib
 import json
@@ -42,7 +40,6 @@ from rsso_dspy.memory.texts import BILLION
 from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]
-
 Content = tuple[tuple[int, ...], ...]
 """The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
 

@@ -1,10 +1,8 @@
-"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1).
-
-A trajectory is cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each
-earlier piece: two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions
-between them, are in the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means
-are differences of cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index.
-"""
+"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1). A trajectory is
+cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each earlier piece:
+two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions between them, are in
+the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means are differences of
+cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from rsso_dspy.memory.texts import BILLION, Embed
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
-
 Partner = tuple[Span, int, int]
 """The best window of an earlier piece, its state similarity and its action similarity in billionths."""
 
