@@ -278,18 +278,10 @@ class ProtocolConfig(Section):
 
 
 class SkillsConfig(Section):
-    extraction: Literal["reward-boundary", "sliding"] | None = None
-    """How to cut trajectories into windows."""
     pairs: Literal["across-trials", "any"] | None = None
     """`across-trials`: a skill needs windows of two trials; `any`: two pieces of one long trial suffice."""
-    max_window: int | None = Field(None, ge=3, le=MOST_COUNT)
-    """Maximum length of a window in states."""
-    feedback: bool | None = None
-    """Whether the results of pursued skills enter their scores."""
     retrieved: Count | None = None
     """Skills shown per step."""
-    past_reward: bool | None = None
-    """Whether a skill's words go one action beyond the reward that its examples end at, where both do the same next."""
     inventory_first: bool | None = None
     """Whether to put the inventory first when embedding states; embedders with short inputs would cut it off."""
 

@@ -74,7 +74,6 @@ def test_a_unit_that_stopped_early_keeps_its_best_and_an_errored_one_is_left_out
     assert "1 errored unit is left out" in read_texts(picture.figure)
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2 and len(set(line.get_xdata())) == 1]
     assert [float(y) for y in bars[0].get_ydata()] == [0, 100]  # two units of one task type tell little
-    assert "first: 20.0, 35.0 (0.0 to 80.8); second: 50.0, 55.0 (0.0 to 100.0)" in picture.alt
 
 
 def test_published_figures_are_dashed_and_said_to_be_another_model():
@@ -85,7 +84,6 @@ def test_published_figures_are_dashed_and_said_to_be_another_model():
     assert assign_arm_styles(["sso"])["sso"].colour in {line.get_color() for line in dashed}
     assert "sso, published" in read_texts(picture.figure)
     assert "another model. " in read_texts(picture.figure)
-    assert "published of another model" in picture.alt
     assert "published" not in read_texts(draw(units)["best-of-t"].figure)
 
 
@@ -99,9 +97,9 @@ def test_survival_is_the_share_that_reaches_a_score_and_falls_above_it():
 
 def test_a_picture_of_arms_with_different_units_says_so_unless_it_is_of_pairs():
     uneven = draw([*TWO, record("second", "melt", 7, [[30], [40]])])
-    said = {name: "Arms finished different units" in picture.alt for name, picture in uneven.items()}
+    said = {name: "Arms finished different" in read_texts(each.figure) for name, each in uneven.items()}
     assert said == {"best-of-t": True, "survival": True, "differences": False, "scores": True, "efficiency": True}
-    assert not any("Arms finished different units" in picture.alt for picture in draw(TWO).values())
+    assert not any("Arms finished different" in read_texts(each.figure) for each in draw(TWO).values())
 
 
 def test_differences_have_a_row_for_every_comparison_and_a_ring_without_interval():
@@ -124,7 +122,6 @@ def test_the_square_is_a_row_of_its_own_over_the_units_that_all_four_finished():
     assert [label.get_text() for label in picture.figure.axes[0].get_yticklabels()][-1] == "interaction"
     assert "+37.5 (" in read_texts(picture.figure)
     assert "interaction: rsso − sso − reflexion-sso + react-sso; undecided." in read_texts(picture.figure)
-    assert "react-sso 20.0, reflexion-sso 30.0, sso 42.5, rsso 90.0" in picture.alt
 
 
 ONE_TRIAL = [record(a, "boil", n, [[10 * n if a == "a" else 10]]) for a in "ab" for n in (1, 2)]
