@@ -8,8 +8,7 @@ tasks        task types, splits, the user's games and tiny ones
 
 from rsso_dspy.environments.alfworld import tasks
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.lessons import LESSONS
-from rsso_dspy.environments.alfworld.wording import PUBLISHED, RECENT, word_action
+from rsso_dspy.environments.alfworld.wording import LESSONS, PUBLISHED, RECENT, word_action
 from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData, read_package_version
 from rsso_dspy.records import Variant
 

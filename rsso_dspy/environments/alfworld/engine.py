@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments import NOTHING_PLAYED
-from rsso_dspy.environments.process import Process
+from rsso_dspy.environments.pool import Process
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, Stopped
 
 WORKER = Path(__file__).with_name("worker.py")

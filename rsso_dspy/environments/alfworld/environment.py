@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from rsso_dspy.environments import STALLED, Goal, Transition, require_played
 from rsso_dspy.environments.alfworld import wording
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
-from rsso_dspy.environments.alfworld.lessons import LESSONS
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
+from rsso_dspy.environments.alfworld.wording import LESSONS
 from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 

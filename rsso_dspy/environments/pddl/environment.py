@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from rsso_dspy.environments import Goal, Transition, require_played
 from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.environments.pddl import wording
-from rsso_dspy.environments.pddl.lessons import LESSONS
 from rsso_dspy.environments.pddl.strips import Domain, Problem, World
 from rsso_dspy.environments.pddl.tasks import TABLE, load_domain, load_setup
-from rsso_dspy.environments.pddl.wording import CHECK, LOOK
+from rsso_dspy.environments.pddl.wording import CHECK, LESSONS, LOOK
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 

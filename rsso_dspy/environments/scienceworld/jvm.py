@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from shutil import which
 from typing import Any
 
-from rsso_dspy.environments.process import Process
+from rsso_dspy.environments.pool import Process
 from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
 
 # Java orders many of the simulator's sets by identity hash codes, which are random unless `hashCode=2` makes them all

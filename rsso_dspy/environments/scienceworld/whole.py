@@ -24,8 +24,7 @@ from functools import cached_property
 from itertools import combinations
 
 from rsso_dspy.environments.scienceworld import actions
-from rsso_dspy.environments.scienceworld.actions import VERBS
-from rsso_dspy.environments.scienceworld.grammar import parse_command
+from rsso_dspy.environments.scienceworld.actions import VERBS, parse_command
 
 MOST = 32  # maximum number of wordings
 MOST_PARENTHESES = 4  # maximum pairs of parentheses considered, to limit the number of wordings
