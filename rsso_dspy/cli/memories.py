@@ -20,9 +20,7 @@ constitution_app = typer.Typer(
 @skills_app.command("export")
 def export_skills(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
-    unit: Annotated[
-        str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
-    ],
+    unit: Annotated[str, typer.Argument(metavar="TASK::VARIANT", help="Variant, or TASK for a training.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")] = None,
 ) -> None:
@@ -41,27 +39,17 @@ def export_skills(
     echo(f"{out}: {format_plural(source.held.library, 'skill')} of {unit}, {source.record.arm}, from {run}")
 
 
-Source = Annotated[
-    Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or folder of a run that wrote one.")
-]
+Source = Annotated[Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or a run that wrote one.")]
 Arm = Annotated[str | None, typer.Option(help="Arm of the run (default: the first with a constitution).")]
 
 
 @constitution_app.command("build")
 def build_constitution(
-    calib: Annotated[
-        str,
-        typer.Option(
-            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's)."
-        ),
-    ] = "1-per-task",
+    calib: Annotated[str, typer.Option(help="K-per-task: K training variants of every task.")] = "1-per-task",
     writer: Annotated[
-        Literal["neural", "symbolic", "neuro-symbolic"],
-        typer.Option(help="Rule writer: a model, patterns without model calls, or both."),
+        Literal["neural", "symbolic", "neuro-symbolic"], typer.Option(help="A model, patterns without calls, or both.")
     ] = "neural",
-    explore: Annotated[
-        int, typer.Option(min=0, max=MOST_EPISODES, help="Exploration episodes without a task, played first.")
-    ] = 1,
+    explore: Annotated[int, typer.Option(min=0, max=MOST_EPISODES, help="Episodes of exploration, played first.")] = 1,
     task_names: options.TaskNames = None,
     protocol: options.ProtocolName = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
@@ -109,9 +97,7 @@ def show_constitution(source: Source, arm: Arm = None, json_: options.Json = Fal
 @constitution_app.command("export")
 def export_constitution(
     source: Source,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Markdown file, e.g. AGENTS.md, whose marked block is written.")
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Markdown file whose marked block is written.")],
     arm: Arm = None,
 ) -> None:
     """Write the rules into a marked block of AGENTS.md, CLAUDE.md or the like; the rest of the file stays as it is."""
