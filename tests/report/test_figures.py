@@ -2,28 +2,19 @@
 
 import base64
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.compare import FACTORIAL_METHODS
 from rsso_dspy.report.figures import (
-    DOTS,
-    FAINT,
-    INK,
     LONGEST,
-    PALETTE,
     PICTURE,
     ReportFigure,
     assign_arm_styles,
@@ -31,7 +22,6 @@ from rsso_dspy.report.figures import (
     render_data_uri,
     save_figure,
     shorten_name,
-    use_figure_style,
 )
 from tests.records import record
 
@@ -163,36 +153,6 @@ RUNS = {names[0]: learn(names) for names in (FACTORIAL_METHODS, LONG, HOSTILE)}
 @pytest.fixture(scope="module", params=RUNS)
 def drawn(request: pytest.FixtureRequest) -> dict[str, Figure]:
     return {name: picture.figure for name, picture in draw(RUNS[request.param], True).items()}
-
-
-def measure_texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Every text that is seen and where it stands in pixels; labels of ticks beyond the limits are not seen."""
-    figure.set_dpi(DOTS)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    hidden = {
-        tick.label1
-        for axes in figure.axes
-        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim()))
-        for tick in axis.get_major_ticks()
-        if not min(limits) <= tick.get_loc() <= max(limits)
-    }
-    seen = [each for each in figure.findobj(Text) if each.get_visible() and each.get_text() and each not in hidden]
-    assert min(text.get_fontsize() for text in seen) >= 6
-    return [(each.get_text(), each.get_window_extent(canvas.get_renderer())) for each in seen]
-
-
-def test_no_text_covers_another_and_colours_are_those_that_are_told_apart(drawn: dict[str, Figure]):
-    assert len(drawn) == 5
-    for name, figure in drawn.items():
-        with use_figure_style():
-            found = measure_texts(figure)
-        for (one, first), (other, second) in combinations(found, 2):
-            shared = Bbox.intersection(first, second)
-            assert shared is None or min(shared.width, shared.height) < 2, f"{name}: {one} and {other}"
-        colours = {to_hex(line.get_color()) for axes in figure.axes for line in axes.lines}
-        assert colours <= {*PALETTE, INK, FAINT}, name
-        assert figure.axes[0].get_position().width > 0.3, name
 
 
 def test_notes_say_who_played_what_bars_are_where_an_axis_begins_and_how_large_bubbles_are(drawn: dict[str, Figure]):
