@@ -29,14 +29,14 @@ def export_skills(
     `rsso-dspy run --skills FILE` starts units from it; `rsso-dspy show RUN UNIT` prints the skills.
     """
     from rsso_dspy.cli.results import print_left_out_files
-    from rsso_dspy.memory_files import LIBRARY, export_library, load_skill_source
+    from rsso_dspy.memory_files import LIBRARY, export_library
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
     check_output_path(out, kind=LIBRARY)
-    source = load_skill_source(run, unit, arm, print_left_out_files)
-    atomic_write_text(out, export_library(source).to_json())
-    echo(f"{out}: {format_plural(source.held.library, 'skill')} of {unit}, {source.record.arm}, from {run}")
+    library, record = export_library(run, unit, arm, print_left_out_files)
+    atomic_write_text(out, library.to_json())
+    echo(f"{out}: {format_plural(library.snapshot['library'], 'skill')} of {unit}, {record.arm}, from {run}")
 
 
 Source = Annotated[Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or a run that wrote one.")]
