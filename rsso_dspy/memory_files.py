@@ -1,10 +1,4 @@
-"""Skill libraries and constitutions as files: what a run starts from, and what it hands out.
-
-load_initial_skills(Path("skills.json"), config, plan, say)              # what units of the plan start from
-load_initial_constitution(Path("constitution.json"), config, plan, say)
-export_library(Path("runs/first"), "boil::22")                           # the library of a finished unit
-load_stream_constitution(Path("runs/x"), "omnireflect-neural")           # what a self-sustaining agent ended with
-"""
+"""Skill libraries and constitutions as files: what a run starts from, and what it hands out."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

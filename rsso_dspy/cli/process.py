@@ -1,10 +1,4 @@
-"""How a command ends when it cannot go on: Ctrl-C, SIGTERM, a failed write; and what it may print.
-
-with catch_interruptions() as ending:
-    try: ...
-    except KeyboardInterrupt:
-        raise typer.Exit(ending.code)
-"""
+"""How a command ends when it cannot go on: Ctrl-C, SIGTERM, a failed write; and what it may print."""
 
 import atexit
 import errno

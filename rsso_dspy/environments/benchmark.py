@@ -1,17 +1,6 @@
-"""`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks.
-
-    known = get_benchmark("toy")                      # UnknownName with the nearest names if no package provides it
-    known.tasks.held_out("count", n=2)
-    known.make_environment(settings, stopped=lambda: False)
-
-A package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark:
-
-    [project.entry-points."rsso_dspy.benchmarks"]
-    toy = "toy_benchmark:BENCHMARK"
-
-Nothing outside of a benchmark's folder names it: code that needs the selected benchmark calls `get_benchmark` with the
-name in the configuration.
-"""
+"""`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks: `get_benchmark(name)`. A
+package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark. Nothing
+outside of a benchmark's folder names it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

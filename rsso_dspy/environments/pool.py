@@ -1,17 +1,7 @@
-"""A pool of environments, for the threads that play, and a simulator's own process.
-
-    with EnvironmentPool(ScienceWorld, size=4) as pool:
-        with pool.lease() as env:
-            env.reset(variant)
-
-A simulator is expensive to start and cheap to reset: each starts when first needed, is lent to one thread at a time,
-and is reused for any variant. A start is pure computation, so as many start at once as there are cores. A process ends
-when this program does, however that ends, since its stdin closes.
-
-    process = Process([sys.executable, "-P", "worker.py"])
-    process.write(b'{"do": "step"}')
-    process.read_line(20.0)                     # b"" once it has ended
-"""
+"""A pool of environments, for the threads that play, and a simulator's own process. A simulator is expensive to start
+and cheap to reset: each starts when first needed, is lent to one thread at a time, and is reused for any variant. A
+start is pure computation, so as many start at once as there are cores. A process ends when this program does, however
+that ends, since its stdin closes."""
 
 import contextlib
 import os

@@ -1,9 +1,4 @@
-"""Tasks of a benchmark, their splits, and the selection of variants.
-
-table = TaskTable({"count": {"train": (0, 9), "dev": (10, 14), "test": (15, 19)}})
-table.parse("count::15")                # Variant(task='count', index=15, split='test', simplification='')
-table.held_out("count", "first", 2)     # the lowest two indices of the test split
-"""
+"""Tasks of a benchmark, their splits, and the selection of variants."""
 
 import random
 from collections.abc import Mapping, Sequence

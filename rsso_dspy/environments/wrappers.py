@@ -1,11 +1,7 @@
 """Environments that stand before another: with demonstrations in the action templates, or without a task.
-
-    DemonstratingEnvironment(environment, benchmark, wanted=2)
-
-Demonstrations are training variants played by their solutions. OmniReflect and Reflexion give ReAct one or two games
-that were won. Here they are the first training variants of the played task type whose solutions the benchmark knows;
-their texts are the environment's own, in the chosen interface.
-"""
+Demonstrations are training variants played by their solutions, in the environment's own texts. OmniReflect and
+Reflexion give ReAct one or two games that were won; here they are the first variants of the task type whose solutions
+the benchmark knows."""
 
 import threading
 from collections.abc import Iterator, Sequence

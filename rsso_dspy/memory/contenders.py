@@ -1,15 +1,6 @@
 """Contenders: memories from other papers, a small class each at the end of this file, and their base: a list of texts,
-each with the trials that wrote it, shown within bounds.
-
-    class Notes(EntryMemory):
-        region, letter = "past_strategies", "N"
-
-        def write_entries(self, trajectory, counts):
-            self.add_entry("Open the door first.", trajectory)
-
-A memory that is handed on in a stream never shows a variant a text that was learned on that variant: `list_readable` is
-the only way to the prompt, and it leaves such entries out.
-"""
+each with the trials that wrote it, shown within bounds. A memory that is handed on in a stream never shows a variant a
+text that was learned on that variant: `list_readable` is the only way to the prompt, and it leaves such entries out."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,4 @@
-"""Analysis of a run's records, computed once. Tables, headline, figures, pages and data are functions of it.
-
-found = analyze(units)              # records of units, or all that a run's folder holds, as `RunRecords`
-found.arms, found.findings, found.squares
-serialize_analysis(found)           # what `rsso-dspy report --json` prints
-"""
+"""Analysis of a run's records, computed once. Tables, headline, figures, pages and data are functions of it."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,12 +1,5 @@
-"""Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design.
-
-    select_contrasts(arms)                     # those that the methods are designed for
-    select_contrasts(arms, against="react")    # all arms against one
-    compare_arms("sso", ours, "rsso", theirs).interval       # clustered by task type
-    compute_factorial({"react-sso": ..., "reflexion-sso": ..., "sso": ..., "rsso": ...}).reading     # "redundant"
-
-Pairs leave out units that errored in one of the arms; `Comparison.excluded` counts them.
-"""
+"""Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design. Pairs
+leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

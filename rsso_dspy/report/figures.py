@@ -1,12 +1,6 @@
-"""Figures of a run, drawn by matplotlib without a window: the same bytes for the same analysis.
-
-for picture in draw_figures(analyze(units)):
-    save_figure(picture.figure, folder / f"{picture.name}.svg")
-    page += render_data_uri(picture.figure)
-
-Every colour has a contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour
-blindness. The marker is a second cue and repeats with another period than the colour.
-"""
+"""Figures of a run, drawn by matplotlib without a window: the same bytes for the same analysis. Every colour has a
+contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour blindness. The marker is
+a second cue and repeats with another period than the colour."""
 
 import base64
 import warnings

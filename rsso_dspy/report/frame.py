@@ -1,8 +1,5 @@
 """A run as rows, one per trial or per step: as a data frame, and as a Parquet file for pandas, R or DuckDB.
 
-    write_parquet(Path("trials.parquet"), "trials", records, price_of)
-
-    frame = pandas.read_parquet("trials.parquet")
     best = frame[(frame.kind == "unit") & ~frame.unit_errored].groupby(["arm", "variant", "seed"]).accumulator.max()
     best.groupby("arm").mean()                 # the report's Mean
 

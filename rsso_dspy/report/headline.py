@@ -1,7 +1,4 @@
-"""What a run found, in a few plain sentences that hold whatever its numbers are.
-
-write_headline(analyze(units))     # "Highest mean: rsso with 85.33 of 100 points ... Too uncertain to call: ..."
-"""
+"""What a run found, in a few plain sentences that hold whatever its numbers are."""
 
 from rsso_dspy.pricing import format_dollars, format_tokens
 from rsso_dspy.report.analysis import Analysis

@@ -1,10 +1,5 @@
 """Metrics of one arm: scores (rSSO, section 4), learning from trial to trial, and what AgentBoard, OmniReflect and
-Reflexion report of a task. Scores are points of 100; errored units have none and are left out.
-
-compute_arm_metrics("rsso", units).mean     # 85.33
-compute_learning("rsso", units).success     # solved so far, additional, accuracy of every trial
-measure_tasks(units).progress               # 0.61
-"""
+Reflexion report of a task. Scores are points of 100; errored units have none and are left out."""
 
 import re
 from collections import Counter, defaultdict

@@ -1,13 +1,7 @@
 """A run as one HTML file that opens without a network: its tables and figures in views, and a viewer for every trial.
-
-    page = Page("First run", build_page_sections(found, draw_figures(found)), notes=[RULE_BASED_NOTE])
-    write_page(Path("run.html"), page, store.units())
-
 The file holds head, views, the list of trials, then one compressed chunk per record (`page_records`). Chunks go through
-a temporary file, so memory does not grow with the run, and come after the visible content, which need not wait.
-The page allows no network, no inline style and only its own scripts, by hash; what a reader sees and touches stands in
-assets/.
-"""
+a temporary file, so memory does not grow with the run. The page allows no network, no inline style and only its own
+scripts, by hash; what a reader sees and touches stands in assets/."""
 
 import base64
 import hashlib

@@ -1,17 +1,8 @@
 """A record for the page's viewer: a line of the list, and a compressed chunk that is opened on demand, with what the
-unit learned in which trial and which prompts contained it later.
-
-    entry = build_list_entry(record)         # {"arm": "rsso", "key": "boil::22", "scores": [3, 38], "marks": "ns", ...}
-    data = compress_record(record)           # base64 of gzip of JSON
-    for item in trace_learnt_items(record):
-        print(item.kind, "after trial", item.trial, "read at", item.reads)
-
-A chunk holds every distinct text once in ``texts`` and refers to it by index. Texts come from models, servers and
-files, so characters with an effect in a browser (direction marks, control characters) are replaced by marks.
-
-What was learned is read off the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items
-that no trial of the record produced came from elsewhere and have trial 0.
-"""
+unit learned in which trial and which prompts contained it later. A chunk holds every distinct text once in ``texts``
+and refers to it by index; characters with an effect in a browser are replaced by marks. What was learned is read off
+the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items that no trial of the record
+produced came from elsewhere and have trial 0."""
 
 import base64
 import gzip

@@ -1,9 +1,4 @@
-"""The published tables, and statistics recomputed from them.
-
-load_published_tables("rsso")["table2"][0]      # boil: means of the four methods over its variants
-recompute_statistics()                          # the paper's statistics, from its Table 2
-build_omnireflect_table(1)
-"""
+"""The published tables, and statistics recomputed from them."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,5 @@
-"""Tables as values: cells hold a computed number, or none, and how it is printed. Sheets become Markdown, LaTeX, CSV
-and terminal tables.
-
-    sheet = Sheet("methods", "Best of t", ("arm", "Mean"), ((format_text("rsso"), format_points(74.083)),))
-    to_markdown(sheet), to_latex(sheet), to_csv(sheet), to_rich_table(sheet)
-
-A cell keeps the number, so CSV files are not rounded.
-"""
+"""Tables as values: cells hold a computed number, or none, and how it is printed. Sheets become Markdown, LaTeX, CSV,
+whose numbers are not rounded, and terminal tables."""
 
 import csv as csv_module
 import re

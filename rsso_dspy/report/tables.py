@@ -1,8 +1,4 @@
-"""The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers.
-
-for sheet in build_tables(analyze(units)):
-    print(to_markdown(sheet))
-"""
+"""The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby

@@ -1,10 +1,4 @@
-"""A process that plays games: started when first needed, ended when asked to, replaced after some games, as it grows.
-
-engine = Engine(step_seconds=20.0)
-engine.load(path)                      # Answer
-engine.step("go to desk 1")
-engine.close()
-"""
+"""A process that plays games: started when first needed, ended when asked to, replaced after some games."""
 
 import json
 import os

@@ -1,12 +1,6 @@
-"""An ALFWorld game as an `Environment`.
-
-    env = AlfWorld()
-    env.reset(TABLE.parse("pick_and_place_simple::0"))
-    env.step("go to desk 1")
-
-The interface `sso` says `put` and leaves out where one has arrived, as published harnesses do; `complete` says what
-recent games say. Either understands both. The score is the share of steps towards the goal, 100 when the game is won.
-"""
+"""An ALFWorld game as an `Environment`. The interface `sso` says `put` and leaves out where one has arrived, as
+published harnesses do; `complete` says what recent games say. Either understands both. The score is the share of steps
+towards the goal, 100 when the game is won."""
 
 from collections.abc import Callable, Sequence
 

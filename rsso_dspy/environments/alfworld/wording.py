@@ -1,20 +1,6 @@
-"""The two wordings of ALFWorld, what prompts say of actions, and how far an episode has come, by what was observed.
-
-Games made before 2.1.2 say `put O in/on R`, later ones `move O to R`.
-
-    to_engine("put mug 1 on desk 1", moves=True)                    # "move mug 1 to desk 1"
-    to_published("You move the mug 1 to the desk 1.")               # "You put the mug 1 in/on the desk 1."
-
-Everything published about ReAct, Reflexion, AgentBoard and OmniReflect says `put`. Both are understood in every game,
-whichever it is of; what is answered is chosen.
-
-    progress = Progress(list_steps(parse_goal("Your task is to: clean some mug and put it in shelf.")))
-    progress.read("On the desk 1, you see a mug 2.")
-    progress.is_met                                                 # (True, False, False, False)
-
-Steps towards a goal are patterns of the kind that OmniReflect and AgentBoard go by. One is met in any order, and counts
-once it was met.
-"""
+"""The two wordings of ALFWorld, how far an episode has come, by what was observed, and what it teaches. Games made
+before 2.1.2 say `put O in/on R`, as does everything published, later ones `move O to R`; both are understood in every
+game. Steps towards a goal are patterns of the kind that OmniReflect and AgentBoard go by, met once and in any order."""
 
 import re
 from collections.abc import Callable, Mapping

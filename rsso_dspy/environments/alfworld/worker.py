@@ -5,8 +5,7 @@ Run by path (`engine.py`), so it imports nothing of this project. It ends when i
     {"do": "load", "path": "/.../game.tw-pddl"}     a game file; {"do": "load", "game": {...}} for one that is no file
     {"do": "step", "action": "go to desk 1"}
 
-Answers: {"feedback", "won", "done", "commands"}, or {"error", "of_game"}: whether the game is to blame, not
-the machine or the installation.
+Answers: {"feedback", "won", "done", "commands"}, or {"error", "of_game"}: whether the game is to blame.
 """
 
 import json

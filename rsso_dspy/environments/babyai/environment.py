@@ -1,12 +1,5 @@
-"""A BabyAI world as an `Environment`.
-
-    env = BabyAi()
-    env.reset(TABLE.parse("GoToRedBall::1234"))
-    env.step("go to red ball 1")
-
-minigrid says whether the mission is achieved: that is 100 points and nothing less is, and a mission that failed ends
-the episode. Patterns made from the mission count what came before.
-"""
+"""A BabyAI world as an `Environment`. minigrid says whether the mission is achieved: that is 100 points and nothing
+less is, and a mission that failed ends the episode. Patterns made from the mission count what came before."""
 
 import re
 from collections.abc import Sequence

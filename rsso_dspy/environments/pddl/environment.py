@@ -1,12 +1,6 @@
-"""A PDDL problem as an `Environment`: what AgentBoard's PDDL games say, and how they count.
-
-    env = PddlEnvironment()
-    env.reset(TABLE.parse("gripper::50"))
-    env.step("Move from rooma to roomb.")
-
-The score is the progress rate, of 100: 100 when the goal is satisfied and never before. Lists that AgentBoard prints in
-the order of a set are sorted here: the same game says the same in every process.
-"""
+"""A PDDL problem as an `Environment`: what AgentBoard's PDDL games say, and how they count. The score is the progress
+rate, of 100: 100 when the goal is satisfied and never before. Lists that AgentBoard prints in the order of a set are
+sorted here: the same game says the same in every process."""
 
 from collections.abc import Sequence
 

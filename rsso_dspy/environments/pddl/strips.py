@@ -1,14 +1,7 @@
-"""PDDL read from text and made ready to be played: STRIPS with types and constants.
-
-    domain = read_domain(text, "gripper.pddl")
-    world = World(domain, read_setup(text, domain, "prob01.pddl"))
-    world.start                                   # int: bit i stands for world.facts[i]
-    world.apply(world.start, "move", ("rooma", "roomb"))
-
-Everything is in lower case. A fact is a tuple, the predicate first: ``("at", "ball1", "rooma")``. In an action's
-conditions and effects an argument that begins with ``?`` is one of its parameters. A `?` begins a word wherever it
-stands, as in ``- level?l1``. Domains come with the package; a problem that cannot be read raises `DamagedFile`.
-"""
+"""PDDL read from text and made ready to be played: STRIPS with types and constants. Everything is in lower case. A fact
+is a tuple, the predicate first: ``("at", "ball1", "rooma")``. In an action's conditions and effects an argument that
+begins with ``?`` is one of its parameters. Domains come with the package; a problem that cannot be read raises
+`DamagedFile`."""
 
 import re
 from ast import literal_eval

@@ -1,9 +1,8 @@
-"""ScienceWorld's action templates, and repair of an action's wording. The simulator's parser is strict about small
-words: it knows "look in bag" but not "look into the bag.". An action is first sent as written. If the parser does not
-know it, which takes no time and changes nothing in the world, it is compared with the valid actions. So their list, the
-most expensive request to the simulator, is rarely needed. (The SSO reference compares first. The outcome is the same,
-see the tests, except for chance: listing draws random numbers, which changes the flight of bees in the genetics
-tasks.)"""
+"""ScienceWorld's action templates, repair of an action's wording, and its wording in prose. The simulator's parser is
+strict about small words. An action is first sent as written; if the parser does not know it, which takes no time and
+changes nothing, it is compared with the valid actions, whose list is the most expensive request. (The SSO reference
+compares first. The outcome is the same, see the tests, except for chance: listing draws random numbers, which changes
+the flight of bees in the genetics tasks.)"""
 
 import re
 from collections.abc import Iterable

@@ -1,16 +1,8 @@
-"""ScienceWorld as an `Environment`.
-
-    with ScienceWorld() as env:
-        state = env.reset(tasks.parse("find-plant::228"))
-        transition = env.step("teleport to greenhouse")
-
-The package's own wrapper lists all valid actions at every step, which makes it four times as slow. This driver
-talks to the simulator itself and requests that list only after a misunderstood action.
-
-A history window shows its first state in full, later ones only with what is new, under `sso` as features (lines of
-surroundings and inventory; the SSO reference also splits lines at commas, which never shows, but hides an object that
-is taken out of its container), under `complete` as the simulator lists them, with the inventory last.
-"""
+"""ScienceWorld as an `Environment`. The package's own wrapper lists all valid actions at every step, which makes it
+four times as slow; this driver talks to the simulator itself. A history window shows its first state in full, later
+ones only with what is new, under `sso` as features (lines of surroundings and inventory; the SSO reference also splits
+lines at commas, which never shows, but hides an object that is taken out of its container), under `complete` as the
+simulator lists them, with the inventory last."""
 
 import re
 from collections import Counter

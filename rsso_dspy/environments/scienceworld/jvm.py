@@ -1,13 +1,6 @@
-"""One ScienceWorld simulator in one Java process, driven through py4j's text protocol.
-
-    with Jvm() as simulator:
-        simulator.call("load", "boil", 21, "easy", False)
-        text = simulator.call("step", "look around")
-
-This replaces py4j's own gateway for three reasons: each call can have its own time limit, Ctrl-C inside a call stays a
-KeyboardInterrupt (py4j 0.10.9.9 turns it into an AttributeError), and a list arrives in one piece instead of one round
-trip per element.
-"""
+"""One ScienceWorld simulator in one Java process, driven through py4j's text protocol. This replaces py4j's own gateway
+for three reasons: each call can have its own time limit, Ctrl-C inside a call stays a KeyboardInterrupt (py4j 0.10.9.9
+turns it into an AttributeError), and a list arrives in one piece instead of one round trip per element."""
 
 import contextlib
 import errno

@@ -1,23 +1,14 @@
-"""The 18 tasks of the adaptation protocol, their splits, the selection of variants, and gold lengths.
+"""The 18 tasks of the adaptation protocol, their splits, the selection of variants, and gold lengths. The selection
+``sso`` is the sample that the SSO reference draws (seed 42, training variants first, then test variants).
 
-    >>> parse("boil::22")
-    Variant(task='boil', index=22, split='test', simplification='easy')
-    >>> [variant.index for variant in held_out("identify-life-stages-2")]
-    [7, 6, 8, 9]
-
-Splits are ScienceWorld's own, in a data file, so planning a run needs no simulator. The selection ``sso`` is the sample
-that the SSO reference draws (seed 42, training variants first, then test variants).
-
-A gold length is the number of actions in the simulator's own solution of a variant, whether or not it succeeded; a
-trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of the
-held-out variants and of ten training and ten development variants a task are shipped; others are computed on demand and
-kept in the user's cache. `scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two, freeze 11
-(train) and 19 (dev), at 87 and 82 points.
+A gold length is the number of actions in the simulator's own solution of a variant, whether or not it succeeded.
+Computing a path takes between half a second and two minutes, so lengths of the held-out variants and of ten training
+and ten development variants a task are shipped; others are computed on demand and kept in the user's cache.
+`scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two, freeze 11 (train) and 19 (dev).
 
 The paths themselves solve the tasks. They leave this module only through `compute_gold_paths`, for tests, benchmarks
 and the gold teacher of a compile, which is given those of training variants (`Benchmark.find_gold_path`). No agent,
-prompt or record may contain them but for the demonstrations of a program that was taught so.
-"""
+prompt or record may contain them but for the demonstrations of a program that was taught so."""
 
 import json
 from collections.abc import Iterable

@@ -1,8 +1,5 @@
 """Carries out actions under the interface `complete`: tries several wordings and resolves questions.
 
-    list(wordings("**Next action:** focus on substance called tin.", seen))
-    # ["focus on substance called tin", "focus on tin"]
-
 An action is first tried as written. The parser wants short names and no punctuation; models write names as observed. An
 unknown input costs no time and changes nothing, so other wordings are tried one by one until one is known; the list of
 all valid actions, which is expensive, comes last. No wording may change the meaning: words in parentheses are dropped
@@ -10,12 +7,8 @@ only if they carry no information or agree with what is visible.
 
 A question about an ambiguous action is answered with the number of the chosen option. Any other action cancels it,
 which takes a moment, and is carried out. Options with equal words are distinguished by the content or appearance of the
-things in the listing: the simulator asks in the order in which it lists. If no two differ, the first is chosen without
-asking.
-
-    0:	pour wood cup (in art studio) in bowl (in table, in art studio)
-    1:	pour wood cup (in art studio) in bowl (in table, in art studio)
-"""
+things in the listing: the simulator asks in the order in which it lists. If no two differ, the first is chosen
+unasked."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
