@@ -28,9 +28,7 @@ class Transition:
     understood: bool
     done: bool  # the environment ended the episode: solved, or failed for good
     stalled: bool = False  # the step took longer than the limit; the trial ends here and keeps its score
-    ticks: int = 0
-    """The simulator's clock since reset. It differs from the number of steps: waiting takes many ticks, looking
-    none."""
+    ticks: int = 0  # the simulator's clock since reset: waiting takes many ticks, looking none
     asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
     no_effect: bool = False  # the environment understood the action but reports that it had no effect
 
@@ -101,7 +99,6 @@ class TextEnvironment:
 
 
 STALLED = "The action took too long, and the attempt ends here."
-"""What a step is answered that took longer than its limit."""
 NOTHING_PLAYED = "no variant is being played: reset the environment first."
 Played = TypeVar("Played")
 
@@ -113,8 +110,7 @@ def require_played(played: Played | None) -> Played:
     return played
 
 
-ActionChoice = Literal["free", "listed"]
-"""What the actor learns about possible actions; see `Conversation` of `programs/trial.py`."""
+ActionChoice = Literal["free", "listed"]  # see `Conversation` of `programs/trial.py`
 
 Layout = Literal["conversation", "paper"]  # how an actor's prompt is laid out; see `TrialRules.layout`
 

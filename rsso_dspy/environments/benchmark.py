@@ -63,14 +63,9 @@ class Hints:
 class UserData:
     """A folder of the user's that adds to what is played: ``environment.data``."""
 
-    digest: Callable[[str], str]
-    """Returns a digest of the folder, to which results are bound. Raises ``UsageError`` if it lacks what it should
-    hold."""
-    check: Callable[[Sequence[Variant], str | None], None]
-    """Raises ``UsageError`` if the folder, or its absence, leaves one of these variants unplayable. Asked when a run is
-    planned, before its folder is made."""
-    find: Callable[[], str | None] = lambda: None
-    """Returns the folder where the configuration names none, as from a variable of the environment."""
+    digest: Callable[[str], str]  # what results are bound to; raises `UsageError` for a folder that lacks something
+    check: Callable[[Sequence[Variant], str | None], None]  # raises `UsageError` where a variant can't be played
+    find: Callable[[], str | None] = lambda: None  # the folder where the configuration names none
     count: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
     """Returns how many variants of each task type and split the folder holds, the first ones of the split; those of a
     pair that is not named, none. If None, a folder holds all of them or is refused."""
@@ -88,9 +83,7 @@ class Benchmark:
     """Creates an environment. Called by any thread; nothing should start before the first reset. A slow start must
     poll the second argument, and raise ``Stopped`` once it returns true."""
     budget: Budget  # how many steps a trial may take
-    about: str = ""
-    """What the environment is, what one sees, how an action is worded and when it is solved, in a few plain sentences;
-    no strategy."""
+    about: str = ""  # what the world is and how actions are worded, in a few sentences; no strategy
     action_templates: Mapping[str, str] = field(default_factory=dict)
     """Interface to the text of the prompt's action_templates region, or the part that all variants share. Part of a
     folder's identity."""
@@ -98,8 +91,7 @@ class Benchmark:
     """The actions of the variant's solution, given the user's data folder, if any, and the interface that words them.
     None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
     `find_gold_path` sees to that."""
-    lists_actions: bool = False
-    """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
+    lists_actions: bool = False  # whether environments list the possible actions, some dozen
     hints: Hints = field(default_factory=Hints)  # what symbolic writers of rules and the feedback of a compile say
     data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
 

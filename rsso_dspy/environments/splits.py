@@ -11,9 +11,7 @@ from rsso_dspy.records import Split, Variant
 
 FIRST = "first"  # name of the selection that every benchmark has: the lowest indices of the test split
 SAMPLE_SIZE = 10  # default number of variants per task; fewer if the split has fewer
-TaskRow = Mapping[str, Sequence[int]]
-"""First and last index of the splits ``train``, ``dev`` and ``test`` of one task; for a named sample, its indices in
-order."""
+TaskRow = Mapping[str, Sequence[int]]  # first and last index of each split; for a named sample, its indices in order
 
 
 class TaskTable:

@@ -18,8 +18,7 @@ from rsso_dspy.records import Lesson, State, Step, Variant
 LONGEST = 50  # most actions of a solution that is shown
 CANDIDATES = 200  # training variants of a task type that are asked for a solution, at most
 HEADING = "Templates:"
-DemonstrationKey = tuple[str, str, str, int | None]
-"""Task type, interface, simplification and, for a training variant, its index."""
+DemonstrationKey = tuple[str, str, str, int | None]  # task type, interface, simplification, a training variant's index
 
 _playing = threading.Lock()
 

@@ -32,16 +32,13 @@ class Rule:
     id: str  # letter of its category and a number that is never reused, e.g. `A7`.
     lesson: Lesson
     task: str = ""  # task type it was learned on; empty for initial rules and for rules from several tasks
-    source: str = ""
-    """Key of the variant it was learned on, several joined by `` + ``; or the author of a handwritten rule."""
+    source: str = ""  # key of the variant it was learned on, or several joined by ` + `; or an author
     count: int = 1  # how often it was written
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    what: Literal["add", "again", "merge", "drop", "keep"]
-    """add: a new rule. again: an existing rule was repeated. merge: several rules became one. drop: a rule was removed.
-    keep: a summary left out a category, whose rules stay."""
+    what: Literal["add", "again", "merge", "drop", "keep"]  # keep: a summary left out a category
     id: str  # the rule that was added, repeated or dropped, or that others were merged into; for keep, the first
     source: str  # key of the current variant, or another source of the edit
     text: str = ""  # the text of the rule after the edit; for drop, before it
@@ -208,10 +205,8 @@ class ConstitutionSettings:
     at_end: bool = False  # A model is asked at the end of an episode too, whatever its length, and told its outcome
     max_rules: int = 50  # maximum number of rules in a category
     max_chars: int = 12_000  # maximum length of the whole text in characters
-    prompts: Literal["joint", "separate"] = "joint"
-    """Whether a model is asked for all categories in one call, or for each in a call of its own."""
-    categories: tuple[Category, ...] = CATEGORIES
-    """Categories to keep (Table 4). A model is not asked for others; patterns' rules of others are discarded."""
+    prompts: Literal["joint", "separate"] = "joint"  # all categories in one call, or each in its own
+    categories: tuple[Category, ...] = CATEGORIES  # to keep (Table 4); a model is not asked for others
 
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
@@ -241,8 +236,7 @@ class PartialEpisode:
     states: Sequence[State]
     steps: Sequence[Step]
     ended: Trajectory | None = None  # the whole of it, once it is over and its outcome is to be learned from
-    render: Callable[[Sequence[State]], list[str]] | None = None
-    """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
+    render: Callable[[Sequence[State]], list[str]] | None = None  # None where a writer reads answers alone
 
 
 def select_category_examples(examples: str, categories: Sequence[Category]) -> str:

@@ -29,8 +29,7 @@ class Entry:
     text: str
     learned: tuple[Source, ...]  # the attempts that wrote the text or changed it, oldest first
     about: str = ""  # the task that the entry comes from; memories that retrieve compare it with the present task
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """What else the memory stores with the text, e.g. a title, votes or counts."""
+    data: Mapping[str, Any] = field(default_factory=dict)  # e.g. a title, votes or counts
 
     def is_learned_on(self, variant: str) -> bool:
         return any(key == variant for key, _ in self.learned)
@@ -47,15 +46,13 @@ class EntryMemory(Memory):
     entry may read it."""
 
     letter: str  # the letter that ids begin with
-    newest_first = True
-    """Whether the newest of the selected entries stay when they are too long for the prompt; otherwise the first."""
+    newest_first = True  # whether the newest of the selected stay when they are too long, or the first
     heading = ""  # what stands before an entry in the prompt, with `{}` for its place
 
     def __init__(self, services: Services):
         super().__init__(services)
         self.settings: EntrySettings = services.runtime.entries or EntrySettings()
         self.shared = self.region in services.handed_on
-        """Whether other variants read the memory; a variant then never reads what was learned on itself."""
         self.held: list[Entry] = []
         self.shown = NOTHING  # what the prompts of the trial hold
         self._numbered = 0

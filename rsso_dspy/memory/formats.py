@@ -92,8 +92,7 @@ def read_library(path: Path | str) -> SkillLibraryFile:
 
 # A constitution.
 
-Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]
-"""Letter of the category and a number; empty where it is yet to be given."""
+Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]  # category and number; empty: to be given
 Cleaned = Annotated[str, AfterValidator(clean_text)]
 
 

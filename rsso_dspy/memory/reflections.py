@@ -22,8 +22,7 @@ done, the expected outcome. retrieval: plans of other units, by similarity of th
 IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
 WIDE = 5  # plans that an adaptive window shows, after as many failures
 MOST_PASSED_ON = 200  # plans that a stream passes on at most, the newest: every record of the stream holds them
-MOST_LINES, MOST_CHARACTERS = 10, 300
-"""Lines of each kind in the long-term part, the newest, and their characters: what a prompt has room for."""
+MOST_LINES, MOST_CHARACTERS = 10, 300  # of each kind in the long-term part, the newest
 DISTILLER = "reflection_distiller"
 
 
@@ -35,8 +34,7 @@ class ReflectionSettings:
     improvements: frozenset[str] = frozenset()  # those of `IMPROVEMENTS` that are on
     novelty_threshold: float = 0.85  # cosine similarity from which on a plan says what an earlier one says
     retrieved: int = 3  # plans of other units that retrieval shows
-    index: str | None = None
-    """Folder of the run whose reflections retrieval reads; without one it reads what the stream passes on."""
+    index: str | None = None  # run whose reflections retrieval reads; without one, what the stream passes on
 
     def has(self, improvement: Improvement) -> bool:
         return improvement in self.improvements

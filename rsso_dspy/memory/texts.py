@@ -19,8 +19,7 @@ def clean_text(text: object) -> str:
     return "" if line.strip(".").lower() in _NO_TEXT else line
 
 
-Embed = Callable[[Sequence[str]], NDArray[np.floating]]
-"""Maps n texts to an (n, d) array of L2-normalized rows; equal texts give equal rows."""
+Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # n texts to (n, d) L2-normalized rows
 
 BILLION = 1_000_000_000  # similarities are whole billionths: their sums and order do not depend on the machine
 

@@ -24,8 +24,7 @@ class RunRecords:
     missing: int = 0  # number of planned units without a record
     missing_shards: Sequence[str] = ()  # parts `i/n` of the run that are not here
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
-    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Arm to role to model, where no record names it."""
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,7 @@ class ScoreEstimates:
     """Scores of one arm with intervals, for figures."""
 
     scores: tuple[float, ...]  # best accumulator of each unit, ascending
-    best_of_t: tuple[MeanEstimate, ...]
-    """Their mean after 1, 2, ... trials, as many as the arm may play; a unit that stopped early keeps its best."""
+    best_of_t: tuple[MeanEstimate, ...]  # after 1, 2, ... trials; a unit that stopped early keeps its best
     success: MeanEstimate  # percent of units that some trial solved
 
 
@@ -67,8 +65,7 @@ class ErroredUnit:
     unit: str
     seed: int
     error: str
-    is_skipped: bool = False
-    """Whether it is a unit whose variant the environment refuses, so that playing it again is of no use."""
+    is_skipped: bool = False  # refused by the environment: playing it again is of no use
 
 
 @dataclass(frozen=True, slots=True)

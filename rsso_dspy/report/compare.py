@@ -35,15 +35,13 @@ InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 neither of these, and together they gain less than the sum of both. undecided: n is too small. The first two require
 both intervals to exclude 0, so their error rate is at most that of one interval."""
 
-FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")
-"""Methods of the 2x2 in the SSO scaffold: neither memory, reflections, skills, both."""
+FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
 
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
 ELSEWHERE = "the same arm of another folder"  # questions of comparisons
-Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
-"""Strata by the first arm. Each unit is in one of the first three; unsolved units are also in the last."""
+Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  # by the first arm
 
 
 @dataclass(frozen=True, slots=True)

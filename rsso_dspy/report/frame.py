@@ -67,8 +67,7 @@ STEP = {
     "recalled": "strings",
 }
 
-COLUMNS: Mapping[RowKind, Mapping[str, str]] = {"trials": TRIAL, "steps": STEP}
-"""Columns of each kind of rows, in order, and the names of their Arrow types."""
+COLUMNS: Mapping[RowKind, Mapping[str, str]] = {"trials": TRIAL, "steps": STEP}  # in order, with Arrow types
 
 GROUP = 4096  # number of rows written at once
 OF_STEP = STEP.keys() & {each.name for each in fields(Step)}  # columns that are fields of a step

@@ -14,16 +14,13 @@ from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRe
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
-REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"
-"""Regions of two memories, by which records name what was learned and shown."""
+REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"  # regions of two memories
 
 LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
-FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")
-"""Why a trial was not solved; `classify_failure` says when each applies."""
+FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")  # see `classify_failure`
 
 CATEGORIES = ("abstract", "error", "progress")  # categories of rules
 UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
-"""Note shown with the means of such arms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +33,14 @@ class ArmMetrics:
     mean: float | None  # the paper's Mean: best accumulator over the trials, averaged over variants
     mean_with_reset: float | None  # Mean plus the points already held after reset
     macro_mean: float | None  # Mean over task types of their means
-    environment_score: float | None
-    """Best environment score over the trials, averaged over variants; includes the penalty of a wrong final focus."""
+    environment_score: float | None  # best over the trials; includes the penalty of a wrong final focus
     solve: int  # number of variants that reached environment score 100 in any trial
     acc100: int  # number of variants whose best accumulator reached 100
     trial_1: float | None  # Mean accumulator of first trials
-    mean_over_trials: float | None
-    """Mean of unit means: each unit's mean accumulator over the trials that it played, averaged over units."""
+    mean_over_trials: float | None  # each unit's mean accumulator over the trials that it played, averaged over units
     trials_played: int
     stalled: int  # number of these trials that stalled; they count with the score they had
-    best_of_t: tuple[float, ...]
-    """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
+    best_of_t: tuple[float, ...]  # after 1, 2, ... trials; a variant that stopped early keeps its best
     invalid_rate: float | None  # share of steps that were malformed or not understood
     asked_rate: float | None  # share of steps answered with a question
     idle_rate: float | None  # share of steps whose action was understood and changed nothing
@@ -149,11 +143,8 @@ class Learning:
     arm: str
     units: int
     success: tuple[TrialSuccess, ...]
-    trials_to: dict[int, int | None]
-    """Percentage to the number of trials after which that share of variants was solved; None if it never was."""
-    held: tuple[ReflectionBin, ...]
-    """Trials by number of reflections held, of units that began with none. Variants that fail more often hold more
-    reflections, so this is not the effect of a reflection."""
+    trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
+    held: tuple[ReflectionBin, ...]  # of units that began with none; harder variants hold more, so this is no effect
     by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
     failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
 
@@ -217,18 +208,14 @@ class TaskMeasures:
     units: int
     solved: int  # units with score 100 on any trial
     progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
-    grounding: float | None
-    """AgentBoard's grounding accuracy, 0 to 1: share of a trial's steps that the environment understood, averaged over
-    trials."""
+    grounding: float | None  # AgentBoard's accuracy, 0 to 1: share of a trial's steps that were understood
     turns: float | None  # steps of all trials of a unit, averaged (OmniReflect, Figure 3)
     calls: float | None  # model calls of all roles and trials of a unit, averaged (OmniReflect, Figure 3)
     most_calls: int  # model calls of the unit with the most
     rules: Mapping[str, float] | None
     """Category to rules: lasting ones in the constitution after the last unit of a stream, averaged over streams,
     progress ones shown per unit; None without a constitution."""
-    writings: Usage
-    """Usage of the advisor, who writes and summarizes rules: its ``malformed`` answers could not be parsed, its
-    ``repaired`` ones violated the format."""
+    writings: Usage  # of the advisor, who writes and summarizes rules
 
 
 def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:

@@ -36,9 +36,7 @@ class RecomputedStatistics:
 
     wilcoxon: WilcoxonResult
     sign: SignTestResult
-    interval: BootstrapInterval
-    """Interval of the mean difference over variants, clustered by task type. It needs only the sums and sizes of task
-    types, which Table 2 gives."""
+    interval: BootstrapInterval  # of the mean over variants, clustered by task type
     micro: Mapping[str, float]  # method to the mean over variants
     macro: Mapping[str, float]  # method to the mean over task types
 

@@ -26,13 +26,10 @@ class Cell:
     value: float | int | str | None = None  # computed value, if any
     tone: Tone = ""
     task: str = ""  # task type of the row, if it has one
-    counts: str = ""
-    """Text for CSV in place of the value, for cells of several counts. It has no slash, which spreadsheets read as a
-    date."""
+    counts: str = ""  # text for CSV, without a slash, which spreadsheets read as a date
 
 
-Value = Cell | str | float | tuple[int, int] | None
-"""A cell, or what a cell is made of: a text, points (float), a count (int), a share (part, of), None for nothing."""
+Value = Cell | str | float | tuple[int, int] | None  # points, a count, a share (part, of)
 
 
 def make_cell(value: Value) -> Cell:
@@ -177,8 +174,7 @@ def to_csv(sheet: Sheet) -> str:
     return text.getvalue()
 
 
-FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
-"""File ending to the function that renders a sheet in that format."""
+FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}  # by file ending
 
 
 def build_table_kind(text: str) -> FileKind:

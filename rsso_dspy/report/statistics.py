@@ -19,7 +19,6 @@ FEW = 10  # number of clusters below which an interval is rough
 ALIKE = 1e-9  # standard error below which clusters count as equal
 OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
 NO_INTERVAL = f"one unit, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
-"""Why a difference has no interval."""
 MOST_POINTS = 100.0  # largest possible difference of two scores, in points
 Cluster = Literal["task types", "units"]
 
@@ -31,8 +30,7 @@ class WilcoxonResult:
     statistic: float  # the smaller of the two sums of ranks
     p: float | None  # none without differences
     used: int  # number of differences that are not zero
-    effect: float | None
-    """Rank-biserial correlation, -1 to 1: share of the rank sum in favour of the second minus the share against it."""
+    effect: float | None  # rank-biserial correlation: share of the rank sum for the second minus that against it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +59,9 @@ class BootstrapInterval:
     mean: float
     low: float
     high: float
-    error: float
-    """Standard error: spread of the bootstrapped means, corrected for k - 1 degrees of freedom of k clusters."""
+    error: float  # spread of the bootstrapped means, corrected for k - 1 degrees of freedom
     clusters: int
-    over: Cluster = "task types"
-    """What the bootstrap draws. An interval over the units of one task type says nothing about other tasks."""
+    over: Cluster = "task types"  # what the bootstrap draws
 
     @property
     def detectable_difference(self) -> float | None:
@@ -186,8 +182,7 @@ def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval |
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
     mean: float
-    interval: BootstrapInterval | None
-    """Its 95% interval, made like that of a difference; None for a unit, and for a few that are all alike."""
+    interval: BootstrapInterval | None  # None for a unit, and for a few that are all alike
 
     @property
     def low(self) -> float:

@@ -36,8 +36,7 @@ from rsso_dspy.report.sheets import (
 from rsso_dspy.report.statistics import FEW, LEVEL, MOST_POINTS, NO_INTERVAL, POWER, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
 
-MAIN = ("methods", "learning", "differences", "trainings", "tokens")
-"""Names of the tables that are printed at the end of a run."""
+MAIN = ("methods", "learning", "differences", "trainings", "tokens")  # printed at the end of a run
 
 NOTED = ("methods", "learning", "differences")  # those whose notes are printed then
 AGAIN = "(no score; repeat the command to play them again)"

@@ -14,8 +14,7 @@ from rsso_dspy.environments.pool import Process
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, Stopped
 
 WORKER = Path(__file__).with_name("worker.py")
-LOAD_SECONDS = 120.0
-"""Time limit for a game to be loaded, the start of the process included; usually it takes two seconds."""
+LOAD_SECONDS = 120.0  # for a game to be loaded, the start of the process included; usually it takes two
 
 SAID = 20  # words of the engine's own error that a message quotes: some quote lines of the game below
 MOST_LOADED = 100  # games that a process loads at most: what it holds grows with each

@@ -15,8 +15,7 @@ _TEMPLATES: str = read_texts(__package__)["templates"]["all"]
 PUBLISHED = _TEMPLATES.format(put="put", form="put OBJECT in/on PLACE")  # as in everything published
 RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")  # as games since 2.1.2 say it
 NOTHING = "Nothing happens."  # the answer to everything that cannot be done
-CHECK = "check valid actions"
-"""The question for what can be done, as AgentBoard has it. It is a step, and the game does not see it."""
+CHECK = "check valid actions"  # AgentBoard's question for what can be done: a step that the game does not see
 
 _PUT = re.compile(r"put (.+?) (?:in/on|into|onto|in|on) (.+)")
 _MOVE = re.compile(r"move (.+?) to (.+)")

@@ -68,12 +68,9 @@ class Game:
         self.goal = reword(self.mission)
         self._look(seen)
         self.first = self.view.describe()
-        self.ended = False
-        """The mission ended, achieved or failed for good, by the last move of the last action, which is all that
-        AgentBoard looks at."""
+        self.ended = False  # by the last move of the last action, which is all that AgentBoard looks at
         self.reward = 0.0  # what minigrid gave for that move: above 0 when the mission is achieved
-        self.achieved: bool | None = None
-        """minigrid's verdict on the mission, by whichever move it ended first; None before."""
+        self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
         self.valid: bool | None = None  # of the last text; None before any
 
     @property

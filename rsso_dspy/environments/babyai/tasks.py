@@ -39,8 +39,7 @@ def make_world(name: str) -> Any:
 TEST_SEEDS = range(1234, 1238)
 _TRAIN, _DEV = (0, 199), (200, 249)
 _SPARE = 2000  # what is added to the seed of a world that is replaced
-GOLD_LENGTH = 20
-"""What stands for the gold length of every variant: half as many again are the 30 steps that AgentBoard gives."""
+GOLD_LENGTH = 20  # of every variant: half as many again are the 30 steps that AgentBoard gives
 
 TABLE = TaskTable(
     {name: {"train": _TRAIN, "dev": _DEV, "test": (TEST_SEEDS[0], TEST_SEEDS[-1])} for name in LEVELS},

@@ -187,7 +187,6 @@ _IN_THE_WAY = ("wall", "box", "lava", "ball", "key")
 class Offer:
     def __init__(self, view: View):
         self.moves: dict[str, list[int]] = {"turn left": [LEFT], "turn right": [RIGHT]}
-        """Action to moves, in the order in which they are listed."""
         self.messages: dict[str, str] = {}  # action that cannot be done to what is answered
         self._view, self._paths = view, Paths(view)
         if view.barrier is not None and view.barrier.ahead <= 1:

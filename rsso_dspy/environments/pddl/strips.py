@@ -175,7 +175,6 @@ class World:
         self.facts: list[Fact] = []
         self._bits: dict[Fact, int] = {}
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
-        """Facts of the start that hold for ever."""
         self.start = sum(self._make_bit(fact) for fact in sorted(problem.start - self.fixed))
         self.actions: list[GroundAction] = []
         for action in domain.actions.values():

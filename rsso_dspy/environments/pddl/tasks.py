@@ -20,8 +20,7 @@ from rsso_dspy.records import Variant
 
 SIZES = {"train": 40, "dev": 10, "test": 20}  # problems of each domain that were made here
 FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}  # AgentBoard's problems of each domain
-GOLD_OF_FILES = 20
-"""What stands for the gold length of AgentBoard's problems: half as many again are the 30 steps that they are given."""
+GOLD_OF_FILES = 20  # of AgentBoard's problems: half as many again are the 30 steps that they are given
 
 _DEV, _TEST, _FILE = accumulate(SIZES.values())  # the first index of each split, and of AgentBoard's problems
 

@@ -25,8 +25,7 @@ WON = " The goal is satisfied."
 class Phrases:
     """The wording of one domain."""
 
-    facts: Mapping[str, str]
-    """Predicate to sentence, ``{}`` for each argument; one without a sentence is said as it is written."""
+    facts: Mapping[str, str]  # predicate to sentence, `{}` for each argument
     actions: Mapping[str, str]
     differences: bool = False  # whether only what became true is said after the first observation
 

@@ -15,8 +15,7 @@ from rsso_dspy.records import State
 
 _TEXTS = read_texts(__package__)["templates"]
 ACTION_TEMPLATES: str = _TEXTS["sso"]
-USUAL = "\n".join([_TEXTS["complete"], *_TEXTS["notes"].values()])
-"""The part of the text that all variants share under the interface `complete`."""
+USUAL = "\n".join([_TEXTS["complete"], *_TEXTS["notes"].values()])  # what all variants share under `complete`
 
 
 def describe_actions(offered: Iterable[str]) -> str:
@@ -33,12 +32,10 @@ _FIRST_WORDS = (
     "pick pour put read take task teleport turn use wait wait1 walk"
 )
 VERBS = tuple(_FIRST_WORDS.split())  # possible first words of an action, including words of no template
-NOT_KNOWN = "No known action matches that input."
-"""The parser's answer to an unknown text. Nothing has happened and no time has passed."""
+NOT_KNOWN = "No known action matches that input."  # nothing has happened, no time has passed
 
 AMBIGUOUS = "Ambiguous request:"  # text of an answer that asks to choose among numbered readings of the action
-NO_EFFECT = "Unknown action."
-"""Start of the answer to an action without an effect text, usually an unresolved ambiguous request."""
+NO_EFFECT = "Unknown action."  # of an answer without an effect text, usually an unresolved ambiguous request
 
 CANCEL = "cancel"  # answer that cancels an ambiguous request; any text without a number would do
 FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
@@ -121,9 +118,7 @@ class Command:
 
 class Verb(NamedTuple):
     name: str
-    pattern: str
-    """Regular expression of the whole action in `normalize_words` form, with optional groups ``thing`` and
-    ``place``."""
+    pattern: str  # of the whole action in `normalize_words` form, with groups `thing` and `place`
     head: str = ""  # first words of the action, if different from the name
     join: str = ""  # the word before the place
 

@@ -43,8 +43,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         self._jvm: Jvm | None = None
         self._closed = False
         self.task = ""  # task description of the current variant
-        self.points_at_reset = 0
-        """Score before the first action, 0 to 100: some variants grant points for their initial state."""
+        self.points_at_reset = 0  # 0 to 100: some variants grant points for their initial state
         # What the last action left behind.
         self._score = self._ticks = 0
         self._completed = False
@@ -52,8 +51,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         self._question = ""  # the numbered question that is open, word for word; empty when none is
         self._asked: Question | None = None
         self._focus = ""
-        self.action_templates = actions.ACTION_TEMPLATES
-        """The templates of the interface and, under `complete`, of the current variant."""
+        self.action_templates = actions.ACTION_TEMPLATES  # of the interface and the variant
 
     @property
     def verbs(self) -> frozenset[str]:

@@ -203,9 +203,7 @@ class Episode(lessons.Episode):
     # What mistakes go by.
 
     is_unknown = property(lambda self: self.answer == actions.NOT_KNOWN)
-    """Whether the parser did not know the newest action."""
     was_asked = property(lambda self: self.states[-2].observation.startswith(actions.AMBIGUOUS))
-    """Whether the newest action followed a question about an ambiguity."""
 
     @property
     def is_repeated(self) -> bool:

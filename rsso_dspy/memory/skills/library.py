@@ -40,8 +40,7 @@ from rsso_dspy.memory.texts import BILLION
 from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]
-Content = tuple[tuple[int, ...], ...]
-"""The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
+Content = tuple[tuple[int, ...], ...]  # text indices per window, windows sorted
 
 
 # Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
@@ -82,8 +81,7 @@ class RunningMoments:
         return np.maximum(0.0, (np.array(values, dtype=float) - mean + 2 * deviation) / deviation)
 
 
-COVERAGE = RunningMoments().add_values((3, 4, 5, 6))
-"""Numbers of steps are compared with the lengths 3 to 6 for any windows (release, skillset.py:49-50)."""
+COVERAGE = RunningMoments().add_values((3, 4, 5, 6))  # the lengths 3 to 6 for any windows (release, skillset.py:49-50)
 
 
 def score_candidates(
@@ -205,16 +203,13 @@ class SkillMemoryState:
         default_factory=lambda: {"state": RunningMoments(), "action": RunningMoments()}
     )
     """Moments of both similarities, in billionths, over all candidates ever matched."""
-    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
-    """Candidates for the next search with their scores in the last one, most used first."""
+    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)  # for the next search, with last scores
     selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)  # the skill set, best first
-    skills: dict[str, Skill] = field(default_factory=dict)
-    """Every skill ever verbalized, by id, as of its last selection."""
+    skills: dict[str, Skill] = field(default_factory=dict)  # every one ever verbalized, by id
     library: list[str] = field(default_factory=list)  # ids of the skills in use, best first
     feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
     """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
-    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
-    """Equivalence answers by ids: the new skill, then the library."""
+    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)  # by ids: the new skill, then the library
 
     def dump(self, settings: SkillSettings) -> dict[str, Any]:
         texts: dict[str, int] = {}

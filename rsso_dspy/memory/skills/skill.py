@@ -11,11 +11,9 @@ from rsso_dspy.records import State, Step
 WEIGHTS = {"coverage": 0.01, "reward": 0.1, "state": 1.0, "action": 1.0, "feedback": 1.0}
 """Weights of the terms of a score, those of similarities also in matching (release, main.py:196-215; the class default
 for rewards is 0.01). Feedback counts while it is on, in the divisor too."""
-FEEDBACK_TRIALS, DISCOUNT = 20, 0.9
-"""Newest trials whose feedback counts, and discount per step of its return (release, skillset.py:77-85)."""
+FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
 
-FREE = frozenset({"past_reward", "skip_reached"})
-"""Settings that a stored memory need not agree with: how the next skills are put into words, and when all are shown."""
+FREE = frozenset({"past_reward", "skip_reached"})  # settings that a stored memory need not share
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +25,22 @@ class SkillSettings:
     extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
     """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
     2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
-    pairs: Literal["across-trials", "any"] = "across-trials"
-    """Which pieces are matched. ``across-trials``: those of different trajectories (paper, section 2.2: at least two).
-    ``any``: also two pieces of one long trajectory (release, skillset.py:60-75, 90-117)."""
+    pairs: Literal["across-trials", "any"] = "across-trials"  # (paper, section 2.2; release)
     max_trajectories: int = 10  # number of newest pieces to match with each other (release, skillset.py:90)
     max_piece: int = 50  # maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)
     min_piece: int = 3  # minimum states in a piece: one smallest window. The release uses 4.
     min_window: int = 3  # minimum states in a window, including first and last (paper, section 2)
-    max_window: int = 6
-    """Maximum states in a window (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
+    max_window: int = 6  # (paper, section 2); the release stops at 5 (skillset.py:100)
     beams: int = 20  # beam width of the search for a skill set (release, num_beams)
     pool_size: int = 5000  # maximum candidates kept for the next search (release, max_skills)
     retrieved: int = 3  # maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)
-    feedback: bool = False
-    """Include the return after a targeted skill in its score: the release does, the paper does not (section 4)."""
+    feedback: bool = False  # score the return after a targeted skill: the release does, the paper does not
     build_repeats: bool = True  # match a piece that equals an earlier one; the release skips it (skillset.py:93-95)
-    keep_when_constant: bool = True
-    """While a similarity has had only one value, the filter passes every candidate (True) or none (release)."""
-    inventory_first: bool = False
-    """Embed state descriptions with the inventory first, which an embedder that reads only the beginning loses."""
+    keep_when_constant: bool = True  # what a similarity that has had one value only lets pass: all, or none (release)
+    inventory_first: bool = False  # for embedders that read only the beginning
     skip_reached: bool = False  # do not show a skill again that was carried out in the last steps
-    past_reward: bool = False
-    """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
-    a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
-    count_overhang: bool = False
-    """Count the last windows of a new piece twice, in the running means alone, as the release does (skillset.py:99)."""
+    past_reward: bool = False  # verbalize one action beyond the windows where both examples continue with the same one
+    count_overhang: bool = False  # count last windows twice in running means, as the release does (skillset.py:99)
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
