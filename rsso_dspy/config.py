@@ -382,8 +382,6 @@ Names = Annotated[str, BeforeValidator(_join_names)]
 
 
 class RunOptions(Section):
-    """Section `[run]` of a file: options of `rsso-dspy run` by their names. Other commands ignore it."""
-
     methods: Names | None = None
     tasks: Names = "all"
     variants: Names | None = None
@@ -519,7 +517,6 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: 
 
 
 def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
-    """Raises `ConfigError` or `UnknownName`, naming the file if there is one."""
     try:
         return Config.model_validate(data)
     except ValidationError as error:

@@ -67,7 +67,6 @@ class InitialMemories:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits over the content of its file; results depend on it."""
         return " ".join(source.digest for source in self.sources if source.kind == "file")
 
     def select_for(self, method: Method) -> "InitialMemories":
@@ -162,12 +161,10 @@ def load_stream_constitution(folder: Path, arm: str | None = None) -> Constituti
 
 
 def get_stream_position(record: UnitRecord) -> int:
-    """Return the place of a unit in its stream, from 1."""
     return record.stream.place if record.stream else 0
 
 
 def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
-    """Return the constitution after the last of these units of a stream, with the edits of all."""
     books = [Constitution.load(record.memories["constitution"]) for record in records]
     last, first = records[-1], records[0]
     made_by = {
@@ -186,7 +183,6 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
 
 
 def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
-    """Write a constitution into the marked block of a Markdown file; the rest of the file stays as it is."""
     if out.suffix.lower() not in (".md", ".mdc", ".markdown"):
         raise UsageError(f"{out} is no Markdown file; name one, e.g. -o AGENTS.md")
     try:

@@ -396,7 +396,6 @@ def build_and_print(
 
 
 def _print_build_plan(build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str]) -> None:
-    """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
     calls: Counter[str] = Counter()
     left = 0
     for plan, store in zip(build.plans, build.make_stores(), strict=True):

@@ -138,8 +138,6 @@ def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
 
 
 class RedactedStream:
-    """A text stream that redacts secrets. It has no `buffer`, because bytes would bypass the filter."""
-
     def __init__(self, stream: TextIO):
         self._stream = stream
 

@@ -49,7 +49,6 @@ class ProgressBar:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def update_bar(self, text: str, finished: str = "") -> None:
-        """Move the bar to what is done; where there is none, print a line for what is `finished`."""
         self._bar.update(self._task, completed=self.done, text=text)
         if finished and not self.console.is_terminal:
             self.print_line(f"[{self.done}/{self.total}] {finished}")

@@ -151,7 +151,6 @@ def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
 
 
 def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
-    """Load the calls of a unit or training by trial, without vectors; empty if there is no log of it."""
     try:
         log = store.read_log(record)
     except NotRecorded:
@@ -202,7 +201,6 @@ def show_program(file: Path) -> None:
 
 
 def describe_compile(compiled: Compiled) -> Iterator[str]:
-    """Yield what a compile found and took, a line each; scores are on the scale of 0 to 100."""
     before, after = compiled.before, compiled.after
     start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
     if before is None or after is None:
@@ -333,7 +331,6 @@ def print_report(store: Store, price_of: PriceOf) -> None:
 
 
 def print_analysis(analysis: Analysis, whole: bool = True, with_paper: bool = False) -> None:
-    """Print all tables on stdout, or those shown at the end of a run."""
     terminal.print_renderable(render_analysis(analysis, whole, with_paper))
     print_headline(analysis)
 

@@ -117,8 +117,6 @@ Layout = Literal["conversation", "paper"]  # how an actor's prompt is laid out; 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One goal of a variant: its kind and status, without its content."""
-
     kind: str  # the environment's class of goals, e.g. `GoalMoveToLocation`.
     done: bool
     required: bool  # whether the goal is required, in order, to solve the variant; False for an optional one
@@ -139,7 +137,6 @@ def choose_interface(environment: Environment, name: Interface) -> None:
 
 
 def get_place_reader(environment: Environment) -> Callable[[State], str]:
-    """Return what tells the place of a state: the environment's ``name_place``, or that of plain English."""
     return getattr(environment, "name_place", name_place)
 
 

@@ -47,8 +47,6 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What can be said about play without a model."""
-
     goals: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     """Kind of goal (see `Goal`) to its description, in words that hold for every variant, and to sentences of advice if
     it was missed."""
@@ -61,8 +59,6 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """A folder of the user's that adds to what is played: ``environment.data``."""
-
     digest: Callable[[str], str]  # what results are bound to; raises `UsageError` for a folder that lacks something
     check: Callable[[Sequence[Variant], str | None], None]  # raises `UsageError` where a variant can't be played
     find: Callable[[], str | None] = lambda: None  # the folder where the configuration names none
@@ -126,7 +122,6 @@ class Benchmark:
             self.data.check(variants, self.locate_data(named))
 
     def limit_steps(self, steps: int) -> int:
-        """Return this many steps, or as many as an episode has at most."""
         return min(steps, self.budget.most_steps or steps)
 
     def identify_data(self, folder: str) -> str:
@@ -194,7 +189,6 @@ ORIGIN = (DEFAULT, "benchmark")  # keys of `Benchmark.origin`
 
 
 def named_in(origin: Mapping[str, object]) -> str | None:
-    """Return the benchmark that the fields of an `origin` name; None if they name none."""
     if DEFAULT in origin:
         return DEFAULT
     return str(origin.get("benchmark", "")).rpartition(" ")[0] or None

@@ -28,8 +28,6 @@ DISTILLER = "reflection_distiller"
 
 @dataclass(frozen=True, slots=True)
 class ReflectionSettings:
-    """Without improvements, the release of Reflexion: the last three plans."""
-
     size: int = 3  # plans kept and shown
     improvements: frozenset[str] = frozenset()  # those of `IMPROVEMENTS` that are on
     novelty_threshold: float = 0.85  # cosine similarity from which on a plan says what an earlier one says
@@ -57,8 +55,6 @@ class ReflectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """One plan, and the trial it was written after."""
-
     trial: int
     plan: str
     variant: str = ""  # Key of the variant, `task type::index`; empty where no plan leaves its unit
@@ -189,7 +185,6 @@ class ReflectionMemory(Memory):
             self._own = [each for each in self._own if each.variant == variant.key]
 
     def preamble(self) -> Recall:
-        """In a stream nothing is shown that was distilled from the variant itself."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
         return render_plans("" if of_itself else self._long_term.text, self._select_others(), self._list_shown())
 

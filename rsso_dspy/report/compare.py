@@ -66,8 +66,6 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:
-    """Whether two memories compose. The interaction of a unit is both - skills - reflections + neither."""
-
     pairs: int  # units that all four arms finished
     corners: tuple[str, ...]  # methods: neither memory, the first, the second, both
     means: tuple[float, ...]  # Mean best accumulators, in the order of the corners

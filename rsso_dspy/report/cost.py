@@ -19,7 +19,6 @@ def total_usage(entries: Iterable[CostEntry]) -> Usage:
 
 
 def total_billed(entries: Iterable[CostEntry]) -> float | None:
-    """Return the dollars of all entries; None if one is unknown."""
     return sum_amounts(entry.billed for entry in entries)
 
 
@@ -51,7 +50,6 @@ class CostReport:
         return total_billed((*self.entries, *self.abandoned, *self.under_way))
 
     def sum_arm(self, arm: str) -> float | None:
-        """Return the dollars that this run paid for an arm: its units, finished or not, and its trainings."""
         return total_billed(entry for entry in self.entries if entry.arm == arm)
 
 

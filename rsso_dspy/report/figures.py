@@ -94,7 +94,6 @@ def shorten_name(text: str) -> str:
 
 
 def clean_name(text: str) -> str:
-    """Return a name as it may stand in a text: whole, on one line, no character that acts."""
     return " ".join(replace_controls(text).split())
 
 

@@ -60,7 +60,6 @@ def build_inspect_logs(run: ExportedRun) -> Iterator[tuple[str, bytes]]:
 
 
 def make_file_name(arm: str) -> str:
-    """Return the arm as a file name; two arms never share one."""
     plain = "".join(each if each.isalnum() or each in "+-_." else "-" for each in arm).lstrip(".")
     return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
 
@@ -164,7 +163,6 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
-    """Return model to usage of these units."""
     used: dict[str, Usage] = {}
     for entry in itemize_costs(records, return_no_price):
         used[entry.model] = used.get(entry.model, Usage()) + entry.usage

@@ -25,8 +25,6 @@ UNEVEN = "Arms finished different units, which also changes their means: compare
 
 @dataclass(frozen=True, slots=True)
 class ArmMetrics:
-    """Metrics of one arm. Means are micro (over variants) unless noted; None without units."""
-
     arm: str
     units: int
     errored: int
@@ -203,8 +201,6 @@ def classify_failure(trajectory: Trajectory) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeasures:
-    """Measures of one arm over its units without errors. Means are None without units."""
-
     units: int
     solved: int  # units with score 100 on any trial
     progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
@@ -299,7 +295,6 @@ def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
-    """Return a unit's score: the best accumulator of its trials, or of the first `trials` if given."""
     return max(trajectory.accumulator for trajectory in record.trajectories[:trials])
 
 
@@ -308,7 +303,6 @@ def get_unit_key(record: UnitRecord) -> UnitKey:
 
 
 def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
-    """Return the units with a score, i.e. without an error."""
     return [record for record in records if not record.has_errors]
 
 

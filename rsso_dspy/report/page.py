@@ -60,8 +60,6 @@ class PageFigure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """One view of the page."""
-
     name: str  # of its route, `#/name`: small letters, digits and hyphens
     title: str
     lead: str  # one or two sentences of plain text

@@ -21,8 +21,6 @@ from rsso_dspy.report.terminal import replace_controls
 
 @dataclass(frozen=True, slots=True)
 class PageCalls:
-    """The calls of a record's models."""
-
     by_trial: Mapping[int, Sequence[Call]] = field(default_factory=dict)
     why_not: str = ""  # why there are none, as the end of a sentence
     seconds: Mapping[int, float] = field(default_factory=dict)  # how long each trial took, as far as the run noted it

@@ -91,7 +91,6 @@ def parse_goal(task: str) -> TaskGoal | None:
 
 
 def list_steps(goal: TaskGoal | None) -> list[tuple[str, Callable[[str], object]]]:
-    """Steps towards a goal, for `Progress`: ``see``, ``take``, ``clean``, ``heat``, ``cool``, ``light`` and ``put``."""
     if goal is None:
         return []
     thing, place = re.escape(goal.thing), re.escape(goal.place)

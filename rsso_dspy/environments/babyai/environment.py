@@ -16,8 +16,6 @@ from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
 class PatternProgress(Progress):
-    """Patterns, of which an observation meets one at most."""
-
     def __init__(self, patterns: Sequence[str]):
         super().__init__(("", partial(is_met, pattern)) for pattern in patterns)
 

@@ -27,7 +27,6 @@ _RENAMED = {"GoToObjS6": "GoToObjS4"}  # what a level that was made anew since w
 
 
 def make_world(name: str) -> Any:
-    """minigrid's world of a level, without wrappers. `reset` it with a seed."""
     import gymnasium
     import minigrid  # noqa: F401 - registers the worlds
     import minigrid.envs.babyai.core.roomgrid_level as generator
@@ -53,7 +52,6 @@ def get_seed(variant: Variant) -> int:
 
 
 def read_solutions() -> Mapping[str, Mapping[str, Any]]:
-    """Level to one of its training variants (``seed``) and the actions that win it."""
     return dict(read_data(__package__, "solutions.json"))
 
 

@@ -23,8 +23,6 @@ _NOTHING = "You cannot see any objects within sight."
 
 
 class Thing(NamedTuple):
-    """What stands in a cell of view."""
-
     kind: str
     color: str
     state: str  # of a door: open, closed or locked
@@ -120,8 +118,6 @@ _WINDOWS = ((-1, 6, -3, 3), (-4, 3, -1, 6), (-6, 0, -4, 3), (-3, 3, -6, 0))
 
 
 class Paths:
-    """All ways from where the agent stands."""
-
     def __init__(self, view: View):
         self._start: _Place = (view.x, view.y, view.facing)
         self._blocked = {view.locate(thing) for thing in view.things if thing.kind not in ("door", "goal")}
@@ -133,7 +129,6 @@ class Paths:
         self._search()
 
     def find_path_before(self, cell: _Cell) -> list[int] | None:
-        """Moves that end in the next cell, facing this one; None when there are none."""
         return self._trace(self._facing.get(cell))
 
     def find_path_into(self, cell: _Cell) -> list[int] | None:

@@ -155,7 +155,6 @@ class PieceTexts:
 def match_windows(
     new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: TextIndex, settings: SkillSettings
 ) -> list[SkillCandidate]:
-    """Return one candidate per window of piece ``new`` and earlier piece with a window of that length, in order."""
     piece, others = pieces[new], [pieces[old] for old in earlier]
     # Two products serve all pieces; many small ones would spend more time on starting threads than on arithmetic.
     ends = np.cumsum([len(other.states) for other in others])[:-1]

@@ -51,7 +51,6 @@ class SkillSettings:
 
     @classmethod
     def adapt(cls) -> "SkillSettings":
-        """The protocol ``adapt/3``: the same, put into words as far as the examples agree, and none again at once."""
         return cls(past_reward=True, skip_reached=True)
 
     @classmethod
@@ -90,7 +89,6 @@ class Piece:
         return (*(state.description for state in self.states), *self.actions)
 
     def dump(self, texts: dict[str, int]) -> dict[str, Any]:
-        """The piece as JSON data with the indices of its texts, which are added to `texts`."""
 
         def intern(*said: str) -> list[int]:
             return [texts.setdefault(text, len(texts)) for text in said]
@@ -212,7 +210,6 @@ def normalize_text(text: str, keep_fill_words: bool = False) -> str:
 
 
 def describe_skill(skill: Skill) -> str:
-    """Target and instructions in one line, for the question whether two skills are equivalent."""
     return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
 
 
