@@ -34,28 +34,17 @@ class Transition:
 
 
 class Environment(Protocol):
-    """One simulator, played by one thread at a time.
+    """One simulator, played by one thread at a time; docs/EXTENDING.md says what each member is for.
 
-    - ``reset(variant)`` starts the variant afresh and returns the first state. After it, ``task``,
-      ``action_templates`` and ``points_at_reset`` belong to that variant. The same variant played with the same
-      actions gives the same texts and scores, whatever was played before.
-    - ``step(action)`` takes one action as the actor wrote it and repairs its wording if necessary. A misunderstood
-      action is a step with ``understood=False``, never an exception.
-    - ``render(states)`` returns one text per state of a history window: the first in full, later ones only with what
-      is new.
-    - A dead simulator raises ``SimulatorDied`` from any method; a legal call raises nothing else.
-    - ``rules_of_thumb`` are handwritten rules about the environment. ``lessons(states, steps)`` returns, without a
-      model, what the newest step of an episode teaches and how far the episode has come. Symbolic rule writers use
-      both. They know only what is visible, and may be empty.
-    - No method reveals gold paths, goal progress or the step budget.
+    The same variant played with the same actions gives the same texts and scores, whatever was played before. A
+    misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal call
+    nothing else. ``render`` shows the first state of a history window in full, later ones only with what is new. Rules
+    and lessons know only what is visible. Nothing reveals gold paths or the step budget.
 
-    Optional members: ``choose_interface(name)`` selects one of several interfaces; it is called before ``reset`` and
-    holds until the next call. ``verbs`` lists first words of actions beyond those of the templates.
-    ``name_place(state)`` returns the place that a state's texts name, in lower case, or an empty text; without it they
-    are read as plain English. ``admissible_actions()`` lists what ``step`` will understand in the current state, in the
-    forms of ``action_templates``, or the numbers of an open question, by what is in sight alone; see
-    `Benchmark.lists_actions`. ``goal_progress()`` returns the goals of the current variant with their status after the
-    last action, in a fixed order, empty if unknown; it is read for the feedback of a compile alone, and raises
+    Optional members: ``choose_interface(name)``, called before ``reset``; ``verbs``, first words of actions beyond those
+    of the templates; ``name_place(state)`` in lower case, or an empty text; ``admissible_actions()``, what ``step`` will
+    understand now, by what is in sight alone, in the forms of ``action_templates``, or the numbers of an open question;
+    ``goal_progress()``, the goals with their status, read for the feedback of a compile alone, which raises
     ``SplitError`` for a variant of the test split.
     """
 

@@ -6,7 +6,6 @@
 Scores are points of 100. A trial that ended in an error has no score: its scores are null, never 0.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import accumulate, islice
@@ -86,18 +85,15 @@ OF_TRAJECTORY = {name: name for name in ("accumulator", "points_at_reset", "envi
 """Column to the field of a played trial."""
 
 ENDINGS = (".parquet", ".pq")
-MAGIC = b"PAR1"
+FOOTER = 1 << 16  # bytes at the end of a file that are searched for the mark
 SCHEMA_KEY = "rsso_dspy.schema"  # key in a file's metadata, which marks the files of this package
 
 
 def _is_run_parquet(path: Path) -> bool:
-    """Return whether a file is a Parquet file of this package, by its end: footer, length of the footer, magic."""
+    """Return whether the footer of a file, at its end, names this package."""
     with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - len(MAGIC) - 4))
-        length, magic = int.from_bytes(file.read(4), "little"), file.read()
-        file.seek(max(0, size - len(MAGIC) - 4 - length))
-        return magic == MAGIC and SCHEMA_KEY.encode() in file.read()
+        file.seek(max(0, path.stat().st_size - FOOTER))
+        return SCHEMA_KEY.encode() in file.read()
 
 
 PARQUET = FileKind("Parquet file", _is_run_parquet)
