@@ -37,15 +37,15 @@ class Environment(Protocol):
     """One simulator, played by one thread at a time; docs/EXTENDING.md says what each member is for.
 
     The same variant played with the same actions gives the same texts and scores, whatever was played before. A
-    misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal call
-    nothing else. ``render`` shows the first state of a history window in full, later ones only with what is new. Rules
-    and lessons know only what is visible. Nothing reveals gold paths or the step budget.
+    misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal
+    call nothing else. ``render`` shows the first state of a history window in full, later ones only with what is new.
+    Rules and lessons know only what is visible. Nothing reveals gold paths or the step budget.
 
-    Optional members: ``choose_interface(name)``, called before ``reset``; ``verbs``, first words of actions beyond those
-    of the templates; ``name_place(state)`` in lower case, or an empty text; ``admissible_actions()``, what ``step`` will
-    understand now, by what is in sight alone, in the forms of ``action_templates``, or the numbers of an open question;
-    ``goal_progress()``, the goals with their status, read for the feedback of a compile alone, which raises
-    ``SplitError`` for a variant of the test split.
+    Optional members: ``choose_interface(name)``, called before ``reset``; ``verbs``, first words of actions beyond
+    those of the templates; ``name_place(state)`` in lower case, or an empty text; ``admissible_actions()``, what
+    ``step`` will understand now, by what is in sight alone, in the forms of ``action_templates``, or the numbers of an
+    open question; ``goal_progress()``, the goals with their status, read for the feedback of a compile alone, which
+    raises ``SplitError`` for a variant of the test split.
     """
 
     @property
