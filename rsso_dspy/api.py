@@ -29,7 +29,7 @@ from rsso_dspy.report.tables import render_analysis
 from rsso_dspy.report.terminal import print_renderable
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
-from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_compile_trials, load_stored_prices
+from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
@@ -223,7 +223,7 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
     under_way: dict[bool, list[Any]] = {True: [], False: []}
     wanted, dates, shards = set[str](), list[str](), list[str]()
-    models, compile_trials = dict[str, dict[str, str]](), dict[str, int]()
+    models: dict[str, dict[str, str]] = {}
     for store in pool.stores:
         under_way[bool(store.is_playing())] += pool.read_under_way(store)
         wanted |= {pool.label_unit(store, unit) for unit in store.list_planned_units()}
@@ -231,7 +231,6 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         shards += store.read_shards()
         identity, arms = store.read_identity()
         models |= {pool.label_arm(store, arm): get_role_models(identity) for arm in arms}
-        compile_trials |= {pool.label_arm(store, arm): count for arm, count in load_compile_trials(store).items()}
     records = list(pool.units())
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
     return RunRecords(
@@ -244,7 +243,6 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         list_missing_shards(shards),
         under_way[True],
         models,
-        compile_trials,
     )
 
 

@@ -115,8 +115,6 @@ class RoleOverride(Section):
 
 
 class BackendConfig(RoleOverride):
-    """A backend: the source of answers for all roles."""
-
     model: str
     """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
     temperature: Temperature | None = 0.0
@@ -174,8 +172,6 @@ def pick_default_embedder() -> str:
 
 
 class EmbedderConfig(Section):
-    """The text embedder of the skill memory."""
-
     model: str = Field(default_factory=pick_default_embedder, min_length=1)
     """A sentence-transformers model by name or folder, `numpy/all-MiniLM-L6-v2` for this one without torch,
     `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests).
@@ -204,8 +200,6 @@ class EmbedderConfig(Section):
 
 
 class PriceConfig(Section):
-    """Price of a model in US dollars per million tokens."""
-
     input: Dollars
     """Input tokens."""
     output: Dollars
@@ -217,8 +211,6 @@ class PriceConfig(Section):
 
 
 class EnvironmentConfig(Section):
-    """The simulator."""
-
     simplification: str = "easy"
     """Comma-separated simplifications, for benchmarks that have any. The paper plays `easy`, whose gold lengths are
     shipped."""
@@ -289,20 +281,10 @@ class ProtocolConfig(Section):
 
 
 class SkillsConfig(Section):
-    """Departures of the skill memory from the preset."""
-
-    extraction: Literal["reward-boundary", "sliding"] | None = None
-    """How to cut trajectories into windows."""
     pairs: Literal["across-trials", "any"] | None = None
     """`across-trials`: a skill needs windows of two trials; `any`: two pieces of one long trial suffice."""
-    max_window: int | None = Field(None, ge=3, le=MOST_COUNT)
-    """Maximum length of a window in states."""
-    feedback: bool | None = None
-    """Whether the results of pursued skills enter their scores."""
     retrieved: Count | None = None
     """Skills shown per step."""
-    past_reward: bool | None = None
-    """Whether a skill's words go one action beyond the reward that its examples end at, where both do the same next."""
     inventory_first: bool | None = None
     """Whether to put the inventory first when embedding states; embedders with short inputs would cut it off."""
 
@@ -343,8 +325,6 @@ def _digest_units(name: str) -> str:
 
 
 class ReflectionsConfig(Section):
-    """The reflections."""
-
     size: Count = 3
     """Number of reflections kept; the oldest is dropped first."""
     improvements: tuple[
@@ -386,8 +366,6 @@ class EntriesConfig(Section):
 
 
 class MemoryConfig(Section):
-    """What survives between trials."""
-
     reflections: ReflectionsConfig = ReflectionsConfig()
     """The reflections."""
     skills: SkillsConfig = SkillsConfig()
@@ -407,8 +385,6 @@ Names = Annotated[str, BeforeValidator(_join_names)]
 
 
 class RunOptions(Section):
-    """Section `[run]` of a file: options of `rsso-dspy run` by their names. Other commands ignore it."""
-
     methods: Names | None = None
     tasks: Names = "all"
     variants: Names | None = None
@@ -432,8 +408,6 @@ class CompileOptions(Section):
 
 
 class Config(Section):
-    """The whole configuration."""
-
     backend: str = "embedded"
     """Name of the selected backend: one of [backends] or a built-in profile."""
     seed: int = Field(0, ge=0, le=MOST_SEED)
@@ -506,7 +480,6 @@ class Config(Section):
         return data
 
     def hash(self) -> str:
-        """Return the first 12 hexadecimal digits of a hash over `resolve_settings`."""
         text = json.dumps(self.resolve_settings(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -521,11 +494,9 @@ DEFAULT_FILE = "rsso.toml"
 
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
-    """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides.
-
-    Unless it is `whole`, options may yet name another backend and benchmark, so that these are not checked. Raises
-    `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the nearest.
-    """
+    """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides. Unless it is `whole`, options
+    may yet name another backend and benchmark, so that these are not checked. Raises `ConfigError` for an unreadable
+    file or an invalid value, and `UnknownName` for an unknown key, with the nearest."""
     data = _read_config_file(path)
     for override in overrides:
         _merge_tables(data, _parse_override(override))
@@ -549,7 +520,6 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: 
 
 
 def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
-    """Raises `ConfigError` or `UnknownName`, naming the file if there is one."""
     try:
         return Config.model_validate(data)
     except ValidationError as error:
@@ -633,7 +603,6 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
 
 
 def render_config_template() -> str:
-    """Render a TOML file with every default, each key below a comment that explains it."""
     import tomlkit
 
     document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
@@ -641,7 +610,6 @@ def render_config_template() -> str:
 
 
 def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
-    """Fill a TOML table with these values; `section` is the prefix of the names in its header."""
     import tomlkit
     from tomlkit import comment
 

@@ -1,10 +1,4 @@
-"""Skill libraries and constitutions as files: what a run starts from, and what it hands out.
-
-load_initial_skills(Path("skills.json"), config, plan, say)              # what units of the plan start from
-load_initial_constitution(Path("constitution.json"), config, plan, say)
-export_library(load_skill_source(Path("runs/first"), "boil::22"))        # the library of a finished unit
-load_stream_constitution(Path("runs/x"), "omnireflect-neural")           # what a self-sustaining agent ended with
-"""
+"""Skill libraries and constitutions as files: what a run starts from, and what it hands out."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +19,7 @@ from rsso_dspy.memory.formats import (
     render_block,
     replace_block,
 )
-from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
+from rsso_dspy.memory.skills.library import parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.protocol import resolve_protocol
@@ -51,7 +45,6 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
 
 
 def describe_sources(sources: Sequence[Source]) -> str:
-    """Describe sources in words; empty for none."""
     said = " and ".join(f"{each.name} ({each.digest})" for each in sources if each.kind == "file")
     for kind, words in (("training", "training on"), ("stream", "stream")):
         if (name := next((each.name for each in sources if each.kind == kind), None)) is not None:
@@ -66,19 +59,14 @@ def describe_sources(sources: Sequence[Source]) -> str:
 class InitialMemories:
     """Memories learned elsewhere, with their sources."""
 
-    memories: Mapping[str, Any] = field(default_factory=dict)
-    """Snapshot per memory."""
+    memories: Mapping[str, Any] = field(default_factory=dict)  # snapshot per memory
     sources: tuple[Source, ...] = ()
-    states: int = 0
-    """Number of states in its skill memory."""
-    variants: tuple[str, ...] = ()
-    """Keys of the variants it was learned on."""
-    parts: tuple["InitialMemories", ...] = ()
-    """One for each file, where there are several."""
+    states: int = 0  # number of states in its skill memory
+    variants: tuple[str, ...] = ()  # keys of the variants it was learned on
+    parts: tuple["InitialMemories", ...] = ()  # one for each file, where there are several
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits over the content of its file; results depend on it."""
         return " ".join(source.digest for source in self.sources if source.kind == "file")
 
     def select_for(self, method: Method) -> "InitialMemories":
@@ -103,11 +91,8 @@ def _read_by_any(memory: str, plan: Plan) -> bool:
 
 
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the constitution that units of the plan start from.
-
-    `say` receives a note on test variants that it was learned on. Raises `UsageError` if no method reads one, and what
-    `check_sources` and `read_book` raise.
-    """
+    """Load the constitution that units of the plan start from. `say` receives a note on test variants that it was
+    learned on. Raises `UsageError` if no method reads one, and what `check_sources` and `read_book` raise."""
     if not _read_by_any("constitution", plan):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
@@ -121,11 +106,9 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the library that units of the plan start from.
-
-    `say` receives a note on test variants that it was learned on. Raises `RunMismatch` if it was learned with another
-    embedder or other settings, and what `check_sources` and `read_library` raise.
-    """
+    """Load the library that units of the plan start from. `say` receives a note on test variants that it was learned
+    on. Raises `RunMismatch` if it was learned with another embedder or other settings, and what `check_sources` and
+    `read_library` raise."""
     if not _read_by_any("skills", plan):
         raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
@@ -165,9 +148,7 @@ def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
 
 def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:
     """Load the final constitution of an arm of a run with all its edits; by default of the first arm that wrote one.
-
-    Raises `UsageError` that lists the arms that have one.
-    """
+    Raises `UsageError` that lists the arms that have one."""
     streams: dict[str, list[UnitRecord]] = {}
     for record in Store(folder, read_only=True).units():
         if record.stream and not record.has_errors and "constitution" in record.memories:
@@ -180,12 +161,10 @@ def load_stream_constitution(folder: Path, arm: str | None = None) -> Constituti
 
 
 def get_stream_position(record: UnitRecord) -> int:
-    """Return the place of a unit in its stream, from 1."""
     return record.stream.place if record.stream else 0
 
 
 def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
-    """Return the constitution after the last of these units of a stream, with the edits of all."""
     books = [Constitution.load(record.memories["constitution"]) for record in records]
     last, first = records[-1], records[0]
     made_by = {
@@ -204,7 +183,6 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
 
 
 def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
-    """Write a constitution into the marked block of a Markdown file; the rest of the file stays as it is."""
     if out.suffix.lower() not in (".md", ".mdc", ".markdown"):
         raise UsageError(f"{out} is no Markdown file; name one, e.g. -o AGENTS.md")
     try:
@@ -219,92 +197,45 @@ def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
 # Libraries of a run
 
 
-@dataclass(frozen=True, slots=True)
-class SkillSource:
-    """A finished unit or training with skills."""
-
-    record: JobRecord
-    memory: dict[str, Any]
-    """Snapshot of its skill memory, or of its training's for a unit that only read it."""
-    embedder: str | None
-    """The run's embedding model; None if unknown."""
-    held: SkillMemoryState
-
-    @property
-    def learnt_from(self) -> list[int]:
-        """Trials that the library learned from, without a unit's last one unless its protocol includes it."""
-        return [result.trial for result in self.record.trials if "skills" in result.learnt]
-
-
-def load_skill_source(
+def export_library(
     folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
-) -> SkillSource:
-    """Load the unit ``task::index`` or the training of a ``task`` of a run, by default of its first arm with skills.
-
-    Changes nothing. `left_out` receives the unreadable files, as the store names them. Raises `UsageError` that says
-    what exists instead and what to do.
-    """
+) -> tuple[SkillLibraryFile, JobRecord]:
+    """Return the library of the unit ``task::index`` or the training of a ``task`` of a run, by default of its first
+    arm with skills, and its record. Changes nothing. `left_out` receives the unreadable files, as the store names them.
+    Raises `UsageError` that says what exists instead and what to do."""
     store = Store(folder, read_only=True)
-    identity, arms = store.read_identity()
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)
     here = {record.arm: record for record in records if record.key == key}
     again = "repeat the run's command to play the rest"
     if not records:
-        what = "unit yet" if "::" in key else "training; name a unit, TASK::VARIANT, or"
-        raise UsageError(f"{folder} holds no finished {what}; {again}")
+        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {again}")
     if not here:
         raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
-    if arm in arms and arm not in here:
-        raise UsageError(f"{key} of {arm} is not finished yet: {again}, or take --arm {', '.join(here)}")
     if arm is not None and arm not in here:
-        raise UnknownName("arm", arm, here)
-    with_skills = [name for name, record in here.items() if _has_skills(record)]
-    name = with_skills[0] if arm is None and with_skills else arm
-    if name not in with_skills:
-        keeping = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
-        fix = f"--arm {' or '.join(with_skills)}" if with_skills else f"play it with --methods {keeping}"
+        raise UnknownName("arm", arm, here, f"Not finished yet? Then {again}.")
+    keeping = [name for name, record in here.items() if "skills" in record.memories]
+    name = arm or next(iter(keeping), "")
+    if name not in keeping:
+        methods = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
+        fix = f"--arm {' or '.join(keeping)}" if keeping else f"name its training, or play it with --methods {methods}"
         raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
     record = here[name]
     if record.has_errors:
         failed = record.trials[-1]
-        raise UsageError(
-            f"{key} of {record.arm} is not finished: trial {failed.trial} is an error ({failed.error}); "
-            "repeat the run's command to play it again"
-        )
-    memory = record.memories.get("skills") or _load_training_skills(store, record)
-    held, _ = parse_skill_snapshot(memory, f"{key} of {record.arm} in {folder}")
-    settings = identity.get("config", {}).get("embedder")
-    embedder = str(settings["model"]) if isinstance(settings, dict) and "model" in settings else None
-    return SkillSource(record, memory, embedder, held)
-
-
-def _has_skills(record: JobRecord) -> bool:
-    trained = isinstance(record, UnitRecord) and any(source.kind == "training" for source in record.sources)
-    return "skills" in record.memories or (trained and "skills" in METHODS[record.method].memories)
-
-
-def _load_training_skills(store: Store, record: JobRecord) -> dict[str, Any]:
-    assert isinstance(record, UnitRecord)
-    wanted = (record.arm, record.variant.task, record.seed)
-    for training in store.trainings():
-        if (training.arm, training.task, training.seed) == wanted:
-            return training.memories["skills"]
-    raise UsageError(f"the training that {record.key} started from is missing; repeat the run's command")
-
-
-def export_library(unit: SkillSource) -> SkillLibraryFile:
-    record = unit.record
-    own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
-    named = ("protocol", "arm", "method", "program", "backend", "model", "rule_based")
+        why = f"trial {failed.trial} is an error ({failed.error}); repeat the run's command to play it again"
+        raise UsageError(f"{key} of {record.arm} is not finished: {why}")
+    parse_skill_snapshot(record.memories["skills"], f"{key} of {record.arm} in {folder}")
+    learnt_from = [result.trial for result in record.trials if "skills" in result.learnt]
+    own = [trajectory.variant.key for trajectory in record.trajectories] if learnt_from else []
+    named = ("protocol", "arm", "method", "program", "backend", "model", "rule_based", "seed", "start")
     provenance: dict[str, Any] = {
         **{name: getattr(record, name) for name in named},
-        "embedder": unit.embedder,
+        "embedder": store.read_identity()[0].get("config", {}).get("embedder", {}).get("model"),
         "variants": list(dict.fromkeys([*record.learnt_on, *own])),
         "simplification": record.trajectories[0].variant.simplification,
-        **{name: getattr(record, name) for name in ("seed", "start")},
         "trials": len(record.trials),
-        "learnt_from": unit.learnt_from,
+        "learnt_from": learnt_from,
         "made_by": record.provenance,
     }
-    return SkillLibraryFile(provenance, unit.memory)
+    return SkillLibraryFile(provenance, record.memories["skills"]), record

@@ -101,8 +101,6 @@ class Step:
     """The environment asked which of several actions was meant and did nothing."""
     no_effect: bool = False
     """The environment understood the action but reports that it had no effect."""
-    own_success: bool | None = None
-    """Whether the environment's own rule counts the trial as a success by now; None where the score says it."""
 
 
 @dataclass(frozen=True, slots=True)

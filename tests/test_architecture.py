@@ -171,8 +171,6 @@ WORDS = {
 """Benchmark to words that only its own texts have."""
 SPEAKS_OF = {
     "cli/options.py": "boil freeze",
-    "cli/show.py": "find-plant",
-    "cli/memories.py": "find-plant",
     "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
 }
 """Files outside of the folders that may say such words: the others help with an example of a key, the last one holds a

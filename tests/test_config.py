@@ -28,7 +28,7 @@ def test_defaults_a_file_here_and_a_profile_changed_in_part(tmp_path, monkeypatc
     [
         ("protocol.trails=3", "protocol.trials"),
         ("sed=3", "seed"),
-        ("memory.skills.extracton=sliding", "memory.skills.extraction"),
+        ("memory.skills.pares=any", "memory.skills.pairs"),
         ("backends.embedded.temprature=1", "backends.embedded.temperature"),
         ("backends.embedded.roles.actor.modl=x", "backends.embedded.roles.actor.model"),
         ("compile.stesp=9", "compile.steps"),

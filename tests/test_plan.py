@@ -67,7 +67,7 @@ def test_presets_say_what_the_paper_and_the_release_do():
         ([], "adapt/3"),
         (["protocol.trials=3", "memory.reflections.size=1"], "adapt/3 trials=3 reflections=1"),
         (["protocol.preset=sso-adapt/2", "protocol.trials=3"], "sso-adapt/2 trials=3"),
-        (["memory.skills.max_window=4"], "adapt/3 skills.max_window=4"),
+        (["memory.skills.retrieved=4"], "adapt/3 skills.retrieved=4"),
     ],
 )
 def test_departures_stand_in_the_protocols_name(settings, name):

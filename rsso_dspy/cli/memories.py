@@ -20,9 +20,7 @@ constitution_app = typer.Typer(
 @skills_app.command("export")
 def export_skills(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
-    unit: Annotated[
-        str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
-    ],
+    unit: Annotated[str, typer.Argument(metavar="TASK::VARIANT", help="Variant, or TASK for a training.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")] = None,
 ) -> None:
@@ -31,37 +29,27 @@ def export_skills(
     `rsso-dspy run --skills FILE` starts units from it; `rsso-dspy show RUN UNIT` prints the skills.
     """
     from rsso_dspy.cli.results import print_left_out_files
-    from rsso_dspy.memory_files import LIBRARY, export_library, load_skill_source
+    from rsso_dspy.memory_files import LIBRARY, export_library
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
     check_output_path(out, kind=LIBRARY)
-    source = load_skill_source(run, unit, arm, print_left_out_files)
-    atomic_write_text(out, export_library(source).to_json())
-    echo(f"{out}: {format_plural(source.held.library, 'skill')} of {unit}, {source.record.arm}, from {run}")
+    library, record = export_library(run, unit, arm, print_left_out_files)
+    atomic_write_text(out, library.to_json())
+    echo(f"{out}: {format_plural(library.snapshot['library'], 'skill')} of {unit}, {record.arm}, from {run}")
 
 
-Source = Annotated[
-    Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or folder of a run that wrote one.")
-]
+Source = Annotated[Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or a run that wrote one.")]
 Arm = Annotated[str | None, typer.Option(help="Arm of the run (default: the first with a constitution).")]
 
 
 @constitution_app.command("build")
 def build_constitution(
-    calib: Annotated[
-        str,
-        typer.Option(
-            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's)."
-        ),
-    ] = "1-per-task",
+    calib: Annotated[str, typer.Option(help="K-per-task: K training variants of every task.")] = "1-per-task",
     writer: Annotated[
-        Literal["neural", "symbolic", "neuro-symbolic"],
-        typer.Option(help="Rule writer: a model, patterns without model calls, or both."),
+        Literal["neural", "symbolic", "neuro-symbolic"], typer.Option(help="A model, patterns without calls, or both.")
     ] = "neural",
-    explore: Annotated[
-        int, typer.Option(min=0, max=MOST_EPISODES, help="Exploration episodes without a task, played first.")
-    ] = 1,
+    explore: Annotated[int, typer.Option(min=0, max=MOST_EPISODES, help="Episodes of exploration, played first.")] = 1,
     task_names: options.TaskNames = None,
     protocol: options.ProtocolName = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
@@ -109,9 +97,7 @@ def show_constitution(source: Source, arm: Arm = None, json_: options.Json = Fal
 @constitution_app.command("export")
 def export_constitution(
     source: Source,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Markdown file, e.g. AGENTS.md, whose marked block is written.")
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Markdown file whose marked block is written.")],
     arm: Arm = None,
 ) -> None:
     """Write the rules into a marked block of AGENTS.md, CLAUDE.md or the like; the rest of the file stays as it is."""

@@ -20,75 +20,39 @@ if TYPE_CHECKING:
     from rsso_dspy.pricing import PriceOf
 
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="TOML file (default: rsso.toml in this folder, if it exists).", show_default=False),
+    Path | None, typer.Option("--config", help="TOML file (default: rsso.toml here, if it exists).", show_default=False)
 ]
 Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
+    list[str] | None, typer.Option("--set", help="A config key, e.g. protocol.trials=3.", metavar="KEY=VALUE")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Variants = Annotated[
-    str | None,
-    typer.Option(
-        help="Selection: sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.", show_default="sso"
-    ),
+    str | None, typer.Option(help="sso (the paper's seeded sample), first, or a list: boil::22,freeze::21.")
 ]
-PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Maximum number of variants per task.")]
-Trials = Annotated[
-    int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant (default: the protocol's).")
-]
-TaskNames = Annotated[
-    str | None, typer.Option("--tasks", help="Task types, comma-separated, or all.", show_default="all")
-]
+PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Variants per task at most.")]
+Trials = Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant.")]
+TaskNames = Annotated[str | None, typer.Option("--tasks", help="Task types, comma-separated, or all.")]
 ProtocolName = Annotated[
     str | None,
-    typer.Option(
-        help="Protocol: adapt/3, sso-adapt/2, either with -cap60, release, omnireflect/2, agentboard/2 or reflexion/2."
-    ),
+    typer.Option(help="adapt/3, sso-adapt/2 (-cap60 of both), release, omnireflect/2, agentboard/2, reflexion/2."),
 ]
-Jobs = Annotated[
-    int, typer.Option(min=1, max=MOST_JOBS, help="Number of units played at once, each with its own simulator.")
-]
+Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Units played at once, each with its own simulator.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost without playing.")]
 MaxCost = Annotated[
     float | None,
-    typer.Option(
-        min=0,
-        max=MOST_DOLLARS,
-        help="Spend limit in US dollars, checked between steps; what is finished is kept.",
-        metavar="USD",
-    ),
+    typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
 ]
-BackendName = Annotated[
-    str | None, typer.Option("--backend", help="Backend: a built-in profile or a table of the configuration.")
-]
+BackendName = Annotated[str | None, typer.Option("--backend", help="A built-in profile or a table of the file.")]
 ModelName = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        metavar="PROVIDER/MODEL",
-        help="Model for all roles, without a file: hosted_vllm/NAME for a self-hosted server, "
-        "ollama_chat/NAME, anthropic/NAME, openai/NAME. With --backend, the model of that backend.",
-    ),
+    typer.Option("--model", metavar="PROVIDER/MODEL", help="Model for all roles, e.g. hosted_vllm/NAME of a server."),
 ]
 BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        metavar="URL",
-        help="Address of the model's server, e.g. http://127.0.0.1:8000/v1. Servers without keys are sent none.",
-    ),
+    str | None, typer.Option("--base-url", metavar="URL", help="Address of its server, e.g. http://127.0.0.1:8000/v1.")
 ]
-BenchmarkName = Annotated[
-    str | None,
-    typer.Option(
-        "--benchmark", metavar="NAME", help="Installed benchmark to play (default: that of the configuration)."
-    ),
-]
+BenchmarkName = Annotated[str | None, typer.Option("--benchmark", metavar="NAME", help="Installed benchmark to play.")]
 
-GIVEN = "model"
-"""Name of the backend that `--model` creates."""
+GIVEN = "model"  # name of the backend that `--model` creates
 
 
 def build_config(
@@ -100,10 +64,8 @@ def build_config(
     base_url: str | None = None,
     **keys: object,
 ) -> "Config":
-    """Load the configuration and apply the command's options; an option that is None changes nothing.
-
-    With `replay`, logs answer in place of the backend that they were made with, or of the named one.
-    """
+    """Load the configuration and apply the command's options; an option that is None changes nothing. With `replay`,
+    logs answer in place of the backend that they were made with, or of the named one."""
     from rsso_dspy.config import RECORDED, format_override, load_config
 
     of_model = name_model(model, base_url, backend)
@@ -127,11 +89,8 @@ def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterabl
 
 
 def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
-    """Translate `--model` and `--base-url` into settings.
-
-    A model of a built-in profile's provider takes address and key from that profile, but no key with an explicit
-    address. Raises `UsageError` for an address without a model.
-    """
+    """Translate `--model` and `--base-url` into settings. A model of a built-in profile's provider takes address and
+    key from that profile, but no key with an explicit address. Raises `UsageError` for an address without a model."""
     from rsso_dspy.config import PROFILES, format_override
 
     if model is None and base_url is None:
@@ -163,7 +122,6 @@ def split_tasks(text: str | None) -> list[str] | None:
 
 
 def format_plural(things: Sized, noun: str) -> str:
-    """Return the number of things with their noun, e.g. `2 units`."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
@@ -175,10 +133,8 @@ def format_command(*words: object) -> str:
 
 
 def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text with control characters replaced. All commands print through this function.
-
-    `style` as in `typer.style`.
-    """
+    """Print text with control characters replaced. All commands print through this function. `style` as in
+    `typer.style`."""
     typer.secho(replace_controls(text), err=err, nl=nl, **style)
 
 

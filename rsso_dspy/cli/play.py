@@ -40,8 +40,7 @@ from rsso_dspy.store.unit_log import JobRecord, dump_record
 
 ABSENT = "(absent)"
 
-SHOWN = 10
-"""Maximum number of listed differences of a replay."""
+SHOWN = 10  # maximum number of listed differences of a replay
 
 Programs = Mapping[str, Compiled | None]
 
@@ -310,17 +309,9 @@ def _describe_programs(programs: Programs, protocol: str, model: str, trials: in
                 f"{name} was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by "
                 f"{model}: its verdict does not apply there"
             )
-        if 0 < scored < trials:
-            yield (
-                f"{name} was compiled by the best of {scored} trial{'s' * (scored > 1)}: the report compares programs "
-                f"by the best of {trials}, the protocol's, which is the main comparison, and again by the first "
-                f"{scored}"
-            )
-        elif scored > trials:
-            yield (
-                f"{name} was compiled by the best of {scored} trials, and a unit plays {trials} here: nothing is "
-                f"compared as the compile scored; for that, add --trials {scored} in the adaptation setting"
-            )
+        if scored and scored != trials:
+            many = f"trial{'s' * (scored > 1)}"
+            yield f"{name} was compiled by the best of {scored} {many}; here it is the best of {trials}, the protocol's"
 
 
 # Compiles
@@ -405,7 +396,6 @@ def build_and_print(
 
 
 def _print_build_plan(build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str]) -> None:
-    """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
     calls: Counter[str] = Counter()
     left = 0
     for plan, store in zip(build.plans, build.make_stores(), strict=True):

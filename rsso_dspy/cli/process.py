@@ -1,10 +1,4 @@
-"""How a command ends when it cannot go on: Ctrl-C, SIGTERM, a failed write; and what it may print.
-
-with catch_interruptions() as ending:
-    try: ...
-    except KeyboardInterrupt:
-        raise typer.Exit(ending.code)
-"""
+"""How a command ends when it cannot go on: Ctrl-C, SIGTERM, a failed write; and what it may print."""
 
 import atexit
 import errno
@@ -26,26 +20,21 @@ from rsso_dspy.redact import redact
 
 INTERRUPTED = 130
 TERMINATED = 143
-
-TOGETHER = 1.0
-"""Seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group."""
+TOGETHER = 1.0  # seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group
 
 
 @dataclass
 class ExitStatus:
     """The way the command ends if interrupted now."""
 
-    code: int = INTERRUPTED
-    """Exit code."""
+    code: int = INTERRUPTED  # exit code
 
 
 @contextmanager
 def catch_interruptions() -> Iterator[ExitStatus]:
-    """Treat SIGTERM in the block like Ctrl-C, with its own exit code.
-
-    A second SIGTERM after more than `TOGETHER` seconds ends the process at once. Main thread only, as for all signals.
-    An `OSError` becomes an `RssoError` that says what is kept.
-    """
+    """Treat SIGTERM in the block like Ctrl-C, with its own exit code. A second SIGTERM after more than `TOGETHER`
+    seconds ends the process at once. Main thread only, as for all signals. An `OSError` becomes an `RssoError` that
+    says what is kept."""
     ending = ExitStatus()
     try:
         with interrupt_on_sigterm(ending):
@@ -93,10 +82,8 @@ def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
 
 
 def exit_on_interrupt(code: int) -> None:
-    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown.
-
-    Otherwise Python would print a traceback. Before shutdown Ctrl-C works as usual.
-    """
+    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown. Otherwise Python would print a
+    traceback. Before shutdown Ctrl-C works as usual."""
     if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
         return
     program = _find_outermost_frame(sys._getframe())
@@ -138,10 +125,8 @@ def find_os_error(error: Exception) -> OSError | None:
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
-    """Translate a system error into one that names the place and the fix.
-
-    Returns `UsageError` for an unusable place. During a run the message says that finished work is kept.
-    """
+    """Translate a system error into one that names the place and the fix. Returns `UsageError` for an unusable place.
+    During a run the message says that finished work is kept."""
     what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
     mend = FIXES.get(error.errno or 0, "")
     if playing:
@@ -153,8 +138,6 @@ def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
 
 
 class RedactedStream:
-    """A text stream that redacts secrets. It has no `buffer`, because bytes would bypass the filter."""
-
     def __init__(self, stream: TextIO):
         self._stream = stream
 
@@ -173,7 +156,6 @@ class RedactedStream:
 
 @contextmanager
 def redact_streams() -> Iterator[None]:
-    """Redact stdout and stderr inside the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (RedactedStream(stream) for stream in before)
     try:

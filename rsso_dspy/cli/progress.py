@@ -14,13 +14,10 @@ from rsso_dspy.records import SOLVED_SCORE, UnitRecord
 from rsso_dspy.report.terminal import SafeConsole
 from rsso_dspy.store.run_folder import Job
 
-WIDE = 80
-"""Minimum terminal width for more than the numbers."""
+WIDE = 80  # minimum terminal width for more than the numbers
 
 
 class ProgressBar:
-    """A progress bar with a line of text, used in a `with` block."""
-
     def __init__(self, title: str, total: int):
         self.console = SafeConsole(file=sys.stderr)
         self.total, self.done = total, 0
@@ -45,26 +42,19 @@ class ProgressBar:
         self._bar.stop()
 
     def follow(self, events: EventStream) -> None:
-        """Subscribe to the events of a run and show them."""
-        events.subscribe(StopRequested, self.on_interrupt)
-
-    def on_interrupt(self, _event: StopRequested) -> None:
-        self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
+        stopping = "stopping after the current model calls; press Ctrl-C again to stop now"
+        events.subscribe(StopRequested, lambda _: self.print_line(stopping))
 
     def print_line(self, text: str) -> None:
-        """Print one line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def update_bar(self, text: str, finished: str = "") -> None:
-        """Move the bar to what is done; where there is none, print a line for what is `finished`."""
         self._bar.update(self._task, completed=self.done, text=text)
         if finished and not self.console.is_terminal:
             self.print_line(f"[{self.done}/{self.total}] {finished}")
 
 
 class RunProgress(ProgressBar):
-    """Counts units, trainings and tokens of a run."""
-
     def __init__(self, work: Sequence[Job]):
         super().__init__("units", len(work))
         self.errors, self.stalled, self.tokens = 0, 0, 0
@@ -103,8 +93,6 @@ class RunProgress(ProgressBar):
 
 
 class CompileProgress(ProgressBar):
-    """Counts rollouts."""
-
     def __init__(self, rollouts: int):
         super().__init__("rollouts", rollouts)
 

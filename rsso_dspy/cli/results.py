@@ -9,7 +9,7 @@ from pathlib import Path
 from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Call, text_of
 from rsso_dspy.cli.options import echo, format_command, format_plural, indent_text, print_paragraph, print_status
-from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, named_in
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.memory.formats import ConstitutionFile
@@ -29,27 +29,21 @@ from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.inspect_log import ExportedRun
-from rsso_dspy.report.metrics import group_by_arm
 from rsso_dspy.report.page import Page, PageCalls, build_page_sections, write_page
 from rsso_dspy.report.page_records import LearntItem, trace_learnt_items
 from rsso_dspy.report.sheets import Sheet, build_table_kind, to_rich_table
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.run_folder import RUN_FILE, Store, read_run_file
+from rsso_dspy.store.run_folder import RUN_FILE, Store
 from rsso_dspy.store.unit_log import JobRecord
 
-ABRIDGED = 160
-"""How many characters of a demonstration's field are printed; `--json` prints all."""
-
-MOST_STEPS = 20_000
-"""Maximum number of steps whose requests and answers a page holds."""
-
+ABRIDGED = 160  # how many characters of a demonstration's field are printed; `--json` prints all
+MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 NO_LOG = "its log is not in the folder of the run"
 
 
 def open_runs(folders: Sequence[Path]) -> PooledRuns:
-    """Open the runs of these folders for reading. Raises what `PooledRuns` raises."""
     return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)])
 
 
@@ -157,7 +151,6 @@ def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
 
 
 def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
-    """Load the calls of a unit or training by trial, without vectors; empty if there is no log of it."""
     try:
         log = store.read_log(record)
     except NotRecorded:
@@ -208,7 +201,6 @@ def show_program(file: Path) -> None:
 
 
 def describe_compile(compiled: Compiled) -> Iterator[str]:
-    """Yield what a compile found and took, a line each; scores are on the scale of 0 to 100."""
     before, after = compiled.before, compiled.after
     start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
     if before is None or after is None:
@@ -242,10 +234,8 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
 
 
 def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, calls: int | None = None) -> str:
-    """Describe what was used by role, with the dollars unless it was free; None is an unknown price.
-
-    `calls` are the requests sent, where some had no answer.
-    """
+    """Describe what was used by role, with the dollars unless it was free; None is an unknown price. `calls` are the
+    requests sent, where some had no answer."""
     spent = sum(usage.values(), Usage())
     sent = spent.calls if calls is None else calls
     per_role = ", ".join(f"{role} {each.calls:,}" for role, each in usage.items())
@@ -257,7 +247,6 @@ def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, ca
 
 
 def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
-    """Yield how the program was made: what came of it, variants, models and protocol, a line each."""
     if compiled.is_made_elsewhere:
         yield f"{compiled.method}, made from an agent"
         yield (
@@ -338,12 +327,10 @@ def load_played(pool: PooledRuns) -> RunRecords:
 
 
 def print_report(store: Store, price_of: PriceOf) -> None:
-    """Print the main tables on stdout; only the bill if no unit is finished."""
     print_analysis(analyze(collect_played(PooledRuns([store])), price_of), whole=False)
 
 
 def print_analysis(analysis: Analysis, whole: bool = True, with_paper: bool = False) -> None:
-    """Print all tables on stdout, or those shown at the end of a run."""
     terminal.print_renderable(render_analysis(analysis, whole, with_paper))
     print_headline(analysis)
 
@@ -423,32 +410,25 @@ def collect_export(pool: PooledRuns, price_of: PriceOf) -> ExportedRun:
 # Papers
 
 
-def print_paper_tables(name: str, folders: Sequence[Path], json_: bool) -> None:
-    """Print the tables of a paper, and those of our runs beside them where it has such."""
-    if name == "rsso":
-        if json_:
-            recomputed = asdict(published.recompute_statistics())
-            echo(json.dumps({**published.load_published_tables(), "recomputed": recomputed}, indent=1))
-            return
+def print_paper_tables(name: str, json_: bool) -> None:
+    tables = published.load_published_tables(name)
+    if json_:
+        recomputed = {"recomputed": asdict(published.recompute_statistics())} if name == "rsso" else {}
+        echo(json.dumps({**tables, **recomputed}, indent=1))
+    elif name == "rsso":
         _print_sheets(published.build_rsso_tables())
         echo("\n".join(published.describe_rsso_statistics()))
-        return
-    tables, ours = published.load_published_tables(name), list(_measure_arms(folders))
-    if json_:
-        echo(json.dumps({**tables, "ours": [published.serialize_own_arm(name, arm) for arm in ours]}, indent=1))
-        return
-    if name == "omnireflect":
-        _print_sheets(map(published.build_omnireflect_table, published.OMNIREFLECT_TABLES))
-        _print_sheets(published.build_own_omnireflect_tables(ours))
-        echo(published.describe_omnireflect_cost())
     else:
-        _print_sheets(published.build_example_tables(tables))
-        _print_sheets(published.build_own_reflexion_tables(ours))
-    echo(f"{tables['source']}.")
-    echo(
-        f"The files in examples/{name}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then "
-        f"rsso-dspy paper {name} --with DIR"
-    )
+        if name == "omnireflect":
+            _print_sheets(map(published.build_omnireflect_table, published.OMNIREFLECT_TABLES))
+            echo(published.describe_omnireflect_cost())
+        else:
+            _print_sheets(published.build_example_tables(tables))
+        echo(f"{tables['source']}.")
+        echo(
+            f"The files in examples/{name}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then "
+            "rsso-dspy report DIR"
+        )
 
 
 def _print_sheets(sheets: Iterable[Sheet]) -> None:
@@ -457,18 +437,3 @@ def _print_sheets(sheets: Iterable[Sheet]) -> None:
             echo(sheet.title)
             terminal.print_renderable(to_rich_table(sheet))
             echo("\n".join((*sheet.notes, "")))
-
-
-def _measure_arms(folders: Sequence[Path]) -> Iterator[published.OwnArm]:
-    """Yield the measures of each arm of these runs, pooled as `report` does, benchmark by benchmark."""
-    by_benchmark: dict[str, list[Path]] = {}
-    for folder in folders:
-        if not (folder / RUN_FILE).exists():
-            raise UsageError(f"{folder} is no folder of a run")
-        benchmark = named_in(read_run_file(folder / RUN_FILE)["identity"]) or ""
-        by_benchmark.setdefault(benchmark, []).append(folder)
-    for benchmark, same in by_benchmark.items():
-        arms = group_by_arm(open_runs(same).units())
-        if not arms:
-            raise UsageError(f"{', '.join(map(str, same))}: no finished unit")
-        yield from (published.measure_own_arm(benchmark, records) for records in arms.values())

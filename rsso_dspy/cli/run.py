@@ -12,20 +12,13 @@ from rsso_dspy.cli.options import build_config, echo, print_status, split_names,
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
 
-FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
-"""Skills x reflections in the SSO scaffold."""
-
-OUT = Path("runs/run")
-"""Default folder of a run."""
+FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
+OUT = Path("runs/run")  # default folder of a run
 
 
 def run_methods(
     methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Methods, comma-separated (default: those of the compiled programs, else the four of the SSO "
-            "scaffold: react-sso, reflexion-sso, sso, rsso)."
-        ),
+        str | None, typer.Option(help="Methods, comma-separated (default: react-sso, reflexion-sso, sso, rsso).")
     ] = None,
     benchmark: options.BenchmarkName = None,
     task_names: options.TaskNames = None,
@@ -35,42 +28,21 @@ def run_methods(
     protocol: options.ProtocolName = None,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Random seed of the run.")] = None,
     programs: Annotated[
-        str | None,
-        typer.Option(
-            help="zero-shot and files of compiled programs, comma-separated; each program gives every method one arm.",
-            show_default="zero-shot",
-        ),
+        str | None, typer.Option(help="zero-shot and files of compiled programs; each gives every method one arm.")
     ] = None,
-    skills: Annotated[
-        Path | None, typer.Option(help="Skill library that every unit starts from (see `rsso-dspy skills export`).")
-    ] = None,
+    skills: Annotated[Path | None, typer.Option(help="Skill library that every unit starts from.")] = None,
     constitution: Annotated[
-        Path | None,
-        typer.Option(
-            help="Constitution that methods start from (see `rsso-dspy constitution build`). If no method is named "
-            "METHOD+constitution, all of them read it."
-        ),
+        Path | None, typer.Option(help="Rules that methods named METHOD+constitution, or else all, start from.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; repeat the command to resume.", show_default=str(OUT))
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/run); repeat to resume.")] = None,
     jobs: options.Jobs = 1,
-    shard: Annotated[
-        str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy report` reads the parts together.")
-    ] = None,
-    engine: Annotated[
-        Literal["threads", "ray"],
-        typer.Option(help="Play units in threads of this process, or on this machine's Ray cluster or a new one."),
-    ] = "threads",
+    shard: Annotated[str | None, typer.Option(help="Part i of n, e.g. 2/8; report reads the parts together.")] = None,
+    engine: Annotated[Literal["threads", "ray"], typer.Option(help="What plays units.")] = "threads",
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
     replay: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Answer from the logs of this run instead of asking a model; only exact matches count. Without "
-            "options of what to play, its own command is played and the results are compared.",
-        ),
+        typer.Option(metavar="DIR", help="Answer from this run's log; alone, play its own command again and compare."),
     ] = None,
     model: options.ModelName = None,
     base_url: options.BaseUrl = None,
@@ -151,18 +123,12 @@ def add_constitution(methods: Sequence[str]) -> list[str]:
 def evaluate_program(
     program: Annotated[Path, typer.Argument(metavar="FILE", help="The compiled program.")],
     candidate: Annotated[
-        bool,
-        typer.Option(
-            "--candidate",
-            help="Play the candidate of a program that is not confirmed; such a program is refused without this.",
-        ),
+        bool, typer.Option("--candidate", help="Play the candidate of a program that is not confirmed.")
     ] = False,
     variants: options.Variants = None,
     per_task: options.PerTask = None,
     trials: options.Trials = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/evaluate-NAME).")] = None,
     jobs: options.Jobs = 1,
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
@@ -207,38 +173,22 @@ def evaluate_program(
 def compile_program(
     method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
     calib: Annotated[
-        str,
-        typer.Option(
-            help="K-per-task: of each task K training variants for train (feedback), K for val (to choose by), 3K for "
-            "confirm (the chosen one against the start)."
-        ),
+        str, typer.Option(help="K-per-task: of each task K training variants for train, K for val, 3K for confirm.")
     ] = "1-per-task",
     benchmark: options.BenchmarkName = None,
     task_names: options.TaskNames = None,
     optimizer: Annotated[
-        str | None,
-        typer.Option(
-            help="gepa, mipro (instructions), bootstrap (demonstrations), none. gepa when absent, "
-            "bootstrap under a teacher."
-        ),
+        str | None, typer.Option(help="gepa (the default), mipro, bootstrap (under a teacher the default) or none.")
     ] = None,
     teacher_name: Annotated[
-        str | None,
-        typer.Option(
-            "--teacher",
-            metavar="BACKEND|gold",
-            help="Who plays train, for demonstrations: a backend, or gold for solutions of training variants.",
-        ),
+        str | None, typer.Option("--teacher", metavar="BACKEND|gold", help="Who plays train: a backend, or solutions.")
     ] = None,
     protocol: options.ProtocolName = None,
     max_rollouts: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rollouts at most; four times train and val, and confirm twice, when absent."),
+        int | None, typer.Option(min=1, help="Rollouts at most (default: 4 x train and val, 2 x confirm).")
     ] = None,
     max_cost: options.MaxCost = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=20, help="Seeds that each val and confirm variant is played with; more where few.")
-    ] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=20, help="Seeds of each val and confirm variant.")] = 1,
     jobs: options.Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
     dry_run: options.DryRun = False,

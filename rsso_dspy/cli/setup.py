@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
 
 config_app = typer.Typer(help="Show the active configuration, or write a file to start from.", no_args_is_help=True)
-
-PATIENCE = 15.0
-"""Time limit in seconds for one short answer of a backend."""
-
-SHOWN = 40
-"""Maximum number of printed characters of an answer."""
+PATIENCE = 15.0  # time limit in seconds for one short answer of a backend
+SHOWN = 40  # maximum number of printed characters of an answer
 
 ANSWERS = {
     "chat": "the answer alone",

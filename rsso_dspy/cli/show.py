@@ -23,39 +23,26 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.files import check_output_path
 from rsso_dspy.records import Split
 
-EVERY = "all"
-"""Value of `--against` that compares all pairs."""
+EVERY = "all"  # value of `--against` that compares all pairs
 
 
 def report_runs(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR...", help="Folder of the run; of several, the arms are named by the settings that differ."
-        ),
-    ],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     against: Annotated[
-        str | None,
-        typer.Option(
-            help="Compare all other arms with this one; all: every pair, with p values corrected for their number.",
-            metavar="ARM|all",
-        ),
+        str | None, typer.Option(help="Compare all other arms with this one; all: every pair.", metavar="ARM|all")
     ] = None,
     with_paper: Annotated[
         bool, typer.Option("--with-paper", help="Add the published figures, marked as another model's.")
     ] = False,
     html: Annotated[
-        Path | None,
-        typer.Option(help="Write everything, including every trial, as one page for a browser.", metavar="FILE"),
+        Path | None, typer.Option(help="Write one page for a browser, with every trial.", metavar="FILE")
     ] = None,
     table_folder: Annotated[
-        Path | None,
-        typer.Option("--tables", help="Write every table to this folder as Markdown, LaTeX and CSV.", metavar="FOLDER"),
+        Path | None, typer.Option("--tables", help="Write Markdown, LaTeX and CSV here.", metavar="FOLDER")
     ] = None,
     figure_folder: Annotated[
-        Path | None,
-        typer.Option("--figures", help="Write every figure to this folder as SVG, PDF and PNG.", metavar="FOLDER"),
+        Path | None, typer.Option("--figures", help="Write SVG, PDF and PNG here.", metavar="FOLDER")
     ] = None,
     config: ConfigFile = None,
     set_: Overrides = None,
@@ -86,15 +73,10 @@ def report_runs(
 
 
 def show_source(
-    source: Annotated[
-        Path, typer.Argument(metavar="DIR|FILE", help="Folder of a run, or the file of a compiled program.")
-    ],
+    source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Folder of a run, or a compiled program.")],
     unit: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[TASK::VARIANT]",
-            help="Variant, e.g. find-plant::228, or TASK for a training; without one, the units are listed.",
-        ),
+        typer.Argument(metavar="[TASK::VARIANT]", help="Variant, or TASK of a training; else a list."),
     ] = None,
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
     trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Show only this trial.")] = None,
@@ -113,19 +95,11 @@ def show_source(
 
 
 def export_runs(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several if they differ in seeds or arms.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="File or folder (default: beside the first DIR, named after it).")
-    ] = None,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File or folder (default: beside DIR).")] = None,
     format_: Annotated[
         Literal["trials", "steps", "inspect"],
-        typer.Option(
-            "--format",
-            help="trials, steps: Parquet for pandas, R or DuckDB, one row per trial, or per step with its texts; "
-            "inspect: a folder of .eval logs for Inspect.",
-        ),
+        typer.Option("--format", help="Parquet, a row per trial or step; or a folder of .eval logs for Inspect."),
     ] = "trials",
 ) -> None:
     """Write a run in a format that other tools read: Parquet, or logs of Inspect.
@@ -158,22 +132,16 @@ def export_runs(
 
 def print_paper(
     name: Annotated[Literal["rsso", "omnireflect", "reflexion"], typer.Argument(metavar="[PAPER]")] = "rsso",
-    beside: Annotated[
-        list[Path] | None,
-        typer.Option("--with", help="omnireflect, reflexion: add a run folder's rows; repeatable.", metavar="DIR"),
-    ] = None,
     json_: Json = False,
 ) -> None:
     """Print the tables of a paper: rsso, omnireflect or reflexion.
 
-    rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5 and our runs
-    beside them. reflexion: example figures of its memory, likewise.
+    rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5. reflexion:
+    example figures of its memory.
     """
     from rsso_dspy.cli.results import print_paper_tables
 
-    if beside and name == "rsso":
-        raise UsageError("--with needs `rsso-dspy paper omnireflect` or `rsso-dspy paper reflexion`")
-    print_paper_tables(name, beside or [], json_)
+    print_paper_tables(name, json_)
 
 
 def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:

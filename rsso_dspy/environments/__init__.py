@@ -1,7 +1,5 @@
-"""The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play.
-
-The Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md.
-"""
+"""The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play. The
+Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,50 +22,30 @@ class Transition:
     """The effect of one action. Rewards and scores are in points of 100."""
 
     state: State
-    action: str
-    """The text sent to the simulator, after repair."""
+    action: str  # the text sent to the simulator, after repair
     reward: int
     score: int
     understood: bool
-    done: bool
-    """The environment ended the episode: solved, or failed for good."""
-    stalled: bool = False
-    """The step took longer than the limit; the trial ends here and keeps its score."""
-    ticks: int = 0
-    """The simulator's clock since reset. It differs from the number of steps: waiting takes many ticks, looking
-    none."""
-    asked_back: bool = False
-    """The environment asked which of several actions was meant and did nothing."""
-    no_effect: bool = False
-    """The environment understood the action but reports that it had no effect."""
-    own_success: bool | None = None
-    """Whether the environment's own rule counts the trial as a success by now, where points follow another rule."""
+    done: bool  # the environment ended the episode: solved, or failed for good
+    stalled: bool = False  # the step took longer than the limit; the trial ends here and keeps its score
+    ticks: int = 0  # the simulator's clock since reset: waiting takes many ticks, looking none
+    asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
+    no_effect: bool = False  # the environment understood the action but reports that it had no effect
 
 
 class Environment(Protocol):
-    """One simulator, played by one thread at a time.
+    """One simulator, played by one thread at a time; docs/EXTENDING.md says what each member is for.
 
-    - ``reset(variant)`` starts the variant afresh and returns the first state. After it, ``task``,
-      ``action_templates`` and ``points_at_reset`` belong to that variant. The same variant played with the same
-      actions gives the same texts and scores, whatever was played before.
-    - ``step(action)`` takes one action as the actor wrote it and repairs its wording if necessary. A misunderstood
-      action is a step with ``understood=False``, never an exception.
-    - ``render(states)`` returns one text per state of a history window: the first in full, later ones only with what
-      is new.
-    - A dead simulator raises ``SimulatorDied`` from any method; a legal call raises nothing else.
-    - ``rules_of_thumb`` are handwritten rules about the environment. ``lessons(states, steps)`` returns, without a
-      model, what the newest step of an episode teaches and how far the episode has come. Symbolic rule writers use
-      both. They know only what is visible, and may be empty.
-    - No method reveals gold paths, goal progress or the step budget.
+    The same variant played with the same actions gives the same texts and scores, whatever was played before. A
+    misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal
+    call nothing else. ``render`` shows the first state of a history window in full, later ones only with what is new.
+    Rules and lessons know only what is visible. Nothing reveals gold paths or the step budget.
 
-    Optional members: ``choose_interface(name)`` selects one of several interfaces; it is called before ``reset`` and
-    holds until the next call. ``verbs`` lists first words of actions beyond those of the templates.
-    ``name_place(state)`` returns the place that a state's texts name, in lower case, or an empty text; without it they
-    are read as plain English. ``admissible_actions()`` lists what ``step`` will understand in the current state, in the
-    forms of ``action_templates``, or the numbers of an open question, by what is in sight alone; see
-    `Benchmark.lists_actions`. ``goal_progress()`` returns the goals of the current variant with their status after the
-    last action, in a fixed order, empty if unknown; it is read for the feedback of a compile alone, and raises
-    ``SplitError`` for a variant of the test split.
+    Optional members: ``choose_interface(name)``, called before ``reset``; ``verbs``, first words of actions beyond
+    those of the templates; ``name_place(state)`` in lower case, or an empty text; ``admissible_actions()``, what
+    ``step`` will understand now, by what is in sight alone, in the forms of ``action_templates``, or the numbers of an
+    open question; ``goal_progress()``, the goals with their status, read for the feedback of a compile alone, which
+    raises ``SplitError`` for a variant of the test split.
     """
 
     @property
@@ -110,9 +88,7 @@ class TextEnvironment:
 
 
 STALLED = "The action took too long, and the attempt ends here."
-"""What a step is answered that took longer than its limit."""
 NOTHING_PLAYED = "no variant is being played: reset the environment first."
-
 Played = TypeVar("Played")
 
 
@@ -123,29 +99,21 @@ def require_played(played: Played | None) -> Played:
     return played
 
 
-ActionChoice = Literal["free", "listed"]
-"""What the actor learns about possible actions; see `Conversation` of `programs/trial.py`."""
+ActionChoice = Literal["free", "listed"]  # see `Conversation` of `programs/trial.py`
 
-Layout = Literal["conversation", "paper"]
-"""How an actor's prompt is laid out; see `TrialRules.layout`."""
+Layout = Literal["conversation", "paper"]  # how an actor's prompt is laid out; see `TrialRules.layout`
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One goal of a variant: its kind and status, without its content."""
-
-    kind: str
-    """The environment's class of goals, e.g. ``GoalMoveToLocation``."""
+    kind: str  # the environment's class of goals, e.g. `GoalMoveToLocation`.
     done: bool
-    required: bool
-    """Whether the goal is required, in order, to solve the variant; False for an optional one."""
+    required: bool  # whether the goal is required, in order, to solve the variant; False for an optional one
 
 
 class Environments(Protocol):
-    """A pool of environments. ``lease()`` lends one for a ``with`` block and starts it when needed.
-
-    An environment whose simulator died is replaced at the next lease.
-    """
+    """A pool of environments. ``lease()`` lends one for a ``with`` block and starts it when needed. An environment
+    whose simulator died is replaced at the next lease."""
 
     def lease(self) -> AbstractContextManager[Environment]: ...
 
@@ -158,7 +126,6 @@ def choose_interface(environment: Environment, name: Interface) -> None:
 
 
 def get_place_reader(environment: Environment) -> Callable[[State], str]:
-    """Return what tells the place of a state: the environment's ``name_place``, or that of plain English."""
     return getattr(environment, "name_place", name_place)
 
 

@@ -1,17 +1,6 @@
-"""`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks.
-
-    known = get_benchmark("toy")                      # UnknownName with the nearest names if no package provides it
-    known.tasks.held_out("count", n=2)
-    known.make_environment(settings, stopped=lambda: False)
-
-A package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark:
-
-    [project.entry-points."rsso_dspy.benchmarks"]
-    toy = "toy_benchmark:BENCHMARK"
-
-Nothing outside of a benchmark's folder names it: code that needs the selected benchmark calls `get_benchmark` with the
-name in the configuration.
-"""
+"""`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks: `get_benchmark(name)`. A
+package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark. Nothing
+outside of a benchmark's folder names it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,14 +14,11 @@ from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
-DEFAULT = "scienceworld"
-"""The benchmark played by default. Records and hashes that name no benchmark belong to it."""
-
+DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes that name no benchmark belong to it.
 BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
-GROUP = "rsso_dspy.benchmarks"
-"""Entry point group of benchmarks."""
+GROUP = "rsso_dspy.benchmarks"  # entry point group of benchmarks
 
 
 class Settings(Protocol):
@@ -55,16 +41,12 @@ class Budget:
     gold_length: Callable[[Variant], int]
     """Number of actions of the variant's solution, or a substitute. May take minutes; raises ``GoldUnknown`` if there
     is none."""
-    is_known: Callable[[Variant], bool] = lambda _: True
-    """Whether `gold_length` is fast for a variant."""
-    most_steps: int | None = None
-    """Steps after which environments end an episode by themselves; no budget is larger."""
+    is_known: Callable[[Variant], bool] = lambda _: True  # whether `gold_length` is fast for a variant
+    most_steps: int | None = None  # steps after which environments end an episode by themselves; no budget is larger
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What can be said about play without a model."""
-
     goals: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     """Kind of goal (see `Goal`) to its description, in words that hold for every variant, and to sentences of advice if
     it was missed."""
@@ -77,16 +59,9 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """A folder of the user's that adds to what is played: ``environment.data``."""
-
-    digest: Callable[[str], str]
-    """Returns a digest of the folder, to which results are bound. Raises ``UsageError`` if it lacks what it should
-    hold."""
-    check: Callable[[Sequence[Variant], str | None], None]
-    """Raises ``UsageError`` if the folder, or its absence, leaves one of these variants unplayable. Asked when a run is
-    planned, before its folder is made."""
-    find: Callable[[], str | None] = lambda: None
-    """Returns the folder where the configuration names none, as from a variable of the environment."""
+    digest: Callable[[str], str]  # what results are bound to; raises `UsageError` for a folder that lacks something
+    check: Callable[[Sequence[Variant], str | None], None]  # raises `UsageError` where a variant can't be played
+    find: Callable[[], str | None] = lambda: None  # the folder where the configuration names none
     count: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
     """Returns how many variants of each task type and split the folder holds, the first ones of the split; those of a
     pair that is not named, none. If None, a folder holds all of them or is refused."""
@@ -94,26 +69,17 @@ class UserData:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """A benchmark. The first five fields are required, the others optional.
+    """A benchmark. The first five fields are required, the others optional. The same name and version must give the
+    same variants, texts and points everywhere; both are part of a folder's identity."""
 
-    The same name and version must give the same variants, texts and points everywhere; both are part of a folder's
-    identity.
-    """
-
-    name: str
-    """Name in the configuration, in `--benchmark` and in records: letters, digits, ``-``, ``_`` and ``.``."""
-    version: str
-    """Version of the simulator, or of whatever determines texts and points."""
-    tasks: TaskTable
-    """Task types, splits, selections and simplifications."""
+    name: str  # name in the configuration, in `--benchmark` and in records: letters, digits, `-`, `_` and `.`
+    version: str  # version of the simulator, or of whatever determines texts and points
+    tasks: TaskTable  # task types, splits, selections and simplifications
     make_environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
     """Creates an environment. Called by any thread; nothing should start before the first reset. A slow start must
     poll the second argument, and raise ``Stopped`` once it returns true."""
-    budget: Budget
-    """How many steps a trial may take."""
-    about: str = ""
-    """What the environment is, what one sees, how an action is worded and when it is solved, in a few plain sentences;
-    no strategy."""
+    budget: Budget  # how many steps a trial may take
+    about: str = ""  # what the world is and how actions are worded, in a few sentences; no strategy
     action_templates: Mapping[str, str] = field(default_factory=dict)
     """Interface to the text of the prompt's action_templates region, or the part that all variants share. Part of a
     folder's identity."""
@@ -121,12 +87,9 @@ class Benchmark:
     """The actions of the variant's solution, given the user's data folder, if any, and the interface that words them.
     None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
     `find_gold_path` sees to that."""
-    lists_actions: bool = False
-    """Whether environments list the possible actions (``admissible_actions``): some dozen, few enough for a prompt."""
-    hints: Hints = field(default_factory=Hints)
-    """What symbolic writers of rules and the feedback of a compile say."""
-    data: UserData | None = None
-    """What to do with a folder of the user's; None if the benchmark takes no such folder."""
+    lists_actions: bool = False  # whether environments list the possible actions, some dozen
+    hints: Hints = field(default_factory=Hints)  # what symbolic writers of rules and the feedback of a compile say
+    data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         """Return the variant with a simplification, unless the benchmark has none."""
@@ -159,7 +122,6 @@ class Benchmark:
             self.data.check(variants, self.locate_data(named))
 
     def limit_steps(self, steps: int) -> int:
-        """Return this many steps, or as many as an episode has at most."""
         return min(steps, self.budget.most_steps or steps)
 
     def identify_data(self, folder: str) -> str:
@@ -223,12 +185,10 @@ def read_package_version(name: str, package: str) -> str:
         raise NotInstalled(why) from None
 
 
-ORIGIN = (DEFAULT, "benchmark")
-"""Keys of `Benchmark.origin`."""
+ORIGIN = (DEFAULT, "benchmark")  # keys of `Benchmark.origin`
 
 
 def named_in(origin: Mapping[str, object]) -> str | None:
-    """Return the benchmark that the fields of an `origin` name; None if they name none."""
     if DEFAULT in origin:
         return DEFAULT
     return str(origin.get("benchmark", "")).rpartition(" ")[0] or None

@@ -29,8 +29,7 @@ from typing import Any
 from rsso_dspy.environments import Interface, TextEnvironment
 from rsso_dspy.records import Category, Lesson, State, Step, Variant
 
-Words = Mapping[str, str]
-"""What fills the texts of a lesson."""
+Words = Mapping[str, str]  # what fills the texts of a lesson
 
 
 @cache
@@ -42,12 +41,10 @@ def read_data(package: str, name: str) -> Any:
 
 
 def read_texts(package: str) -> Mapping[str, Any]:
-    """What a benchmark says in prose."""
     return dict(read_data(package, "data/texts.toml"))
 
 
 def read_examples(package: str) -> tuple[str, ...]:
-    """Examples of play with rules that come with a benchmark, in ``data/examples.json`` of its package."""
     return tuple(read_data(package, "data/examples.json")["examples"])
 
 
@@ -77,7 +74,6 @@ class Episode:
 
     @property
     def answer(self) -> str:
-        """What the newest action was answered."""
         return self.states[-1].observation
 
     @property
@@ -150,7 +146,6 @@ class Progress:
         self.is_met = [False] * len(self._steps)
 
     def read(self, observation: str) -> None:
-        """Take an observation into account."""
         kinds = set()
         for number, (kind, is_seen) in enumerate(self._steps):
             if not self.is_met[number] and kind not in kinds and is_seen(observation):

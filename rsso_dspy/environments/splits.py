@@ -1,9 +1,4 @@
-"""Tasks of a benchmark, their splits, and the selection of variants.
-
-table = TaskTable({"count": {"train": (0, 9), "dev": (10, 14), "test": (15, 19)}})
-table.parse("count::15")                # Variant(task='count', index=15, split='test', simplification='')
-table.held_out("count", "first", 2)     # the lowest two indices of the test split
-"""
+"""Tasks of a benchmark, their splits, and the selection of variants."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -14,24 +9,16 @@ from rsso_dspy.bounds import MOST_DIGITS, shorten_text
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.records import Split, Variant
 
-FIRST = "first"
-"""Name of the selection that every benchmark has: the lowest indices of the test split."""
-
-SAMPLE_SIZE = 10
-"""Default number of variants per task; fewer if the split has fewer."""
-
-TaskRow = Mapping[str, Sequence[int]]
-"""First and last index of the splits ``train``, ``dev`` and ``test`` of one task; for a named sample, its indices in
-order."""
+FIRST = "first"  # name of the selection that every benchmark has: the lowest indices of the test split
+SAMPLE_SIZE = 10  # default number of variants per task; fewer if the split has fewer
+TaskRow = Mapping[str, Sequence[int]]  # first and last index of each split; for a named sample, its indices in order
 
 
 class TaskTable:
-    """Task types by name with the indices of their variants. Splits are contiguous ranges.
-
-    ``samples`` names fixed selections of held-out variants that every row has besides its splits; runs take the first
-    one by default. ``example`` is the key of a variant, for messages. ``simplifications``: names allowed in
-    `environment.simplification`, that of created variants first; empty if variants have none.
-    """
+    """Task types by name with the indices of their variants. Splits are contiguous ranges. ``samples`` names fixed
+    selections of held-out variants that every row has besides its splits; runs take the first one by default.
+    ``example`` is the key of a variant, for messages. ``simplifications``: names allowed in
+    `environment.simplification`, that of created variants first; empty if variants have none."""
 
     def __init__(
         self,
@@ -42,8 +29,7 @@ class TaskTable:
     ):
         self._rows = rows
         self._held: Mapping[tuple[str, Split], int] | None = None
-        self.selections = (*samples, FIRST)
-        """Names of the selections of held-out variants, the default first."""
+        self.selections = (*samples, FIRST)  # names of the selections of held-out variants, the default first
         self.example = example or next(f"{task}::{row['test'][0]}" for task, row in rows.items())
         self.simplifications = tuple(simplifications)
 
@@ -67,7 +53,6 @@ class TaskTable:
         return whole if self._held is None else min(whole, self._held.get((task, split), 0))
 
     def names(self) -> tuple[str, ...]:
-        """Names of the task types, in the order of the table."""
         return tuple(self._rows)
 
     def indices(self, task: str, split: Split) -> range:
@@ -110,11 +95,9 @@ class TaskTable:
         return self.variant(task, int(index), split)
 
     def held_out(self, task: str, selection: str | None = None, n: int = SAMPLE_SIZE) -> tuple[Variant, ...]:
-        """Return up to ``n`` test variants (of `played_split`), fewer if the selection or the data folder has fewer.
-
-        A smaller ``n`` takes the first of the same order. Raises ``UnknownName`` for an unknown selection, and
-        ``SplitError`` if ``n`` exceeds the design size of a fixed sample.
-        """
+        """Return up to ``n`` test variants (of `played_split`), fewer if the selection or the data folder has fewer. A
+        smaller ``n`` takes the first of the same order. Raises ``UnknownName`` for an unknown selection, and
+        ``SplitError`` if ``n`` exceeds the design size of a fixed sample."""
         selection = self.selections[0] if selection is None else selection
         if selection not in self.selections:
             raise UnknownName("selection", selection, self.selections)

@@ -1,11 +1,7 @@
 """Environments that stand before another: with demonstrations in the action templates, or without a task.
-
-    DemonstratingEnvironment(environment, benchmark, wanted=2)
-
-Demonstrations are training variants played by their solutions. OmniReflect and Reflexion give ReAct one or two games
-that were won. Here they are the first training variants of the played task type whose solutions the benchmark knows;
-their texts are the environment's own, in the chosen interface.
-"""
+Demonstrations are training variants played by their solutions, in the environment's own texts. OmniReflect and
+Reflexion give ReAct one or two games that were won; here they are the first variants of the task type whose solutions
+the benchmark knows."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,16 +15,10 @@ from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
 from rsso_dspy.records import Lesson, State, Step, Variant
 
-LONGEST = 50
-"""Most actions of a solution that is shown."""
-
-CANDIDATES = 200
-"""Training variants of a task type that are asked for a solution, at most."""
-
+LONGEST = 50  # most actions of a solution that is shown
+CANDIDATES = 200  # training variants of a task type that are asked for a solution, at most
 HEADING = "Templates:"
-
-DemonstrationKey = tuple[str, str, str, int | None]
-"""Task type, interface, simplification and, for a training variant, its index."""
+DemonstrationKey = tuple[str, str, str, int | None]  # task type, interface, simplification, a training variant's index
 
 _playing = threading.Lock()
 
@@ -47,11 +37,9 @@ class _Wrapper:
 
 class DemonstratingEnvironment(_Wrapper):
     """An environment whose action templates begin with `wanted` demonstrations. All else is the environment's.
-
     Demonstrations are played once for each task type and interface, before the first reset of a variant of that type,
     and shared by all environments that share `texts`. A benchmark without solutions has no demonstrations. A training
-    variant that cannot be read or loaded is left out, and so is the variant that is played itself.
-    """
+    variant that cannot be read or loaded is left out, and so is the variant that is played itself."""
 
     def __init__(
         self,
@@ -157,8 +145,6 @@ class ExplorationPool:
 
 
 class _TasklessEnvironment(_Wrapper):
-    """An environment whose task is to explore."""
-
     task = TASK
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:

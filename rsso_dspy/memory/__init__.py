@@ -1,8 +1,6 @@
-"""Memories: what survives between trials, as data and algorithms that import neither a language model nor DSPy.
-
-A memory is a class: it says which region of the prompt it fills and which modules it asks, and an agent lends it those
-modules, as `Services`. To add one, see docs/EXTENDING.md.
-"""
+"""Memories: what survives between trials, as data and algorithms that import neither a language model nor DSPy. A
+memory is a class: it says which region of the prompt it fills and which modules it asks, and an agent lends it those
+modules, as `Services`. To add one, see docs/EXTENDING.md."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,16 +15,11 @@ from rsso_dspy.regions import join_items
 class Recall:
     """A memory's contribution to the prompt. With an empty ``text`` and no ``items`` the region is absent."""
 
-    text: str = ""
-    """What is recorded of it: the items as a prompt shows them, where there are any."""
-    ids: tuple[str, ...] = ()
-    """Ids of the shown items, in order."""
-    targets: tuple[str, ...] = ()
-    """Subgoals that the actor may name, aligned with ``ids``."""
-    progress: str = ""
-    """What is done and left in the current task; shown by itself, not in the memory's region."""
-    items: tuple[str, ...] = ()
-    """The contribution as a list."""
+    text: str = ""  # what is recorded of it: the items as a prompt shows them, where there are any
+    ids: tuple[str, ...] = ()  # ids of the shown items, in order
+    targets: tuple[str, ...] = ()  # subgoals that the actor may name, aligned with `ids`
+    progress: str = ""  # what is done and left in the current task; shown by itself, not in the memory's region
+    items: tuple[str, ...] = ()  # the contribution as a list
 
     def __post_init__(self) -> None:
         if self.items and not self.text:
@@ -44,17 +37,12 @@ NOTHING = Recall()
 class Services(Protocol):
     """What an agent lends its memories. Errors of a call pass through; a malformed answer is None."""
 
-    runtime: Any
-    """The session: ``embed``, ``examples``, ``neighbours``, and the settings of memories."""
-    environment: Any
-    """The environment of the present trial: ``action_templates``, ``lessons``, ``rules_of_thumb``."""
+    runtime: Any  # the session: `embed`, `examples`, `neighbours`, and the settings of memories
+    environment: Any  # the environment of the present trial: `action_templates`, `lessons`, `rules_of_thumb`
 
-    method: Any
-    """The row of the method."""
-    modules: Mapping[str, Any]
-    """The agent's modules by name."""
-    handed_on: frozenset[str]
-    """Regions whose memories go on to other variants."""
+    method: Any  # the row of the method
+    modules: Mapping[str, Any]  # the agent's modules by name
+    handed_on: frozenset[str]  # regions whose memories go on to other variants
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> Any:
         """What a module, or a method of it, answers."""
@@ -73,22 +61,15 @@ class Services(Protocol):
 
 
 class Memory(ABC):
-    """One memory of one unit. Each unit makes a new, empty instance, which is never shared.
+    """One memory of one unit. Each unit makes a new, empty instance, which is never shared. Errors raised by what it
+    asks pass through unchanged; malformed answers are counted and skipped, never raised."""
 
-    Errors raised by what it asks pass through unchanged; malformed answers are counted and skipped, never raised.
-    """
+    region: str  # the actor's input field that it fills; no two memories of a method share one
+    about: str = ""  # what the actor is told of a region that is not in the table of `regions.py`
+    asks: tuple[str, ...] = ()  # the modules that it asks
+    learns_from_success = True  # whether a solved trial may cost calls
 
-    region: str
-    """The actor's input field that it fills; no two memories of a method share one."""
-    about: str = ""
-    """What the actor is told of a region that is not in the table of `regions.py`."""
-    asks: tuple[str, ...] = ()
-    """The modules that it asks."""
-    learns_from_success = True
-    """Whether a solved trial may cost calls."""
-
-    calls: ClassVar[dict[str, int]] = {}
-    """Role to the most calls after a trial."""
+    calls: ClassVar[dict[str, int]] = {}  # role to the most calls after a trial
 
     @classmethod
     def make(cls, services: Services) -> "Memory":

@@ -1,8 +1,6 @@
-"""A constitution: rules distilled from experience, carried from task to task (OmniReflect).
-
-A `Constitution` is immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
-`ConstitutionMemory` writes them during a trial and keeps them afterwards.
-"""
+"""A constitution: rules distilled from experience, carried from task to task (OmniReflect). A `Constitution` is
+immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
+`ConstitutionMemory` writes them during a trial and keeps them afterwards."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,8 +12,7 @@ from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
-LASTING: tuple[Category, ...] = ("abstract", "error")
-"""Categories that outlive the episode."""
+LASTING: tuple[Category, ...] = ("abstract", "error")  # categories that outlive the episode
 
 HEADINGS: dict[Category, str] = {
     "abstract": "How this world works:",
@@ -26,52 +23,34 @@ _WORDS = re.compile(r"[^\W_]+")
 _FILLERS = frozenset(
     _WORDS.findall("a an and are as at be by can do for from has in into is it its not of on or that the to was")
 )
-ALIKE = 0.5
-"""Share of a rule's words above which a merged rule counts as containing it."""
-NEARLY_ALL = 0.8
-"""Share above which two rules say the same."""
+ALIKE = 0.5  # share of a rule's words above which a merged rule counts as containing it
+NEARLY_ALL = 0.8  # share above which two rules say the same
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a constitution."""
-
-    id: str
-    """Letter of its category and a number that is never reused, e.g. ``A7``."""
+    id: str  # letter of its category and a number that is never reused, e.g. `A7`.
     lesson: Lesson
-    task: str = ""
-    """Task type it was learned on; empty for initial rules and for rules from several tasks."""
-    source: str = ""
-    """Key of the variant it was learned on, several joined by `` + ``; or the author of a handwritten rule."""
-    count: int = 1
-    """How often it was written."""
+    task: str = ""  # task type it was learned on; empty for initial rules and for rules from several tasks
+    source: str = ""  # key of the variant it was learned on, or several joined by ` + `; or an author
+    count: int = 1  # how often it was written
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    what: Literal["add", "again", "merge", "drop", "keep"]
-    """add: a new rule. again: an existing rule was repeated. merge: several rules became one. drop: a rule was removed.
-    keep: a summary left out a category, whose rules stay."""
-    id: str
-    """The rule that was added, repeated or dropped, or that others were merged into; for keep, the first."""
-    source: str
-    """Key of the current variant, or another source of the edit."""
-    text: str = ""
-    """The text of the rule after the edit; for drop, before it."""
-    of: tuple[str, ...] = ()
-    """Merged or kept rules."""
-    why: str = ""
-    """For drop: the summary or a bound. For keep: what the summary lacks."""
+    what: Literal["add", "again", "merge", "drop", "keep"]  # keep: a summary left out a category
+    id: str  # the rule that was added, repeated or dropped, or that others were merged into; for keep, the first
+    source: str  # key of the current variant, or another source of the edit
+    text: str = ""  # the text of the rule after the edit; for drop, before it
+    of: tuple[str, ...] = ()  # merged or kept rules
+    why: str = ""  # for drop: the summary or a bound. For keep: what the summary lacks.
 
 
 @dataclass(frozen=True, slots=True)
 class Constitution:
-    """Rules in the order of their first appearance."""
-
     rules: tuple[Rule, ...] = ()
     edits: tuple[RuleEdit, ...] = ()
-    numbered: int = 0
-    """Last number given to a rule."""
+    numbered: int = 0  # last number given to a rule
 
     def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
         return tuple(rule for rule in self.rules if rule.lesson.category in categories)
@@ -156,7 +135,6 @@ class Constitution:
         return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
 
     def dump(self) -> dict[str, Any]:
-        """JSON data; empty texts are left out."""
         rules = [{**asdict(rule), **asdict(rule.lesson), "lesson": ""} for rule in self.rules]
         rows, edits = (
             [{key: value for key, value in row.items() if value} for row in each]
@@ -166,7 +144,6 @@ class Constitution:
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Constitution":
-        """Load the data of `dump`."""
         rules = []
         for row in data["rules"]:
             lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
@@ -223,20 +200,13 @@ def condense_rules(book: Constitution) -> list[Lesson]:
 class ConstitutionSettings:
     """When rules are written, and how many are kept. Defaults follow the paper (section 3.2); bounds are ours."""
 
-    r_freq: int = 10
-    """Steps of an episode between two writings."""
-    s_freq: int = 10
-    """Tasks between two summaries."""
-    at_end: bool = False
-    """A model is asked at the end of an episode too, whatever its length, and told its outcome."""
-    max_rules: int = 50
-    """Maximum number of rules in a category."""
-    max_chars: int = 12_000
-    """Maximum length of the whole text in characters."""
-    prompts: Literal["joint", "separate"] = "joint"
-    """Whether a model is asked for all categories in one call, or for each in a call of its own."""
-    categories: tuple[Category, ...] = CATEGORIES
-    """Categories to keep (Table 4). A model is not asked for others; patterns' rules of others are discarded."""
+    r_freq: int = 10  # steps of an episode between two writings
+    s_freq: int = 10  # tasks between two summaries
+    at_end: bool = False  # A model is asked at the end of an episode too, whatever its length, and told its outcome
+    max_rules: int = 50  # maximum number of rules in a category
+    max_chars: int = 12_000  # maximum length of the whole text in characters
+    prompts: Literal["joint", "separate"] = "joint"  # all categories in one call, or each in its own
+    categories: tuple[Category, ...] = CATEGORIES  # to keep (Table 4); a model is not asked for others
 
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
@@ -265,10 +235,8 @@ class PartialEpisode:
     task: str
     states: Sequence[State]
     steps: Sequence[Step]
-    ended: Trajectory | None = None
-    """The whole of it, once it is over and its outcome is to be learned from."""
-    render: Callable[[Sequence[State]], list[str]] | None = None
-    """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
+    ended: Trajectory | None = None  # the whole of it, once it is over and its outcome is to be learned from
+    render: Callable[[Sequence[State]], list[str]] | None = None  # None where a writer reads answers alone
 
 
 def select_category_examples(examples: str, categories: Sequence[Category]) -> str:
@@ -298,12 +266,10 @@ WRITER = "constitution_writer"
 
 
 class ConstitutionMemory(Memory):
-    """Rules of three categories, written while the agent plays and read from the next step on.
-
-    The row of the method says who writes: a model every `r_freq` steps; patterns (``symbolic``) after every step, which
-    are free to write nothing and cost no calls; nobody, and then the constitution is read-only. Rules written in an
-    interrupted episode, which is replayed, are discarded.
-    """
+    """Rules of three categories, written while the agent plays and read from the next step on. The row of the method
+    says who writes: a model every `r_freq` steps; patterns (``symbolic``) after every step, which are free to write
+    nothing and cost no calls; nobody, and then the constitution is read-only. Rules written in an interrupted episode,
+    which is replayed, are discarded."""
 
     region = "constitution"
 
@@ -336,11 +302,9 @@ class ConstitutionMemory(Memory):
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Write the lessons of the last step, with `at_end` of the whole episode; drop progress rules; summarize every
-        `s_freq` tasks, where several trials of one variant in a row are one.
-
-        Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
-        ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
-        """
+        `s_freq` tasks, where several trials of one variant in a row are one. Counts: ``calls`` of the rule writer and
+        ``malformed`` answers, rules ``written`` and said ``again``; ``summaries`` made, rules ``merged`` and
+        ``dropped`` by them; ``held`` now."""
         if self._writes:
             ended = trajectory if self.settings.at_end and not self._by_patterns else None
             due = ended is not None or self._is_write_due(len(trajectory.steps))

@@ -1,15 +1,6 @@
 """Contenders: memories from other papers, a small class each at the end of this file, and their base: a list of texts,
-each with the trials that wrote it, shown within bounds.
-
-    class Notes(EntryMemory):
-        region, letter = "past_strategies", "N"
-
-        def write_entries(self, trajectory, counts):
-            self.add_entry("Open the door first.", trajectory)
-
-A memory that is handed on in a stream never shows a variant a text that was learned on that variant: `list_readable` is
-the only way to the prompt, and it leaves such entries out.
-"""
+each with the trials that wrote it, shown within bounds. A memory that is handed on in a stream never shows a variant a
+text that was learned on that variant: `list_readable` is the only way to the prompt, and it leaves such entries out."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,35 +11,25 @@ from rsso_dspy.memory import NOTHING, Memory, Recall, Services
 from rsso_dspy.memory.texts import clean_text, find_nearest
 from rsso_dspy.records import State, Step, Trajectory, Variant
 
-Source = tuple[str, int]
-"""Variant and trial of an attempt."""
+Source = tuple[str, int]  # variant and trial of an attempt
 
 
 @dataclass(frozen=True, slots=True)
 class EntrySettings:
     """Bounds of a memory of entries."""
 
-    max_entries: int = 100
-    """How many entries are kept."""
-    max_chars: int = 12_000
-    """How many characters of entries a prompt shows."""
-    retrieved: int = 3
-    """For memories that retrieve: from how many attempts at other tasks entries are shown."""
+    max_entries: int = 100  # how many entries are kept
+    max_chars: int = 12_000  # how many characters of entries a prompt shows
+    retrieved: int = 3  # for memories that retrieve: from how many attempts at other tasks entries are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One text of a memory, with its lineage."""
-
-    id: str
-    """Letter of the memory and a number that is never reused, e.g. ``S7``."""
+    id: str  # letter of the memory and a number that is never reused, e.g. `S7`.
     text: str
-    learned: tuple[Source, ...]
-    """The attempts that wrote the text or changed it, oldest first."""
-    about: str = ""
-    """The task that the entry comes from; memories that retrieve compare it with the present task."""
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """What else the memory stores with the text, e.g. a title, votes or counts."""
+    learned: tuple[Source, ...]  # the attempts that wrote the text or changed it, oldest first
+    about: str = ""  # the task that the entry comes from; memories that retrieve compare it with the present task
+    data: Mapping[str, Any] = field(default_factory=dict)  # e.g. a title, votes or counts
 
     def is_learned_on(self, variant: str) -> bool:
         return any(key == variant for key, _ in self.learned)
@@ -59,28 +40,21 @@ class Entry:
 
 
 class EntryMemory(Memory):
-    """A memory of entries, kept in the order in which they were written.
+    """A memory of entries, kept in the order in which they were written. Subclasses define in `write_entries` what is
+    learned from a trial. They may override which entries are shown (`select_entries`, `weigh`) and how
+    (`format_entry`). Votes and counts of an entry are no part of its lineage: a variant whose trials only voted on an
+    entry may read it."""
 
-    Subclasses define in `write_entries` what is learned from a trial. They may override which entries are shown
-    (`select_entries`, `weigh`) and how (`format_entry`). Votes and counts of an entry are no part of its lineage: a
-    variant whose trials only voted on an entry may read it.
-    """
-
-    letter: str
-    """The letter that ids begin with."""
-    newest_first = True
-    """Whether the newest of the selected entries stay when they are too long for the prompt; otherwise the first."""
-    heading = ""
-    """What stands before an entry in the prompt, with ``{}`` for its place."""
+    letter: str  # the letter that ids begin with
+    newest_first = True  # whether the newest of the selected stay when they are too long, or the first
+    heading = ""  # what stands before an entry in the prompt, with `{}` for its place
 
     def __init__(self, services: Services):
         super().__init__(services)
         self.settings: EntrySettings = services.runtime.entries or EntrySettings()
         self.shared = self.region in services.handed_on
-        """Whether other variants read the memory; a variant then never reads what was learned on itself."""
         self.held: list[Entry] = []
-        self.shown = NOTHING
-        """What the prompts of the trial hold."""
+        self.shown = NOTHING  # what the prompts of the trial hold
         self._numbered = 0
         self._variant, self._task = "", ""
         self._left_out = 0
@@ -177,7 +151,6 @@ class EntryMemory(Memory):
         return said
 
     def ask_about(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
-        """Ask the memory's module about an attempt."""
         transcript, outcome = self.services.tell_transcript(trajectory), self.services.tell_outcome(trajectory)
         return self.ask(counts, task=trajectory.task, attempt=transcript, outcome=outcome, **inputs)
 
@@ -255,14 +228,11 @@ class ExpRag(EntryMemory):
 
 class ReasoningBank(EntryMemory):
     """Strategies with title, description and content, from successes and failures (ReasoningBank, Ouyang et al. 2025).
-
-    Those of the `retrieved` attempts are shown whose tasks are worded most like the present one.
-    """
+    Those of the `retrieved` attempts are shown whose tasks are worded most like the present one."""
 
     region, letter, newest_first = "past_strategies", "S", False
     asks, calls = ("strategy_writer",), {"verbalizer": 1}
-    MOST = 3
-    """How many strategies are taken from one attempt (section 3.2)."""
+    MOST = 3  # how many strategies are taken from one attempt (section 3.2)
 
     def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
         nearest = self.rank_by_task(readable)
@@ -286,8 +256,7 @@ class AgentWorkflowMemory(EntryMemory):
 
     region, letter, asks, calls = "skills", "W", ("workflow_writer",), {"verbalizer": 1}
     heading = "Subgoal {}: "
-    MOST = 3
-    """How many workflows are taken from one attempt."""
+    MOST = 3  # how many workflows are taken from one attempt
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         if not trajectory.solved:
@@ -305,10 +274,8 @@ class AgentWorkflowMemory(EntryMemory):
 
 
 class Cheatsheet(EntryMemory):
-    """One text, rewritten after each attempt (Dynamic Cheatsheet, Suzgun et al. 2025, cumulative).
-
-    Two versions are kept: the newest, and the newest that was written without the present variant, which it reads.
-    """
+    """One text, rewritten after each attempt (Dynamic Cheatsheet, Suzgun et al. 2025, cumulative). Two versions are
+    kept: the newest, and the newest that was written without the present variant, which it reads."""
 
     region, letter, asks, calls = "constitution", "V", ("cheatsheet_writer",), {"advisor": 1}
 
@@ -337,18 +304,13 @@ class Cheatsheet(EntryMemory):
 
 
 class Playbook(EntryMemory):
-    """Bullets with counts of help and harm, merged by code (Agentic Context Engineering, Zhang et al. 2025).
-
-    After every attempt a model tags the bullets that were shown, and gives new ones; no text is ever rewritten.
-    """
+    """Bullets with counts of help and harm, merged by code (Agentic Context Engineering, Zhang et al. 2025). After
+    every attempt a model tags the bullets that were shown, and gives new ones; no text is ever rewritten."""
 
     region, letter, asks, calls = "constitution", "B", ("playbook_reviewer",), {"reflector": 1}
-    ALIKE = 0.9
-    """Two bullets with this cosine or more count as equal."""
-    MOST = 5
-    """How many new bullets are taken from one attempt."""
-    TAGS = ("helpful", "harmful")
-    """Tags that are counted; a model may also call a bullet neutral."""
+    ALIKE = 0.9  # two bullets with this cosine or more count as equal
+    MOST = 5  # how many new bullets are taken from one attempt
+    TAGS = ("helpful", "harmful")  # tags that are counted; a model may also call a bullet neutral
 
     def weigh(self, entry: Entry) -> int:
         return int(entry.data["helpful"]) - int(entry.data["harmful"])
@@ -377,24 +339,18 @@ class Playbook(EntryMemory):
 
 class Expel(EntryMemory):
     """Insights with votes, from pairs of a worse and a better attempt at one task type, and from successes (ExpeL, Zhao
-    et al. 2024).
-
-    A new insight has two votes; agreement and rewording add one, removal takes one, and one without votes is dropped.
-    """
+    et al. 2024). A new insight has two votes; agreement and rewording add one, removal takes one, and one without votes
+    is dropped."""
 
     region, letter, asks, calls = "constitution", "I", ("insight_writer",), {"advisor": 2}
     FIRST_VOTES = 2
-    SUCCESSES = 3
-    """How many successes the model reads together."""
-    LONGEST = 6_000
-    """How many characters of an attempt are kept for the comparison with another attempt."""
+    SUCCESSES = 3  # how many successes the model reads together
+    LONGEST = 6_000  # how many characters of an attempt are kept for the comparison with another attempt
 
     def __init__(self, services: Services):
         super().__init__(services)
-        self._last: dict[str, list[Any]] = {}
-        """Task type to variant, trial, points and text of its last attempt."""
-        self._solved: list[list[Any]] = []
-        """Variant, trial and text of successes that were not read yet."""
+        self._last: dict[str, list[Any]] = {}  # task type to variant, trial, points and text of its last attempt
+        self._solved: list[list[Any]] = []  # variant, trial and text of successes that were not read yet
 
     def weigh(self, entry: Entry) -> int:
         return int(entry.data["votes"])

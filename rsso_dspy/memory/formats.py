@@ -28,9 +28,7 @@ from rsso_dspy.memory.skills.skill import SkillSettings
 from rsso_dspy.memory.texts import clean_text
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
-
-SCHEMA = 1
-"""Schema version of both files; others are refused."""
+SCHEMA = 1  # schema version of both files; others are refused
 
 
 def _read_kind(path: Path, kind: str, command: str) -> dict[str, Any]:
@@ -61,8 +59,6 @@ def _to_json(kind: str, **content: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SkillLibraryFile:
-    """The content of one file."""
-
     provenance: dict[str, Any]
     snapshot: dict[str, Any]
 
@@ -96,8 +92,7 @@ def read_library(path: Path | str) -> SkillLibraryFile:
 
 # A constitution.
 
-Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]
-"""Letter of the category and a number; empty where it is yet to be given."""
+Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]  # category and number; empty: to be given
 Cleaned = Annotated[str, AfterValidator(clean_text)]
 
 
@@ -147,8 +142,6 @@ class _Book(_Row):
 
 @dataclass(frozen=True, slots=True)
 class ConstitutionFile:
-    """The content of one file."""
-
     constitution: Constitution
     provenance: dict[str, Any] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
@@ -198,7 +191,6 @@ def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
 
 BEGIN, END = "<!-- rsso-dspy constitution: begin -->", "<!-- rsso-dspy constitution: end -->"
 TITLE = "## Rules learned in play"
-
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.S)
 
 

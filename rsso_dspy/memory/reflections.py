@@ -1,8 +1,6 @@
 """Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3), with eight
-improvements that can be turned on.
-
-What a variant is shown of others never includes a plan that was written on that variant itself.
-"""
+improvements that can be turned on. What a variant is shown of others never includes a plan that was written on that
+variant itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,30 +20,19 @@ novelty: a plan that says what an earlier one says is not kept. counterfactual: 
 done, the expected outcome. retrieval: plans of other units, by similarity of the tasks."""
 
 IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
-
-WIDE = 5
-"""Plans that an adaptive window shows, after as many failures."""
-MOST_PASSED_ON = 200
-"""Plans that a stream passes on at most, the newest: every record of the stream holds them."""
-MOST_LINES, MOST_CHARACTERS = 10, 300
-"""Lines of each kind in the long-term part, the newest, and their characters: what a prompt has room for."""
+WIDE = 5  # plans that an adaptive window shows, after as many failures
+MOST_PASSED_ON = 200  # plans that a stream passes on at most, the newest: every record of the stream holds them
+MOST_LINES, MOST_CHARACTERS = 10, 300  # of each kind in the long-term part, the newest
 DISTILLER = "reflection_distiller"
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectionSettings:
-    """Without improvements, the release of Reflexion: the last three plans."""
-
-    size: int = 3
-    """Plans kept and shown."""
-    improvements: frozenset[str] = frozenset()
-    """Those of `IMPROVEMENTS` that are on."""
-    novelty_threshold: float = 0.85
-    """Cosine similarity from which on a plan says what an earlier one says."""
-    retrieved: int = 3
-    """Plans of other units that retrieval shows."""
-    index: str | None = None
-    """Folder of the run whose reflections retrieval reads; without one it reads what the stream passes on."""
+    size: int = 3  # plans kept and shown
+    improvements: frozenset[str] = frozenset()  # those of `IMPROVEMENTS` that are on
+    novelty_threshold: float = 0.85  # cosine similarity from which on a plan says what an earlier one says
+    retrieved: int = 3  # plans of other units that retrieval shows
+    index: str | None = None  # run whose reflections retrieval reads; without one, what the stream passes on
 
     def has(self, improvement: Improvement) -> bool:
         return improvement in self.improvements
@@ -68,14 +55,10 @@ class ReflectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """One plan, and the trial it was written after."""
-
     trial: int
     plan: str
-    variant: str = ""
-    """Key of the variant, ``task type::index``; empty where no plan leaves its unit."""
-    task: str = ""
-    """Description of the task, which retrieval compares; empty likewise."""
+    variant: str = ""  # Key of the variant, `task type::index`; empty where no plan leaves its unit
+    task: str = ""  # description of the task, which retrieval compares; empty likewise
 
     @property
     def task_type(self) -> str:
@@ -109,10 +92,8 @@ class LongTerm:
 
     never: list[str] = field(default_factory=list)
     always: list[str] = field(default_factory=list)
-    strategies: dict[str, str] = field(default_factory=dict)
-    """Task type to its strategy, the newest last."""
-    learnt_on: list[str] = field(default_factory=list)
-    """Keys of the variants whose plans it was distilled from."""
+    strategies: dict[str, str] = field(default_factory=dict)  # task type to its strategy, the newest last
+    learnt_on: list[str] = field(default_factory=list)  # keys of the variants whose plans it was distilled from
 
     @property
     def text(self) -> str:
@@ -123,7 +104,6 @@ class LongTerm:
         return "\n".join([*lines, *(f"Strategy for {task}: {said}" for task, said in self.strategies.items())])
 
     def replace_lines(self, task: str, said: Any, learnt_on: Sequence[str]) -> "LongTerm":
-        """The long-term part after a distillation, within its bounds."""
         strategies = {name: known for name, known in self.strategies.items() if name != task}
         if strategy := _clean_line(said.strategy or "") or self.strategies.get(task, ""):
             strategies[task] = strategy
@@ -176,11 +156,8 @@ def render_plans(long_term: str, others: Sequence[Reflection], own: Sequence[Ref
 
 
 class ReflectionMemory(Memory):
-    """The last three plans, written after trials below 100 points and read once per trial.
-
-    A plan keeps the number of the trial that it was written after. A method that names the module that distils is
-    hierarchical.
-    """
+    """The last three plans, written after trials below 100 points and read once per trial. A plan keeps the number of
+    the trial that it was written after. A method that names the module that distils is hierarchical."""
 
     region, asks, calls = "plans_from_past_attempts", ("reflector",), {"reflector": 1}
     learns_from_success = False
@@ -194,8 +171,7 @@ class ReflectionMemory(Memory):
         self._others: list[Reflection] = []
         self._long_term = LongTerm()
         self._failures = 0
-        self._failed_on = ""
-        """The variant whose failed trials are counted, where variants are told apart."""
+        self._failed_on = ""  # the variant whose failed trials are counted, where variants are told apart
         self._variant, self._task = "", ""
 
     def begin_trial(self, variant: Variant, task: str) -> None:
@@ -209,7 +185,6 @@ class ReflectionMemory(Memory):
             self._own = [each for each in self._own if each.variant == variant.key]
 
     def preamble(self) -> Recall:
-        """In a stream nothing is shown that was distilled from the variant itself."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
         return render_plans("" if of_itself else self._long_term.text, self._select_others(), self._list_shown())
 

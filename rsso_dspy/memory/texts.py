@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_TEXT = 500
-"""Maximum length of a text that a model writes, in characters; longer texts are cut off."""
-
+LONGEST_TEXT = 500  # maximum length of a text that a model writes, in characters; longer texts are cut off
 _NO_TEXT = frozenset({"none", "n/a", "null", "nothing", "empty"})
 _MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
 
@@ -21,11 +19,9 @@ def clean_text(text: object) -> str:
     return "" if line.strip(".").lower() in _NO_TEXT else line
 
 
-Embed = Callable[[Sequence[str]], NDArray[np.floating]]
-"""Maps n texts to an (n, d) array of L2-normalized rows; equal texts give equal rows."""
+Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # n texts to (n, d) L2-normalized rows
 
-BILLION = 1_000_000_000
-"""Similarities are whole billionths: their sums and order do not depend on the machine."""
+BILLION = 1_000_000_000  # similarities are whole billionths: their sums and order do not depend on the machine
 
 
 def find_nearest(embed: Embed, query: str, texts: Sequence[str]) -> list[tuple[int, float]]:

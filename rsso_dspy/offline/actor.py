@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from rsso_dspy.environments.scienceworld.grammar import Command, normalize_words
+from rsso_dspy.environments.scienceworld.actions import Command, normalize_words
 from rsso_dspy.offline.advice import (
     TRAVEL,
     OfferedSkill,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.grammar import Command, make_command, normalize_words
+from rsso_dspy.environments.scienceworld.actions import Command, make_command, normalize_words
 from rsso_dspy.offline.advice import (
     TRAVEL,
     command,

@@ -154,7 +154,6 @@ class TrialRun:
             rejected=answer.rejected,
             asked_back=move.asked_back,
             no_effect=move.no_effect,
-            own_success=move.own_success,
         )
         return step, move
 

@@ -1,9 +1,4 @@
-"""Analysis of a run's records, computed once. Tables, headline, figures, pages and data are functions of it.
-
-found = analyze(units)              # records of units, or all that a run's folder holds, as `RunRecords`
-found.arms, found.findings, found.squares
-serialize_analysis(found)           # what `rsso-dspy report --json` prints
-"""
+"""Analysis of a run's records, computed once. Tables, headline, figures, pages and data are functions of it."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,21 +24,15 @@ class RunRecords:
     missing: int = 0  # number of planned units without a record
     missing_shards: Sequence[str] = ()  # parts `i/n` of the run that are not here
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
-    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Arm to role to model, where no record names it."""
-    compile_trials: Mapping[str, int] = field(default_factory=dict)
-    """Arm of a compiled program to the number of trials that its compile scored candidates by, where that is known."""
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
 
 
 @dataclass(frozen=True, slots=True)
 class ContrastResult:
-    """One comparison of the run."""
-
     asks: str  # the question
     comparison: compare.Comparison
     holm: float | None  # p value of its signed-rank test, corrected for the number of comparisons of the run
     gains: tuple[compare.StratumGain, ...]  # by stratum of the first arm
-    same_program: bool = False  # whether a compiled arm plays the very program that it is compared with
 
     @property
     def name(self) -> str:
@@ -55,8 +44,7 @@ class ScoreEstimates:
     """Scores of one arm with intervals, for figures."""
 
     scores: tuple[float, ...]  # best accumulator of each unit, ascending
-    best_of_t: tuple[MeanEstimate, ...]
-    """Their mean after 1, 2, ... trials, as many as the arm may play; a unit that stopped early keeps its best."""
+    best_of_t: tuple[MeanEstimate, ...]  # after 1, 2, ... trials; a unit that stopped early keeps its best
     success: MeanEstimate  # percent of units that some trial solved
 
 
@@ -77,14 +65,11 @@ class ErroredUnit:
     unit: str
     seed: int
     error: str
-    is_skipped: bool = False
-    """Whether it is a unit whose variant the environment refuses, so that playing it again is of no use."""
+    is_skipped: bool = False  # refused by the environment: playing it again is of no use
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All numbers of a run."""
-
     arms: tuple[metrics.ArmMetrics, ...]
     learning: tuple[metrics.Learning, ...]
     estimates: Mapping[str, ScoreEstimates]  # of each arm that has a score
@@ -95,9 +80,6 @@ class Analysis:
     plays: Mapping[str, int]  # arm to the number of trials that its units may play
     tasks: tuple[TaskMeans, ...]
     findings: tuple[ContrastResult, ...]  # the main comparisons, by as many trials as the protocol allows
-    as_compiled: tuple[ContrastResult, ...]
-    """Those of compiled programs again, by the fewer trials that their compiles scored by; Holm leaves them out."""
-    compile_trials: Mapping[str, int]  # arm to the number of trials that its compile scored by
     squares: Mapping[str, compare.Factorial2x2]  # program to its 2x2 of skills x reflections
     errored: tuple[ErroredUnit, ...]
     bill: cost.CostReport
@@ -107,7 +89,6 @@ class Analysis:
     missing: int  # number of planned units without a record
     missing_shards: tuple[str, ...]  # parts `i/n` of the run that are not here, whose number of units is unknown
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
-    mixed: tuple[str, ...]  # notes on roles that several models answered
 
     @property
     def main_result(self) -> ContrastResult | None:
@@ -168,8 +149,6 @@ def analyze(
         plays=plays,
         tasks=_compute_task_means(arms),
         findings=findings,
-        as_compiled=tuple(_compare_as_compiled(findings, arms, played.compile_trials)),
-        compile_trials=played.compile_trials,
         squares=compare.compute_factorials(arms),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=cost.build_cost_report(
@@ -181,7 +160,6 @@ def analyze(
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
-        mixed=tuple(metrics.describe_mixed_models(everything)),
     )
 
 
@@ -215,26 +193,7 @@ def _compare_all(
         one_trial = question.asks == compare.OVER_RETRIES and comparison.trials == 1  # which has no retries
         asks = compare.OVER_NONE if one_trial else question.asks
         gains = tuple(compare.compute_stratum_gains(first, second))
-        yield ContrastResult(asks, comparison, holm, gains, _play_same_program(first, second))
-
-
-def _compare_as_compiled(
-    findings: Sequence[ContrastResult], arms: Mapping[str, Sequence[UnitRecord]], compile_trials: Mapping[str, int]
-) -> Iterator[ContrastResult]:
-    """Yield the comparisons whose programs were compiled by fewer trials, by these; two programs must agree."""
-    for each in findings:
-        names = each.comparison.first, each.comparison.second
-        counts = {compile_trials[name] for name in names if name in compile_trials}
-        if len(counts) == 1 and (trials := min(counts)) < each.comparison.trials:
-            again = compare.compare_arms(names[0], arms[names[0]], names[1], arms[names[1]], trials)
-            yield ContrastResult(f"best of {trials}, as the compile scored", again, None, (), each.same_program)
-
-
-def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> bool:
-    """Return whether two arms of other program names played one program, by its fingerprint, with one model."""
-    units = (*first, *second)
-    played = {(unit.method, unit.model, unit.protocol, unit.provenance.get("program")) for unit in units}
-    return len({unit.program for unit in units}) > 1 == len(played) and None not in played.pop()
+        yield ContrastResult(asks, comparison, holm, gains)
 
 
 def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
@@ -282,7 +241,6 @@ def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskM
 
 
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
-    """Return the analysis as JSON data."""
     return {
         "facts": {name: list(values) for name, values in found.facts.items()},
         "rule_based": found.rule_based,
@@ -297,8 +255,6 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "bill": cost.serialize_cost_report(found.bill),
         "trainings": [asdict(row) for row in found.trainings],
         "comparisons": [_serialize_contrast_result(each) for each in found.findings],
-        "as_compiled": [_serialize_contrast_result(each) for each in found.as_compiled],
-        "compile_trials": dict(found.compile_trials),
         "squares": {program: asdict(each) for program, each in found.squares.items()},
         "errored": [asdict(each) for each in found.errored],
     }
@@ -321,4 +277,4 @@ def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
     data = {"asks": finding.asks, **asdict(finding.comparison), "holm": finding.holm}
     if interval := finding.comparison.interval:
         data["interval"]["detectable"] = interval.detectable_difference
-    return data | {"same_program": finding.same_program, "gains": [asdict(gain) for gain in finding.gains]}
+    return data | {"gains": [asdict(gain) for gain in finding.gains]}

@@ -1,12 +1,5 @@
-"""Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design.
-
-    select_contrasts(arms)                     # those that the methods are designed for
-    select_contrasts(arms, against="react")    # all arms against one
-    compare_arms("sso", ours, "rsso", theirs).interval       # clustered by task type
-    compute_factorial({"react-sso": ..., "reflexion-sso": ..., "sso": ..., "rsso": ...}).reading     # "redundant"
-
-Pairs leave out units that errored in one of the arms; `Comparison.excluded` counts them.
-"""
+"""Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design. Pairs
+leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,17 +35,13 @@ InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 neither of these, and together they gain less than the sum of both. undecided: n is too small. The first two require
 both intervals to exclude 0, so their error rate is at most that of one interval."""
 
-FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")
-"""Methods of the 2x2 in the SSO scaffold: neither memory, reflections, skills, both."""
+FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
 
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
-ELSEWHERE = "the same arm of another folder"
-"""Questions of comparisons."""
-
-Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
-"""Strata by the first arm. Each unit is in one of the first three; unsolved units are also in the last."""
+ELSEWHERE = "the same arm of another folder"  # questions of comparisons
+Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  # by the first arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +66,6 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:
-    """Whether two memories compose. The interaction of a unit is both - skills - reflections + neither."""
-
     pairs: int  # units that all four arms finished
     corners: tuple[str, ...]  # methods: neither memory, the first, the second, both
     means: tuple[float, ...]  # Mean best accumulators, in the order of the corners
@@ -89,29 +76,23 @@ class Factorial2x2:
 
     @property
     def difference(self) -> float:
-        """The mean interaction."""
         neither, one, other, both = self.means
         return both - one - other + neither
 
 
 @dataclass(frozen=True, slots=True)
 class StratumGain:
-    """Mean difference within a stratum, in points; None without units."""
-
     stratum: Stratum
     units: int
     difference: float | None
 
 
-def compare_arms(
-    first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord], most: int | None = None
-) -> Comparison:
-    """Compare two arms on the units that both finished, by as many first trials as both may play, or by `most`."""
+def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
+    """Compare two arms on the units that both finished, by as many first trials as both may play."""
     before, after = _index_scored_units(ours), _index_scored_units(theirs)
     shared = sorted(before.keys() & after.keys())
     known = {get_unit_key(record) for record in (*ours, *theirs)}
-    common = count_common_trials(before.values(), after.values())
-    trials = min(common, most or common)
+    trials = count_common_trials(before.values(), after.values())
     by_task = _group_differences_by_task(
         shared, lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
     )
@@ -122,7 +103,7 @@ def compare_arms(
         first,
         second,
         trials,
-        (count_allowed_trials(before.values(), common), count_allowed_trials(after.values(), common)),
+        (count_allowed_trials(before.values(), trials), count_allowed_trials(after.values(), trials)),
         len(shared),
         len(known) - len(shared),
         fmean(differences) if differences else None,
@@ -160,11 +141,9 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
 
 
 def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:
-    """Compute ``second - first`` by stratum of the first arm: solved at trial 1, plateau, or better later.
-
-    Also the paper's plateau (third contribution of rSSO): below 100 in every trial, by environment score, because
-    variants with points at reset cannot accumulate 100.
-    """
+    """Compute ``second - first`` by stratum of the first arm: solved at trial 1, plateau, or better later. Also the
+    paper's plateau (third contribution of rSSO): below 100 in every trial, by environment score, because variants with
+    points at reset cannot accumulate 100."""
     before, after = _index_scored_units(first), _index_scored_units(second)
     trials = count_common_trials(before.values(), after.values())
     found: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
@@ -221,12 +200,10 @@ class Contrast(NamedTuple):
 def select_contrasts(
     arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
 ) -> list[Contrast]:
-    """Select the comparisons of a run, each pair once.
-
-    By default: compiling, memories over equal retries, constitutions, reflections beside skills, and scaffolds, as far
-    as the arms exist; any other arm is compared with the first one. If several folders have the same arms, each is
-    compared only with that of the first folder. Raises `UnknownName` for an unknown arm.
-    """
+    """Select the comparisons of a run, each pair once. By default: compiling, memories over equal retries,
+    constitutions, reflections beside skills, and scaffolds, as far as the arms exist; any other arm is compared with
+    the first one. If several folders have the same arms, each is compared only with that of the first folder. Raises
+    `UnknownName` for an unknown arm."""
     if against is not None:
         if against not in arms:
             raise UnknownName("arm", against, arms)

@@ -15,12 +15,10 @@ def return_no_price(_model: str) -> Price | None:
 
 
 def total_usage(entries: Iterable[CostEntry]) -> Usage:
-    """Return the usage of all entries."""
     return sum((entry.usage for entry in entries), Usage())
 
 
 def total_billed(entries: Iterable[CostEntry]) -> float | None:
-    """Return the dollars of all entries; None if one is unknown."""
     return sum_amounts(entry.billed for entry in entries)
 
 
@@ -49,11 +47,9 @@ class CostReport:
 
     @property
     def spent(self) -> float | None:
-        """Dollars for `answered`."""
         return total_billed((*self.entries, *self.abandoned, *self.under_way))
 
     def sum_arm(self, arm: str) -> float | None:
-        """Return the dollars that this run paid for an arm: its units, finished or not, and its trainings."""
         return total_billed(entry for entry in self.entries if entry.arm == arm)
 
 
@@ -85,7 +81,6 @@ def build_cost_report(
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
-    """Describe costs that are in no finished record."""
     lines = []
     if bill.begun.calls:
         lines.append(
@@ -102,7 +97,6 @@ def describe_unreported_costs(bill: CostReport) -> list[str]:
 
 
 def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
-    """Return the bill as JSON data; dollars, null for an unknown price."""
     data: dict[str, Any] = {"currency": "USD", "entries": [asdict(entry) for entry in bill.entries]}
     data |= {"billed": bill.billed, "without_cache": bill.without_cache}
     for name, entries in (("abandoned", bill.abandoned), ("under_way", bill.under_way)):

@@ -1,12 +1,6 @@
-"""Figures of a run, drawn by matplotlib without a window: the same bytes for the same analysis.
-
-for picture in draw_figures(analyze(units)):
-    save_figure(picture.figure, folder / f"{picture.name}.svg")
-    page += render_data_uri(picture.figure)
-
-Every colour has a contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour
-blindness. The marker is a second cue and repeats with another period than the colour.
-"""
+"""Figures of a run, drawn by matplotlib without a window: the same bytes for the same analysis. Every colour has a
+contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour blindness. The marker is
+a second cue and repeats with another period than the colour."""
 
 import base64
 import warnings
@@ -37,8 +31,6 @@ HEIGHT = 3.6  # height of axes in inches
 ROW = 0.3  # inches of a line of a figure of rows
 LONGEST = 36  # letters of a name in a picture
 LARGEST = 22.0  # points across the bubble with the most turns
-LEVELS = (50, 75, 100)  # scores whose share of units is said in words
-
 TURNS = tuple(step * 10.0**power for power in range(-1, 5) for step in (1, 2, 5))
 """Turns whose bubbles a legend may show; it has the three largest that are drawn."""
 
@@ -61,18 +53,14 @@ SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
-    """A figure with its name and description."""
-
     name: str  # of a file that holds it, without ending; unique in a run
     title: str
-    alt: str  # what the picture shows, in words with numbers; it holds names as they are, without markup
+    alt: str  # what the picture shows, in words; its numbers stand in the tables
     figure: "Figure"
 
 
 @dataclass(frozen=True, slots=True)
 class ArmStyle:
-    """The style of one arm."""
-
     name: str  # as written in pictures
     colour: str
     marker: str
@@ -106,7 +94,6 @@ def shorten_name(text: str) -> str:
 
 
 def clean_name(text: str) -> str:
-    """Return a name as it may stand in a text: whole, on one line, no character that acts."""
     return " ".join(replace_controls(text).split())
 
 
@@ -150,8 +137,6 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
                 x = [number + aside] * 2
                 axes.plot(x, [mean.low, mean.high], color=styles[arm].colour, linewidth=0.9, alpha=0.55)
         axes.plot(range(1, len(each.best_of_t) + 1), [mean.mean for mean in each.best_of_t], **styles[arm].line)
-        means = [*(f"{mean.mean:.1f}" for mean in each.best_of_t[:-1]), str(each.best_of_t[-1])]
-        picture.lines.append(f"{clean_name(arm)}: {', '.join(means)}")
     picture.add_legend(styles[arm] for arm in kept)
     for method, values in published.items():
         colour = styles[method].colour if method in styles else FAINT
@@ -165,8 +150,6 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
         }
         axes.plot(*zip(*known, strict=True), linewidth=1.2, **dashed)
         picture.legend.append((_make_symbol(linewidth=1.4, **dashed), f"{method}, published"))
-        told = ", ".join("not said" if value is None else f"{value:.1f}" for value in values)
-        picture.lines.append(f"published of another model, dashed: {method} {told}")
     axes.set_xticks(sorted({1, *range(max(1, -(-trials // 10)), trials + 1, max(1, -(-trials // 10)))}))
     axes.set(xlim=(0.7, trials + 0.3), xlabel="trials", ylabel="Mean of the best so far, points of 100")
     axes.grid(axis="y")
@@ -194,8 +177,6 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
         marks = [x for number in range(5) if (x := 5 + 20 * (number + place / len(found.estimates))) < 100]
         shares = [_compute_survival_percent(values, x) for x in marks]
         axes.plot(marks, shares, style.marker, color=style.colour, markersize=5, mew=0)
-        told = [f"{_compute_survival_percent(values, level):.0f}% reach {level}" for level in LEVELS]
-        picture.lines.append(f"{clean_name(arm)}: {', '.join(told)}")
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
@@ -205,7 +186,6 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
 
 
 def _compute_survival_percent(values: Sequence[float], x: float) -> float:
-    """Return the percentage of values that are at least x."""
     return 100 * sum(value >= x for value in values) / len(values)
 
 
@@ -223,7 +203,7 @@ class _Row:
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw a row for every comparison, the mean difference ``second - first`` with its interval, and one for the
     interaction of every 2x2 of skills and reflections; a line at 0."""
-    rows, lines, notes = [], [], []
+    rows, notes = [], []
     for pair in (each.comparison for each in found.findings):
         if pair.difference is None:
             continue
@@ -231,7 +211,6 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
         rows.append(_Row(name, MeanEstimate(pair.difference, pair.interval), said))
-        lines.append(f"{clean_name(pair.second)} minus {clean_name(pair.first)}: {said}")
         if pair.trials < max(pair.may_play):
             notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
@@ -240,11 +219,8 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         rows.append(_Row(name, MeanEstimate(square.difference, square.interaction), said, marker="D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-        means = ", ".join(f"{corner} {mean:.1f}" for corner, mean in zip(square.corners, square.means, strict=True))
-        lines.append(f"{name} of {means}: {said}, {square.reading}")
     notes += [*_describe_bars(row.estimate.interval for row in rows), *_list_notes(found, paired=True)]
     picture = _Picture("differences", "Paired differences", rows)
-    picture.lines += lines
     picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
     picture.axes.axvline(0, color=INK, linewidth=0.8)
     return picture.finish(f"Forest plot of paired differences in points, with {LEVEL:.0%} intervals.", notes)
@@ -258,7 +234,6 @@ def _draw_scores(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigur
         _Row(styles[arm].name, mean, said[arm], styles[arm].colour, styles[arm].marker) for arm, mean in means.items()
     ]
     picture = _Picture("scores", "Scores", rows)
-    picture.lines += [f"{clean_name(arm)}: {words}" for arm, words in said.items()]
     picture.axes.set_xlabel("Mean, points of 100")
     notes = [
         *_fit_points_axis(picture.axes, "x"),
@@ -283,10 +258,6 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
         bubble = LARGEST * (turns[arm] / most) ** 0.5
         axes.plot(x, each.mean, "o", color=style.colour, markersize=bubble, alpha=0.3, mew=0, clip_on=False)
         axes.plot(x, each.mean, style.marker, color=style.colour, markersize=5, mew=0, clip_on=False)
-        picture.lines.append(
-            f"{clean_name(arm)}: {row.solved} of {row.units} tasks, {each} percent, {x:.1f} calls and "
-            f"{turns[arm]:.1f} turns a task, {row.most_calls} calls at most"
-        )
     axes.set_xlim(0, 1.12 * max(found.measures[arm].calls or 0.0 for arm in kept))
     axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
     axes.grid()
@@ -321,7 +292,7 @@ def use_figure_style() -> Iterator[None]:
 
 
 class _Picture:
-    """A figure that is being drawn: its axes, the entries of its legend, and its numbers in words."""
+    """A figure that is being drawn: its axes and the entries of its legend."""
 
     def __init__(self, name: str, title: str, rows: Sequence[_Row] = ()):
         """Open the axes; with `rows`, they are drawn from the top, each with its numbers beside the axes. A ring has no
@@ -330,7 +301,6 @@ class _Picture:
 
         self.name, self.title = name, title
         self.legend: list[tuple[Any, str]] = []
-        self.lines: list[str] = []
         sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
         height = ROW * sum(sizes) + 0.75 if rows else HEIGHT
         self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -360,7 +330,7 @@ class _Picture:
 
     def finish(self, words: str, notes: Sequence[str]) -> ReportFigure:
         """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that
-        its bytes do not depend on earlier drawing. `words` say what the picture is, before its numbers."""
+        its bytes do not depend on earlier drawing. `words` say what the picture is."""
         figure, bottom = self.figure, -0.01
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
@@ -377,9 +347,7 @@ class _Picture:
             bottom = legend.get_window_extent().y0 / figure.bbox.height
         below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
         figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
-        told = (note for note in notes if note != RULE_BASED_NOTE)
-        alt = " ".join([f"{words} {'; '.join(self.lines)}.", *told])
-        return ReportFigure(self.name, self.title, alt, figure)
+        return ReportFigure(self.name, self.title, words, figure)
 
 
 def _make_symbol(**look: Any) -> Any:

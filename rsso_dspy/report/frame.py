@@ -1,15 +1,11 @@
 """A run as rows, one per trial or per step: as a data frame, and as a Parquet file for pandas, R or DuckDB.
 
-    write_parquet(Path("trials.parquet"), "trials", records, price_of)
-
-    frame = pandas.read_parquet("trials.parquet")
     best = frame[(frame.kind == "unit") & ~frame.unit_errored].groupby(["arm", "variant", "seed"]).accumulator.max()
     best.groupby("arm").mean()                 # the report's Mean
 
 Scores are points of 100. A trial that ended in an error has no score: its scores are null, never 0.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import accumulate, islice
@@ -24,7 +20,6 @@ from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.report.cost import total_billed
 
 RowKind = Literal["trials", "steps"]  # kinds of rows
-
 ROLES = ("actor", "reflector", "verbalizer", "advisor")  # roles with columns for their usage
 
 PROVENANCE = (
@@ -71,11 +66,9 @@ STEP = {
     "recalled": "strings",
 }
 
-COLUMNS: Mapping[RowKind, Mapping[str, str]] = {"trials": TRIAL, "steps": STEP}
-"""Columns of each kind of rows, in order, and the names of their Arrow types."""
+COLUMNS: Mapping[RowKind, Mapping[str, str]] = {"trials": TRIAL, "steps": STEP}  # in order, with Arrow types
 
 GROUP = 4096  # number of rows written at once
-
 OF_STEP = STEP.keys() & {each.name for each in fields(Step)}  # columns that are fields of a step
 
 OF_RECORD = {name: name for name in ("protocol", "backend", "model", "rule_based", "start", "learnt_on")} | {
@@ -92,25 +85,21 @@ OF_TRAJECTORY = {name: name for name in ("accumulator", "points_at_reset", "envi
 """Column to the field of a played trial."""
 
 ENDINGS = (".parquet", ".pq")
-MAGIC = b"PAR1"
+FOOTER = 1 << 16  # bytes at the end of a file that are searched for the mark
 SCHEMA_KEY = "rsso_dspy.schema"  # key in a file's metadata, which marks the files of this package
 
 
 def _is_run_parquet(path: Path) -> bool:
-    """Return whether a file is a Parquet file of this package, by its end: footer, length of the footer, magic."""
+    """Return whether the footer of a file, at its end, names this package."""
     with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - len(MAGIC) - 4))
-        length, magic = int.from_bytes(file.read(4), "little"), file.read()
-        file.seek(max(0, size - len(MAGIC) - 4 - length))
-        return magic == MAGIC and SCHEMA_KEY.encode() in file.read()
+        file.seek(max(0, path.stat().st_size - FOOTER))
+        return SCHEMA_KEY.encode() in file.read()
 
 
 PARQUET = FileKind("Parquet file", _is_run_parquet)
 
 
 def build_trial_rows(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> Iterator[dict[str, Any]]:
-    """Yield one row per trial."""
     unit = record if isinstance(record, UnitRecord) else None
     budgets = () if isinstance(record, UnitRecord) else record.budgets
     shared = {name: getattr(record, field) for name, field in OF_RECORD.items()}
@@ -161,11 +150,9 @@ def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, A
 def write_parquet(
     path: Path, rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> int:  # fmt: skip
-    """Write the rows of all records and return their number.
-
-    The file is written whole or not at all; at most `GROUP` rows are in memory at once. Raises `NotInstalled` without
-    pyarrow, and `UsageError` if `path` holds another kind of file or there is no row.
-    """
+    """Write the rows of all records and return their number. The file is written whole or not at all; at most `GROUP`
+    rows are in memory at once. Raises `NotInstalled` without pyarrow, and `UsageError` if `path` holds another kind of
+    file or there is no row."""
     require_extra("pyarrow", "Parquet needs pyarrow", "parquet")
     import pyarrow as arrow
     from pyarrow import parquet
@@ -188,7 +175,6 @@ def write_parquet(
 def build_rows(
     rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all records, by column."""
     for record in records:
         yield from build_step_rows(record) if rows == "steps" else build_trial_rows(record, price_of)
 

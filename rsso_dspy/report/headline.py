@@ -1,9 +1,4 @@
-"""What a run found, in a few plain sentences that hold whatever its numbers are.
-
-write_headline(analyze(units))     # "Highest mean: rsso with 85.33 of 100 points ... Too uncertain to call: ..."
-"""
-
-from collections.abc import Sequence
+"""What a run found, in a few plain sentences that hold whatever its numbers are."""
 
 from rsso_dspy.pricing import format_dollars, format_tokens
 from rsso_dspy.report.analysis import Analysis
@@ -12,13 +7,7 @@ from rsso_dspy.report.metrics import describe_repeated_units
 from rsso_dspy.report.sheets import format_difference
 
 MOST = 3  # maximum number of comparisons that are told
-
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
-
-SAME = (
-    "{second} and {first} are the same program, so nothing is compared: the compile kept the program it started from."
-)
-
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 
@@ -50,24 +39,10 @@ def _describe_best(found: Analysis) -> str:
 
 
 def _describe_comparisons(found: Analysis) -> list[str]:
-    same = [each.comparison for each in found.findings if each.same_program]
-    alike = [SAME.format(second=pair.second, first=pair.first) for pair in same]
-    paired = [each for each in found.findings if each.comparison.difference is not None and not each.same_program]
+    paired = [each for each in found.findings if each.comparison.difference is not None]
     if not paired:
-        none = ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
-        return alike or none
-    ordered = sorted(paired, key=lambda each: each is not found.main_result)
-    said = [*alike, *_describe_results([each.comparison for each in ordered])]
-    as_compiled = [each.comparison for each in found.as_compiled if not each.same_program]
-    for trials in sorted({pair.trials for pair in as_compiled}):
-        main = max(each.comparison.trials for each in paired)
-        words = f"That is the main comparison, the protocol's best of {main} trials. By the best of {trials}, as"
-        again = [pair for pair in as_compiled if pair.trials == trials]
-        said += [f"{words} the compile scored:", *_describe_results(again)]
-    return said
-
-
-def _describe_results(pairs: Sequence[Comparison]) -> list[str]:
+        return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
+    pairs = [each.comparison for each in sorted(paired, key=lambda each: each is not found.main_result)]
     decided = [pair for pair in pairs if pair.interval and pair.interval.is_decided]
     open_ = [pair for pair in pairs if pair not in decided]
     kept = open_[: max(1, MOST - len(decided))]

@@ -1,9 +1,7 @@
-"""A run as logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open.
-
-A sample is a variant, an epoch a seed. Its messages are what the agent saw and did, trial after trial; its scores are
+"""A run as logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open. A
+sample is a variant, an epoch a seed. Its messages are what the agent saw and did, trial after trial; its scores are
 those of the report: ``best_accumulator`` in points of 100, and ``solved``, C or I. An errored unit has an error and no
-score. Inspect itself is not needed to write.
-"""
+score. Inspect itself is not needed to write."""
 
 import hashlib
 import io
@@ -33,8 +31,6 @@ POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a un
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """A run to write."""
-
     name: str
     benchmark: str
     records: Sequence[UnitRecord]
@@ -58,14 +54,12 @@ def write_inspect_logs(target: Path, run: ExportedRun) -> int:
 
 
 def build_inspect_logs(run: ExportedRun) -> Iterator[tuple[str, bytes]]:
-    """Yield file name and content of each arm's log."""
     seeds = sorted({record.seed for record in run.records})
     for arm, records in group_by_arm(run.records).items():
         yield f"{make_file_name(arm)}.eval", _build_log(run, arm, records, seeds)
 
 
 def make_file_name(arm: str) -> str:
-    """Return the arm as a file name; two arms never share one."""
     plain = "".join(each if each.isalnum() or each in "+-_." else "-" for each in arm).lstrip(".")
     return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
 
@@ -169,7 +163,6 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
-    """Return model to usage of these units."""
     used: dict[str, Usage] = {}
     for entry in itemize_costs(records, return_no_price):
         used[entry.model] = used.get(entry.model, Usage()) + entry.usage
@@ -205,10 +198,8 @@ def _score_unit(record: UnitRecord) -> tuple[float, float]:
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant).
-
-    These are observations and actions, not the prompts.
-    """
+    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant). These are
+    observations and actions, not the prompts."""
     played = trial.trajectory
     if played is None:
         return

@@ -1,10 +1,5 @@
 """Metrics of one arm: scores (rSSO, section 4), learning from trial to trial, and what AgentBoard, OmniReflect and
-Reflexion report of a task. Scores are points of 100; errored units have none and are left out.
-
-compute_arm_metrics("rsso", units).mean     # 85.33
-compute_learning("rsso", units).success     # solved so far, additional, accuracy of every trial
-measure_tasks(units).progress               # 0.61
-"""
+Reflexion report of a task. Scores are points of 100; errored units have none and are left out."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,44 +13,32 @@ from rsso_dspy.loops import find_action_loop
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
 
 R = TypeVar("R", bound=TrialsRecord)
-
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
-
-REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"
-"""Regions of two memories, by which records name what was learned and shown."""
+REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"  # regions of two memories
 
 LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
-
-FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")
-"""Why a trial was not solved; `classify_failure` says when each applies."""
+FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")  # see `classify_failure`
 
 CATEGORIES = ("abstract", "error", "progress")  # categories of rules
-
 UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
-"""Note shown with the means of such arms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmMetrics:
-    """Metrics of one arm. Means are micro (over variants) unless noted; None without units."""
-
     arm: str
     units: int
     errored: int
     mean: float | None  # the paper's Mean: best accumulator over the trials, averaged over variants
     mean_with_reset: float | None  # Mean plus the points already held after reset
     macro_mean: float | None  # Mean over task types of their means
-    environment_score: float | None
-    """Best environment score over the trials, averaged over variants; includes the penalty of a wrong final focus."""
+    environment_score: float | None  # best over the trials; includes the penalty of a wrong final focus
     solve: int  # number of variants that reached environment score 100 in any trial
     acc100: int  # number of variants whose best accumulator reached 100
     trial_1: float | None  # Mean accumulator of first trials
-    mean_over_trials: float | None
-    """Mean of unit means: each unit's mean accumulator over the trials that it played, averaged over units."""
+    mean_over_trials: float | None  # each unit's mean accumulator over the trials that it played, averaged over units
     trials_played: int
     stalled: int  # number of these trials that stalled; they count with the score they had
-    best_of_t: tuple[float, ...]
-    """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
+    best_of_t: tuple[float, ...]  # after 1, 2, ... trials; a variant that stopped early keeps its best
     invalid_rate: float | None  # share of steps that were malformed or not understood
     asked_rate: float | None  # share of steps answered with a question
     idle_rate: float | None  # share of steps whose action was understood and changed nothing
@@ -65,7 +48,6 @@ class ArmMetrics:
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
-    """Compute the metrics of one arm's units."""
     scored = select_scored_units(records)
     plays = [record.trajectories for record in scored]
     points = [get_best_accumulator(record) for record in scored]
@@ -107,8 +89,6 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMetrics:
-    """Results and cost of one arm's trainings."""
-
     arm: str
     tasks: int  # trainings, one per task
     errored: int
@@ -119,7 +99,6 @@ class TrainingMetrics:
 
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
-    """Compute the metrics of every arm's trainings."""
     for arm, records in group_by_arm(trainings).items():
         by_round: dict[int, list[int]] = defaultdict(list)
         for record in records:
@@ -140,8 +119,6 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
 
 @dataclass(frozen=True, slots=True)
 class TrialSuccess:
-    """One trial of an arm."""
-
     trial: int
     solved: int  # variants solved in it or before
     additional: int  # variants solved in it for the first time
@@ -164,17 +141,13 @@ class Learning:
     arm: str
     units: int
     success: tuple[TrialSuccess, ...]
-    trials_to: dict[int, int | None]
-    """Percentage to the number of trials after which that share of variants was solved; None if it never was."""
-    held: tuple[ReflectionBin, ...]
-    """Trials by number of reflections held, of units that began with none. Variants that fail more often hold more
-    reflections, so this is not the effect of a reflection."""
+    trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
+    held: tuple[ReflectionBin, ...]  # of units that began with none; harder variants hold more, so this is no effect
     by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
     failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
 
 
 def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
-    """Analyze the learning of one arm."""
     scored = select_scored_units(records)
     newly = [0] * count_max_trials(scored)
     by_held: dict[int, list[bool]] = defaultdict(list)
@@ -228,39 +201,26 @@ def classify_failure(trajectory: Trajectory) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeasures:
-    """Measures of one arm over its units without errors. Means are None without units."""
-
     units: int
     solved: int  # units with score 100 on any trial
-    solved_by_own_rule: int | None
-    """The same by the environment's own rule, where records name it because it differs from the score's."""
-    judged_by_own_rule: int  # units whose records name it
     progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
-    grounding: float | None
-    """AgentBoard's grounding accuracy, 0 to 1: share of a trial's steps that the environment understood, averaged over
-    trials."""
+    grounding: float | None  # AgentBoard's accuracy, 0 to 1: share of a trial's steps that were understood
     turns: float | None  # steps of all trials of a unit, averaged (OmniReflect, Figure 3)
     calls: float | None  # model calls of all roles and trials of a unit, averaged (OmniReflect, Figure 3)
     most_calls: int  # model calls of the unit with the most
     rules: Mapping[str, float] | None
     """Category to rules: lasting ones in the constitution after the last unit of a stream, averaged over streams,
     progress ones shown per unit; None without a constitution."""
-    writings: Usage
-    """Usage of the advisor, who writes and summarizes rules: its ``malformed`` answers could not be parsed, its
-    ``repaired`` ones violated the format."""
+    writings: Usage  # of the advisor, who writes and summarizes rules
 
 
 def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
-    """Measure the units of one arm."""
     scored = select_scored_units(records)
     trials = [trajectory for record in scored for trajectory in record.trajectories]
     calls = list(map(_count_calls, scored))
-    own = [verdict for record in scored if (verdict := _find_own_verdict(record)) is not None]
     return TaskMeasures(
         units=len(scored),
         solved=sum(any(trajectory.solved for trajectory in record.trajectories) for record in scored),
-        solved_by_own_rule=sum(own) if own else None,
-        judged_by_own_rule=len(own),
         progress=_average([max(map(_get_progress, record.trajectories)) for record in scored]),
         grounding=_average([1 - each.invalid_actions / len(each.steps) for each in trials if each.steps]),
         turns=_average([sum(len(each.steps) for each in record.trajectories) for record in scored]),
@@ -273,12 +233,6 @@ def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
 
 def _get_progress(trajectory: Trajectory) -> float:
     return max((step.score for step in trajectory.steps), default=trajectory.points_at_reset) / SOLVED_SCORE
-
-
-def _find_own_verdict(record: UnitRecord) -> bool | None:
-    """Whether any trial succeeded by the environment's own rule; None where records do not name it."""
-    ends = [trajectory.steps[-1].own_success for trajectory in record.trajectories if trajectory.steps]
-    return None if all(end is None for end in ends) else any(ends)
 
 
 def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
@@ -306,10 +260,8 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
 
 
 def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
-    """Count per arm the units whose trials are all equal action by action, and the units of two trials or more.
-
-    Leaves out arms without such units, and units of the rule-based model.
-    """
+    """Count per arm the units whose trials are all equal action by action, and the units of two trials or more. Leaves
+    out arms without such units, and units of the rule-based model."""
     found = {}
     for arm, records in arms.items():
         played = [record.trajectories for record in records if not record.rule_based]
@@ -321,7 +273,6 @@ def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, 
 
 
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Describe the counts of `count_repeated_units`; no lines if there are none."""
     if not found:
         return []
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
@@ -343,45 +294,25 @@ def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
     return found
 
 
-def describe_mixed_models(records: Sequence[TrialsRecord]) -> list[str]:
-    """Describe roles that several models answered; the scores mix these models."""
-    names: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for record in records:
-        for trial in record.trials:
-            for role, reported in trial.answered.items():
-                names[role, record.models.get(role, record.model)].update(reported)
-    return [
-        f"{asked} answered as {role} under {len(each)} names: {', '.join(sorted(each))}. The scores mix them."
-        for (role, asked), each in names.items()
-        if len(each) > 1
-    ]
-
-
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
-    """Return a unit's score: the best accumulator of its trials, or of the first `trials` if given."""
     return max(trajectory.accumulator for trajectory in record.trajectories[:trials])
 
 
 def get_unit_key(record: UnitRecord) -> UnitKey:
-    """Return the identity of the unit across arms."""
     return record.variant.task, record.variant.index, record.seed
 
 
 def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
-    """Return the units with a score, i.e. without an error."""
     return [record for record in records if not record.has_errors]
 
 
 def count_max_trials(records: Iterable[TrialsRecord]) -> int:
-    """Return the maximum number of played trials; 0 without units."""
     return max((len(record.trials) for record in records), default=0)
 
 
 def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
-    """Return the number of trials that units of an arm may play.
-
-    For records without this number: the most that an unsolved unit played, or `otherwise` if all were solved.
-    """
+    """Return the number of trials that units of an arm may play. For records without this number: the most that an
+    unsolved unit played, or `otherwise` if all were solved."""
     known = []
     for record in select_scored_units(records):
         played = 0 if record.trajectories[-1].solved else len(record.trials)
@@ -417,5 +348,4 @@ def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:
 
 
 def _count_calls(record: UnitRecord) -> int:
-    """Return the model calls of all roles and trials of a unit."""
     return sum(usage.calls for usage in sum_usage(record.trials).values())

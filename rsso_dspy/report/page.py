@@ -1,13 +1,7 @@
 """A run as one HTML file that opens without a network: its tables and figures in views, and a viewer for every trial.
-
-    page = Page("First run", build_page_sections(found, draw_figures(found)), notes=[RULE_BASED_NOTE])
-    write_page(Path("run.html"), page, store.units())
-
 The file holds head, views, the list of trials, then one compressed chunk per record (`page_records`). Chunks go through
-a temporary file, so memory does not grow with the run, and come after the visible content, which need not wait.
-The page allows no network, no inline style and only its own scripts, by hash; what a reader sees and touches stands in
-assets/.
-"""
+a temporary file, so memory does not grow with the run. The page allows no network, no inline style and only its own
+scripts, by hash; what a reader sees and touches stands in assets/."""
 
 import base64
 import hashlib
@@ -59,8 +53,6 @@ VIEWS = {
 
 
 class PageFigure(NamedTuple):
-    """A picture, what it shows in words, and its address, which holds it: see `render_data_uri`."""
-
     title: str
     alt: str
     source: str
@@ -68,9 +60,7 @@ class PageFigure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """One view of the page."""
-
-    name: str  # Of its route, `#/name`: small letters, digits and hyphens
+    name: str  # of its route, `#/name`: small letters, digits and hyphens
     title: str
     lead: str  # one or two sentences of plain text
     sheets: tuple[Sheet, ...] = ()
@@ -80,7 +70,6 @@ class PageSection:
 def build_page_sections(
     found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False
 ) -> list[PageSection]:
-    """Build the views that have content."""
     sheets = build_tables(found, with_paper)
     pictures = {each.name: PageFigure(each.title, each.alt, render_data_uri(each.figure)) for each in drawn}
     sections = []
@@ -114,11 +103,9 @@ def write_page(
     records: Iterable[UnitRecord | TrainingRecord],
     find_calls: Callable[[UnitRecord | TrainingRecord], PageCalls] = lambda _: NONE,
 ) -> None:
-    """Write the page, whole or not at all.
-
-    `records` are read once, one at a time; `find_calls` gives the calls of a record's models. A page of this kind that
-    is there is replaced, and an empty file; `UsageError` is raised for any other, and when the file cannot be written.
-    """
+    """Write the page, whole or not at all. `records` are read once, one at a time; `find_calls` gives the calls of a
+    record's models. A page of this kind that is there is replaced, and an empty file; `UsageError` is raised for any
+    other, and when the file cannot be written."""
     try:
         check_page_target(path)
         with atomic_path(path) as temporary, temporary.open("wb") as file, TemporaryFile(dir=path.parent) as chunks:

@@ -1,17 +1,8 @@
 """A record for the page's viewer: a line of the list, and a compressed chunk that is opened on demand, with what the
-unit learned in which trial and which prompts contained it later.
-
-    entry = build_list_entry(record)         # {"arm": "rsso", "key": "boil::22", "scores": [3, 38], "marks": "ns", ...}
-    data = compress_record(record)           # base64 of gzip of JSON
-    for item in trace_learnt_items(record):
-        print(item.kind, "after trial", item.trial, "read at", item.reads)
-
-A chunk holds every distinct text once in ``texts`` and refers to it by index. Texts come from models, servers and
-files, so characters with an effect in a browser (direction marks, control characters) are replaced by marks.
-
-What was learned is read off the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items
-that no trial of the record produced came from elsewhere and have trial 0.
-"""
+unit learned in which trial and which prompts contained it later. A chunk holds every distinct text once in ``texts``
+and refers to it by index; characters with an effect in a browser are replaced by marks. What was learned is read off
+the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items that no trial of the record
+produced came from elsewhere and have trial 0."""
 
 import base64
 import gzip
@@ -30,8 +21,6 @@ from rsso_dspy.report.terminal import replace_controls
 
 @dataclass(frozen=True, slots=True)
 class PageCalls:
-    """The calls of a record's models."""
-
     by_trial: Mapping[int, Sequence[Call]] = field(default_factory=dict)
     why_not: str = ""  # why there are none, as the end of a sentence
     seconds: Mapping[int, float] = field(default_factory=dict)  # how long each trial took, as far as the run noted it
@@ -89,8 +78,6 @@ def make_visible(data: Any) -> Any:
 
 
 class _TextTable:
-    """Texts by number, in order of first use."""
-
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
@@ -170,9 +157,7 @@ def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ..
 
 
 _ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
-
 LearntKind = Literal["plan", "skill", "rule", "entry"]
-
 StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
 
 
@@ -185,7 +170,7 @@ class LearntItem:
     name: str
     text: str
     trial: int  # trial in or after which it was written; 0 if it existed before the first
-    step: int = 0  # Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial.
+    step: int = 0  # of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial.
     drawn: tuple[StepRange, ...] = ()  # places of its examples in this record
     reads: tuple[StepRange, ...] = ()  # prompts that contained it
 

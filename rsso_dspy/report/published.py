@@ -1,27 +1,19 @@
-"""The published tables, statistics recomputed from them, and rows of our own runs beside them.
-
-load_published_tables("rsso")["table2"][0]      # boil: means of the four methods over its variants
-recompute_statistics()                          # the paper's statistics, from its Table 2
-build_omnireflect_table(1), build_own_omnireflect_tables([measure_own_arm(benchmark, records)])
-"""
+"""The published tables, and statistics recomputed from them."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, reduce
 from importlib import resources
 from operator import getitem
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.records import UnitRecord
-from rsso_dspy.report.metrics import CATEGORIES, Learning, TaskMeasures, compute_learning, measure_tasks
 from rsso_dspy.report.sheets import (
     Cell,
     Sheet,
     build_sheet,
     format_difference,
-    format_percent,
     format_points,
 )
 from rsso_dspy.report.statistics import (
@@ -37,12 +29,6 @@ METHODS = ("react", "reflexion", "sso", "rsso")
 COMPARED = ("reflexion", "sso")  # methods that Table 2 compares rSSO with
 OMNIREFLECT_TABLES = (1, 2, 3, 4, 5)
 
-RULE_COLUMNS = (*CATEGORIES, "rule lists", "malformed", "repaired")
-"""Columns of `build_rule_cells`."""
-
-SHARE = 75  # percentage of variants whose number of trials is printed, one of `metrics.LEVELS`
-ORIENTATION = "Published rows are other models' on other prompts: beside ours for orientation, not for comparison."
-
 
 @dataclass(frozen=True, slots=True)
 class RecomputedStatistics:
@@ -50,9 +36,7 @@ class RecomputedStatistics:
 
     wilcoxon: WilcoxonResult
     sign: SignTestResult
-    interval: BootstrapInterval
-    """Interval of the mean difference over variants, clustered by task type. It needs only the sums and sizes of task
-    types, which Table 2 gives."""
+    interval: BootstrapInterval  # of the mean over variants, clustered by task type
     micro: Mapping[str, float]  # method to the mean over variants
     macro: Mapping[str, float]  # method to the mean over task types
 
@@ -66,7 +50,6 @@ def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
 
 
 def recompute_statistics() -> RecomputedStatistics:
-    """Recompute the statistics of rSSO against SSO from Table 2."""
     rows = load_published_tables()["table2"]
     by_task = {row["task"]: [row["rsso"] - row["sso"]] * row["n"] for row in rows}
     differences = [round(values[0], 6) for values in by_task.values()]
@@ -117,7 +100,6 @@ def _build_mean_cells(means: Mapping[str, float], digits: int) -> list[Cell]:
 
 
 def describe_rsso_statistics() -> list[str]:
-    """Describe what follows from rSSO's tables, and how to read them."""
     found = recompute_statistics()
     task, points = load_published_tables()["ceiling"].values()
     rank, sign, over = found.wilcoxon, found.sign, found.interval
@@ -152,36 +134,7 @@ def build_example_tables(found: Mapping[str, Any]) -> list[Sheet]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnArm:
-    """One arm of our own runs."""
-
-    benchmark: str
-    protocol: str
-    model: str
-    arm: str
-    measures: TaskMeasures
-    learning: Learning
-
-
-def measure_own_arm(benchmark: str, records: Sequence[UnitRecord]) -> OwnArm:
-    """Measure the records of one arm on this benchmark, which must not be empty."""
-    first = records[0]
-    learning = compute_learning(first.arm, records)
-    return OwnArm(benchmark, first.protocol, first.model, first.arm, measure_tasks(records), learning)
-
-
-def serialize_own_arm(paper: str, row: OwnArm) -> dict[str, Any]:
-    """Return an arm as JSON data, with what the tables of the paper say of it."""
-    names = {name: getattr(row, name) for name in ("benchmark", "protocol", "model", "arm")}
-    if paper == "omnireflect":
-        return {**names, **asdict(row.measures)}
-    accuracy = [trial.accuracy for trial in row.learning.success]
-    return {**names, "units": row.learning.units, "accuracy": accuracy, "trials_to_75": row.learning.trials_to[SHARE]}
-
-
 def build_omnireflect_table(number: int) -> Sheet:
-    """One of the Tables 1 to 5."""
     data = load_published_tables("omnireflect")
     benchmarks, rows = data["benchmarks"], data[f"table{number}"]
     names, about = {
@@ -208,34 +161,6 @@ def build_omnireflect_table(number: int) -> Sheet:
     return build_sheet(f"omnireflect-table{number}", f"Table {number}: {about}", (*heads, *columns), made)
 
 
-def build_rule_cells(row: TaskMeasures) -> list[Any]:
-    """Build the cells of rules by category, and of the shares of a writer's lists that broke the format."""
-    lists = row.writings.calls
-    bad = (row.writings.malformed, row.writings.repaired)
-    counts = (format_points(None if row.rules is None else row.rules[name], 1) for name in CATEGORIES)
-    return [*counts, lists, *(format_percent(count / lists if lists else None) for count in bad)]
-
-
-def build_own_omnireflect_tables(rows: Sequence[OwnArm]) -> list[Sheet]:
-    """Build the tables of our own arms: success in percent and what OmniReflect reports of cost, and rules by category
-    with malformed rule lists, per writer."""
-    made: list[Sequence[Any]] = []
-    ruled: list[Sequence[Any]] = []
-    for row in rows:
-        found, names = row.measures, (row.benchmark, row.arm, row.model)
-        success = format_points(100 * found.solved / found.units if found.units else None, 1)
-        cost = format_points(found.turns, 1), format_points(found.calls, 1), found.most_calls
-        made.append((*names, found.units, success, *cost, row.protocol))
-        if found.rules is not None:
-            ruled.append((*names, *build_rule_cells(found)))
-    writers = ("benchmark", "arm", "model")
-    columns = (*writers, "tasks", "Success", "turns/task", "calls/task", "most calls", "protocol")
-    return [
-        build_sheet("ours", "Ours", columns, made, [ORIENTATION]),
-        build_sheet("rules", "Rules per writer", (*writers, *RULE_COLUMNS), ruled),
-    ]
-
-
 def describe_omnireflect_cost() -> str:
     """What OmniReflect says of calls and rules, in words (section 3.5 and appendix A.2)."""
     said: Mapping[str, Any] = load_published_tables("omnireflect")["calls"]
@@ -245,26 +170,3 @@ def describe_omnireflect_cost() -> str:
         f"{said['neural_most']}, Symbolic none for rules; {low} to {high} abstract and fewer than "
         f"{said['error_rules_most']} error rules per benchmark; over half of the smaller models' rule lists malformed."
     )
-
-
-def build_own_reflexion_tables(rows: Sequence[OwnArm]) -> list[Sheet]:
-    """Build final success, and accuracy trial by trial, of our own arms, with the columns of the published tables."""
-    final: list[Sequence[Any]] = []
-    by_trial: list[Sequence[Any]] = []
-    most = max((len(row.learning.success) for row in rows), default=0)
-    for row in rows:
-        accuracy = [trial.accuracy for trial in row.learning.success]
-        last, taken = format_percent(accuracy[-1] if accuracy else None), row.learning.trials_to[SHARE]
-        names = (row.benchmark, row.arm, row.model, row.learning.units)
-        final.append((*names, last, Cell("never") if taken is None else taken, row.protocol))
-        by_trial.append((row.arm, *accuracy, *[""] * (most - len(accuracy))))
-    columns = ("benchmark", "method", "model", "variants", "success", f"trials to {SHARE}%", "protocol")
-    note = (
-        "Ours count a variant as solved from its first success on, and do not play it again. The react row above falls "
-        "from one trial to the next, so it counts each trial by itself."
-    )
-    trials_played = ("method", *map(str, range(1, most + 1)))
-    return [
-        build_sheet("ours_final", "Ours: final success", columns, final, [ORIENTATION]),
-        build_sheet("ours_by_trial", "Ours: accuracy, trial by trial", trials_played, by_trial, [note]),
-    ]

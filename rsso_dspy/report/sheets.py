@@ -1,11 +1,5 @@
-"""Tables as values: cells hold a computed number, or none, and how it is printed. Sheets become Markdown, LaTeX, CSV
-and terminal tables.
-
-    sheet = Sheet("methods", "Best of t", ("arm", "Mean"), ((format_text("rsso"), format_points(74.083)),))
-    to_markdown(sheet), to_latex(sheet), to_csv(sheet), to_rich_table(sheet)
-
-A cell keeps the number, so CSV files are not rounded.
-"""
+"""Tables as values: cells hold a computed number, or none, and how it is printed. Sheets become Markdown, LaTeX, CSV,
+whose numbers are not rounded, and terminal tables."""
 
 import csv as csv_module
 import re
@@ -23,29 +17,22 @@ from rsso_dspy.report.statistics import BootstrapInterval
 from rsso_dspy.report.terminal import create_named_table, replace_controls, to_plain_text
 
 NOTHING = "n/a"
-
 Tone = Literal["", "good", "bad", "dim", "total"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell."""
-
     text: str  # printed text
     value: float | int | str | None = None  # computed value, if any
     tone: Tone = ""
     task: str = ""  # task type of the row, if it has one
-    counts: str = ""
-    """Text for CSV in place of the value, for cells of several counts. It has no slash, which spreadsheets read as a
-    date."""
+    counts: str = ""  # text for CSV, without a slash, which spreadsheets read as a date
 
 
-Value = Cell | str | float | tuple[int, int] | None
-"""A cell, or what a cell is made of: a text, points (float), a count (int), a share (part, of), None for nothing."""
+Value = Cell | str | float | tuple[int, int] | None  # points, a count, a share (part, of)
 
 
 def make_cell(value: Value) -> Cell:
-    """Return the cell of a value in its usual format."""
     if isinstance(value, Cell):
         return value
     if isinstance(value, str):
@@ -60,7 +47,6 @@ def format_text(text: str, tone: Tone = "", task: str = "") -> Cell:
 
 
 def format_points(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
-    """Format a cell of points, or of another measure."""
     return Cell(NOTHING if value is None else f"{value:.{digits}f}", value, tone)
 
 
@@ -73,7 +59,6 @@ def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> 
 
 
 def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:
-    """Format the cells of both ends of an interval."""
     low, high = (found.low, found.high) if found else (None, None)
     return format_difference(low, 1), format_difference(high, 1)
 
@@ -145,7 +130,6 @@ def to_rich_table(sheet: Sheet) -> Table:
 
 
 def to_markdown(sheet: Sheet) -> str:
-    """Render the sheet as a pipe table with its title and notes."""
     lines = [f"**{_flatten_text(sheet.title)}**", ""] if sheet.title else []
     ruler = ["---:" if numeric else ":---" for numeric in sheet.numeric]
     rows = ([cell.text for cell in row] for row in sheet.rows)
@@ -154,10 +138,8 @@ def to_markdown(sheet: Sheet) -> str:
 
 
 def to_latex(sheet: Sheet) -> str:
-    """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``.
-
-    It needs the packages booktabs and graphicx, which shrinks a table that is wider than the text.
-    """
+    """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``. It
+    needs the packages booktabs and graphicx, which shrinks a table that is wider than the text."""
     form = "".join("r" if numeric else "l" for numeric in sheet.numeric)
     caption = " ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes) if part)
     return "\n".join(
@@ -192,8 +174,7 @@ def to_csv(sheet: Sheet) -> str:
     return text.getvalue()
 
 
-FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
-"""File ending to the function that renders a sheet in that format."""
+FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}  # by file ending
 
 
 def build_table_kind(text: str) -> FileKind:

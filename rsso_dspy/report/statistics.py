@@ -1,8 +1,6 @@
-"""Statistics of paired differences. Functions take and return numbers; scipy computes distributions.
-
-Differences are ``second - first``, one per unit or one per task type. A task type is a cluster because its units are
-alike. Differences and scores that are not finite or too large are refused with their number (`bounds.check_score`).
-"""
+"""Statistics of paired differences. Functions take and return numbers; scipy computes distributions. Differences are
+``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike. Differences
+and scores that are not finite or too large are refused with their number (`bounds.check_score`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +19,6 @@ FEW = 10  # number of clusters below which an interval is rough
 ALIKE = 1e-9  # standard error below which clusters count as equal
 OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
 NO_INTERVAL = f"one unit, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
-"""Why a difference has no interval."""
 MOST_POINTS = 100.0  # largest possible difference of two scores, in points
 Cluster = Literal["task types", "units"]
 
@@ -31,10 +28,9 @@ class WilcoxonResult:
     """Signed-rank test, two-sided, zeros dropped."""
 
     statistic: float  # the smaller of the two sums of ranks
-    p: float | None  # None without differences
+    p: float | None  # none without differences
     used: int  # number of differences that are not zero
-    effect: float | None
-    """Rank-biserial correlation, -1 to 1: share of the rank sum in favour of the second minus the share against it."""
+    effect: float | None  # rank-biserial correlation: share of the rank sum for the second minus that against it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +59,9 @@ class BootstrapInterval:
     mean: float
     low: float
     high: float
-    error: float
-    """Standard error: spread of the bootstrapped means, corrected for k - 1 degrees of freedom of k clusters."""
+    error: float  # spread of the bootstrapped means, corrected for k - 1 degrees of freedom
     clusters: int
-    over: Cluster = "task types"
-    """What the bootstrap draws. An interval over the units of one task type says nothing about other tasks."""
+    over: Cluster = "task types"  # what the bootstrap draws
 
     @property
     def detectable_difference(self) -> float | None:
@@ -92,12 +86,10 @@ class BootstrapInterval:
 
     @property
     def noun(self) -> str:
-        """What the clusters are."""
         return "variants" if self.over == "units" else "task types"
 
     @property
     def clusters_in_words(self) -> str:
-        """Number of clusters with their noun."""
         return f"{self.clusters} {self.noun if self.clusters > 1 else self.noun[:-1]}"
 
 
@@ -115,10 +107,8 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
 
 
 def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
-    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one.
-
-    Counts by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments.
-    """
+    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one. Counts
+    by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments."""
     halves = np.rint(2 * ranks).astype(int)
     share = np.zeros(halves.sum() + 1)
     share[0] = 1.0
@@ -130,14 +120,12 @@ def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
 
 
 def run_sign_test(differences: Sequence[float]) -> SignTestResult:
-    """Run the test on differences."""
     values = _check_values(differences)
     up, down = int((values > 0).sum()), int((values < 0).sum())
     return SignTestResult(up, down, len(differences) - up - down, _compute_binomial_p(up, up + down))
 
 
 def run_mcnemar_test(first: Sequence[bool], second: Sequence[bool]) -> McNemarResult:
-    """Run the test on pairs of solved units."""
     gained = sum(theirs and not ours for ours, theirs in zip(first, second, strict=True))
     lost = sum(ours and not theirs for ours, theirs in zip(first, second, strict=True))
     return McNemarResult(gained, lost, _compute_binomial_p(gained, gained + lost))
@@ -155,15 +143,12 @@ def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
 
 
 def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
-    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement.
-
-    Units of a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two
-    clusters, and for few clusters that are all equal, whose interval would have no width. Equal differences
-    give an equal interval.
-
+    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement. Units of
+    a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two clusters, and for
+    few clusters that are all equal, whose interval would have no width. Equal differences give an equal interval.
     Percentile intervals of few clusters are too narrow, so the percentiles are moved apart by the ratio of the t to the
-    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible difference.
-    """
+    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible
+    difference."""
     from scipy.stats import norm, t
 
     groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]
@@ -196,11 +181,8 @@ def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval |
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean over units."""
-
     mean: float
-    interval: BootstrapInterval | None
-    """Its 95% interval, made like that of a difference; None for a unit, and for a few that are all alike."""
+    interval: BootstrapInterval | None  # None for a unit, and for a few that are all alike
 
     @property
     def low(self) -> float:

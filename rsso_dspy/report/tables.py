@@ -1,8 +1,4 @@
-"""The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers.
-
-for sheet in build_tables(analyze(units)):
-    print(to_markdown(sheet))
-"""
+"""The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby
@@ -17,8 +13,8 @@ from rsso_dspy.records import REFUSED, ZERO_SHOT
 from rsso_dspy.report.analysis import Analysis, ContrastResult
 from rsso_dspy.report.compare import Factorial2x2
 from rsso_dspy.report.cost import describe_unreported_costs, total_billed, total_usage
-from rsso_dspy.report.metrics import FAILURES, LEVELS, UNEVEN, describe_repeated_units
-from rsso_dspy.report.published import METHODS, RULE_COLUMNS, build_rule_cells, load_published_tables
+from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, TaskMeasures, describe_repeated_units
+from rsso_dspy.report.published import METHODS, load_published_tables
 from rsso_dspy.report.sheets import (
     FORMS,
     NOTHING,
@@ -40,11 +36,9 @@ from rsso_dspy.report.sheets import (
 from rsso_dspy.report.statistics import FEW, LEVEL, MOST_POINTS, NO_INTERVAL, POWER, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
 
-MAIN = ("methods", "learning", "differences", "trainings", "tokens")
-"""Names of the tables that are printed at the end of a run."""
+MAIN = ("methods", "learning", "differences", "trainings", "tokens")  # printed at the end of a run
 
 NOTED = ("methods", "learning", "differences")  # those whose notes are printed then
-
 AGAIN = "(no score; repeat the command to play them again)"
 NEVER = "(no score; the environment refuses these variants, as it would again)"
 
@@ -54,9 +48,7 @@ COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "w
 """Count of a usage to its column; but for `ALWAYS`, columns are shown only if there is something to count."""
 
 ALWAYS = ("calls", "input", "output", "malformed")
-
 SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
-
 INTERVAL = (f"{LEVEL:.0%} from", "to")
 DETECTABLE = "min. detectable difference"
 
@@ -75,6 +67,18 @@ SOLVED_BELOW_100 = (
 PAPER_NOTE = (
     "Published rows are from Tables 1 and 2 of rSSO, with another model (Claude Sonnet 4.6, 164 variants, 5 trials): "
     "use them for orientation, not for comparison. The published react is trial 1 of its Reflexion run."
+)
+
+PER_TASK = (
+    "Success: units with score 100 on any trial; progress: the highest score of a unit; grounding: share of a trial's "
+    "steps that the environment understood (AgentBoard). Turns and calls are those of all trials of a unit. Columns "
+    "per solved variant: steps, tokens and dollars of all scored units, divided by the number of solved variants, "
+    "without training, building a constitution and compiling."
+)
+
+RULES = (
+    "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule lists are a "
+    "model's answers as rule writer; malformed ones could not be read, repaired ones broke the format."
 )
 
 
@@ -97,7 +101,6 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
 
 
 def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:
-    """Return file name to content of every table as Markdown, LaTeX and CSV."""
     return {
         Path(f"{sheet.name}.{ending}"): form(sheet)
         for sheet in build_tables(found, with_paper)
@@ -142,7 +145,7 @@ def _describe_methods(found: Analysis) -> Iterator[str]:
         yield f"The run is incomplete: {units} no record."
     if found.missing_shards:
         yield f"The run is incomplete: without {found.name_missing_shards()}."
-    yield from (*describe_repeated_units(found.repeated), *found.mixed)
+    yield from describe_repeated_units(found.repeated)
 
 
 def _format_units(units: int, errored: int) -> Cell:
@@ -154,7 +157,6 @@ def _note_uneven(found: Analysis) -> list[str]:
 
 
 def _describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
-    """Describe stalled trials. `counted` holds arm, stalled trials and all trials."""
     if units := [f"{arm} {stalled} of {trials} trials" for arm, stalled, trials in counted if stalled]:
         yield (
             f"Stalled: {', '.join(units)}. A step of these trials took longer than environment.step_seconds. Means "
@@ -216,7 +218,6 @@ def build_reflections_table(found: Analysis) -> Sheet:
 
 
 def build_failures_table(found: Analysis) -> Sheet:
-    """Build the table of why trials were not solved."""
     failed = ((arm.arm, [arm.failures[why] for why in FAILURES]) for arm in found.learning)
     note = (
         "Each trial counts once. wrong answer: its last action ended it at a loss. loops: it ended as repeated or "
@@ -229,10 +230,9 @@ def build_failures_table(found: Analysis) -> Sheet:
 
 
 def build_differences_table(found: Analysis) -> Sheet:
-    """Build the table of paired differences with intervals and p: the main ones, then those by the trials of a
-    compile, then the interaction of skills and reflections."""
+    """Build the table of paired differences with intervals and p, then the interaction of skills and reflections."""
     rows: list[Sequence[Any]] = []
-    for each in (*found.findings, *found.as_compiled):
+    for each in found.findings:
         pair = each.comparison
         pairs = Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs
         difference = format_difference(pair.difference, tone=_choose_tone(each))
@@ -265,9 +265,9 @@ def _name_program(program: str) -> str:
 
 
 def _describe_differences(found: Analysis) -> Iterator[str]:
-    findings = (*found.findings, *found.as_compiled)
+    findings = found.findings
     intervals = [each.comparison.interval for each in findings if each.comparison.interval]
-    tested = sum(each.holm is not None for each in found.findings)
+    tested = sum(each.holm is not None for each in findings)
     yield (
         f"Intervals ({LEVEL:.0%}) are bootstrapped over task types, because variants of one type are alike. They are "
         f"not corrected for the number of comparisons; Holm's p is. {DETECTABLE}: the smallest difference that a run "
@@ -291,35 +291,16 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
                 f"{each.name}: no result, {interval.clusters_in_words} are too few. A run of this size may miss even "
                 "the largest possible difference."
             )
-    yield from (f"{each.name}: both are the same program." for each in found.findings if each.same_program)
     if any(each.comparison.excluded for each in findings):
         yield "(-n): number of pairs left out because a unit errored or is missing in one of the two arms."
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         yield f"Intervals over fewer than {FEW} task types are rough."
     if any(interval.over == "units" for interval in intervals):
         yield "With one task type, the interval is over its variants and says nothing about other tasks."
-    yield from _describe_compile_trials(found)
-    for each in found.findings:
+    for each in findings:
         pair = each.comparison
         if pair.pairs and pair.trials < max(pair.may_play):
             yield f"{each.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
-
-
-def _describe_compile_trials(found: Analysis) -> Iterator[str]:
-    """Say which comparison is the main one, and which programs were scored by more trials than they play here."""
-    if found.as_compiled:
-        trials = max(each.comparison.trials for each in found.findings)
-        yield (
-            f"The main comparison is the best of {trials} trials, the protocol's. Rows that end in \"as the compile "
-            "scored\" are the same units by the trials that their compile scored candidates by; Holm's p leaves them "
-            "out."
-        )
-    for arm, trials in found.compile_trials.items():
-        if trials > found.plays.get(arm, trials):
-            yield (
-                f"{arm} was compiled by the best of {trials} trials, and its units may play {found.plays[arm]}: "
-                "nothing is compared as the compile scored."
-            )
 
 
 def _choose_tone(finding: ContrastResult) -> Tone:
@@ -339,7 +320,6 @@ def _format_interval(interval: BootstrapInterval | None) -> tuple[Cell, Cell, Ce
 
 
 def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
-    """Build the table of gains by stratum of the first arm."""
     rows = [
         (each.name, *(cell for gain in each.gains for cell in (gain.units, format_difference(gain.difference))))
         for each in findings
@@ -378,7 +358,6 @@ def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
 
 
 def build_trainings_table(found: Analysis) -> Sheet:
-    """Build the table of the trainings of the transfer setting."""
 
     rounds = max((len(row.rounds) for row in found.trainings), default=0)
     rows = [
@@ -392,17 +371,13 @@ def build_trainings_table(found: Analysis) -> Sheet:
 
 def build_measures_table(found: Analysis) -> Sheet:
     """Build the table of measures per task (AgentBoard, OmniReflect) and of usage per solved variant. Columns about
-    rules and the environment's own rule appear where there are any."""
+    rules appear where there are any."""
     measures = found.measures
-    own = any(row.solved_by_own_rule is not None for row in measures.values())
     ruled = any(row.rules is not None for row in measures.values())
     rows = []
     for arm in found.arms:
         row, spent = measures[arm.arm], found.spent[arm.arm]
         cells: list[Any] = [arm.arm, row.units, (row.solved, row.units)]
-        if own:
-            judged = row.solved_by_own_rule
-            cells.append(None if judged is None else (judged, row.judged_by_own_rule))
         cells += [format_percent(row.progress), format_percent(row.grounding)]
         cells += [format_points(row.turns, 1), format_points(row.calls, 1), row.most_calls]
         if arm.solve:
@@ -411,28 +386,19 @@ def build_measures_table(found: Analysis) -> Sheet:
             cells.append(format_dollar_amount(None if billed is None else billed / arm.solve))
         else:
             cells += [None, None, None]
-        rows.append([*cells, *(build_rule_cells(row) if ruled else ())])
-    columns = ["arm", "units", "Success", *(["own rule"] if own else []), "progress", "grounding", "turns/task"]
-    columns += ["calls/task", "most calls", "steps/solved", "tokens/solved", "USD/solved"]
-    columns += RULE_COLUMNS if ruled else ()
-    return build_sheet("measures", "Per task", columns, rows, _describe_measures(own, ruled))
+        rows.append([*cells, *(_build_rule_cells(row) if ruled else ())])
+    columns = ["arm", "units", "Success", "progress", "grounding", "turns/task", "calls/task", "most calls"]
+    columns += ["steps/solved", "tokens/solved", "USD/solved"]
+    columns += (*CATEGORIES, "rule lists", "malformed", "repaired") if ruled else ()
+    return build_sheet("measures", "Per task", columns, rows, [PER_TASK, *([RULES] if ruled else [])])
 
 
-def _describe_measures(own: bool, ruled: bool) -> Iterator[str]:
-    yield (
-        "Success: units with score 100 on any trial; progress: the highest score of a unit; grounding: share of a "
-        "trial's steps that the environment understood (AgentBoard). Turns and calls are those of all trials of a "
-        "unit. Columns per solved variant: steps, tokens and dollars of all scored units, divided by the number of "
-        "solved variants, without training, building a constitution and compiling."
-    )
-    if own:
-        yield "own rule: success by the environment's own rule, where the score follows other labels."
-    if ruled:
-        yield (
-            "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule "
-            "lists are a model's answers as rule writer; malformed ones could not be read, repaired ones broke "
-            "the format."
-        )
+def _build_rule_cells(row: TaskMeasures) -> list[Any]:
+    """Build the cells of rules by category, and of the shares of a writer's lists that broke the format."""
+    lists = row.writings.calls
+    bad = (row.writings.malformed, row.writings.repaired)
+    counts = (format_points(None if row.rules is None else row.rules[name], 1) for name in CATEGORIES)
+    return [*counts, lists, *(format_percent(count / lists if lists else None) for count in bad)]
 
 
 def build_tokens_table(found: Analysis) -> Sheet:
@@ -467,7 +433,6 @@ def build_tokens_table(found: Analysis) -> Sheet:
 
 
 def build_errored_table(found: Analysis) -> Sheet:
-    """Build the table of units that errored, with their errors."""
     rows = [(format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
     notes = ["Errored units have no score; means and pairs leave them out. Repeat the command to play them again."]
     if any(each.is_skipped for each in found.errored):
@@ -494,7 +459,6 @@ def describe_facts(found: Analysis) -> dict[str, str]:
 
 
 def describe_run(found: Analysis) -> list[str]:
-    """Describe in sentences what the numbers are and where they come from."""
     named = describe_facts(found)
     said = f"Protocol {named.get('protocol', NOTHING)}. Actor {named.get('actor', NOTHING)}. "
     said += "Scores are points of 100; best_of_t is the best accumulator of the first t trials."
@@ -502,7 +466,6 @@ def describe_run(found: Analysis) -> list[str]:
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Group:
-    """Render all tables with their notes for the terminal, or only the main ones."""
     return Group(*_render_parts(found, whole, with_paper))
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from textwrap import wrap
 from typing import IO
 
 from rich.cells import cell_len
@@ -17,7 +16,6 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 Newlines and tabs stay."""
 
 NAME_WIDTH = 13  # width to which a column of names or words may shrink
-
 WORDS = ("role", "model")  # columns of words; all others hold numbers
 
 
@@ -36,7 +34,6 @@ class SafeConsole(Console):
     """A console that passes all text through `replace_controls`, but keeps its own colours and cursor moves."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render with control characters replaced."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(replace_controls(part.text), part.style)
 
@@ -56,10 +53,8 @@ def create_named_table(title: str, *columns: str, words: Sequence[str] = WORDS) 
 
 
 def print_renderable(shown: RenderableType, file: IO[str] | None = None, width: int | None = None) -> None:
-    """Print to `file` (default: stdout), as wide as the terminal, or `width`.
-
-    A table that is too wide is narrowed, then split into several below one another, so that no digit is cut off.
-    """
+    """Print to `file` (default: stdout), as wide as the terminal, or `width`. A table that is too wide is narrowed,
+    then split into several below one another, so that no digit is cut off."""
     console = SafeConsole(file=file, width=width)
     for part in shown.renderables if isinstance(shown, Group) else [shown]:
         for piece in _fit_table(part, console.width) if isinstance(part, Table) else [part]:
@@ -84,26 +79,17 @@ def _fit_table(table: Table, width: int) -> Iterator[Table]:
         else:
             blocks.append([place])
     for block in blocks:
-        yield _copy_columns(table, [*names, *block], least, longest, width)
-
-
-def _copy_columns(
-    table: Table, places: Sequence[int], least: Sequence[int], longest: Sequence[int], width: int
-) -> Table:
-    """Return a table of these columns, each at least as wide as `least`, with what is left over from the first on."""
-    spare = width - sum(least[place] + 1 for place in places) + 1
-    copied = Table(box=None, pad_edge=False, header_style=table.header_style, padding=(0, 1, 0, 0))
-    copied.title, copied.title_justify, copied.title_style = table.title, table.title_justify, table.title_style
-    for place in places:
-        column = table.columns[place]
-        more = max(0, min(longest[place] - least[place], spare))
-        spare -= more
-        head = to_plain_text(_wrap_header(str(column.header), least[place] + more))
-        copied.add_column(head, justify=column.justify, overflow="fold", width=least[place] + more)
-    chosen = ([list(table.columns[place].cells)[row] for place in places] for row in range(table.row_count))
-    for row, cells in zip(table.rows, chosen, strict=True):
-        copied.add_row(*cells, style=row.style)
-    return copied
+        places = [*names, *block]
+        spare = max(0, width + 1 - sum(least[place] + 1 for place in places))
+        copied = Table(box=None, pad_edge=False, header_style=table.header_style, padding=(0, 1, 0, 0))
+        copied.title, copied.title_justify, copied.title_style = table.title, table.title_justify, table.title_style
+        for place in places:
+            column, wide = table.columns[place], min(longest[place], least[place] + spare)
+            spare -= wide - least[place]
+            copied.add_column(column.header, justify=column.justify, overflow="fold", width=wide)
+        for number, row in enumerate(table.rows):
+            copied.add_row(*(list(table.columns[place].cells)[number] for place in places), style=row.style)
+        yield copied
 
 
 def _measure(text: RenderableType) -> int:
@@ -112,15 +98,6 @@ def _measure(text: RenderableType) -> int:
 
 def _measure_least(column: Column) -> int:
     """Return the width below which a number, or a word of the header, would be cut; names and words fold."""
-    head = max((cell_len(word) for word in _split_header(str(column.header))), default=0)
+    head = max(map(cell_len, str(column.header).split()), default=0)
     cells = max(map(_measure, column.cells), default=0)
     return max(head, min(cells, NAME_WIDTH) if column.justify == "left" else cells)
-
-
-def _split_header(head: str) -> list[str]:
-    """Return the words of a header; a slash ends a word."""
-    return re.sub(r"(?<=\w)/", "/ ", head).split()
-
-
-def _wrap_header(head: str, width: int) -> str:
-    return "\n".join(wrap(" ".join(_split_header(head)), width, break_on_hyphens=False)).replace("/ ", "/")

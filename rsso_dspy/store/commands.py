@@ -21,10 +21,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import strip_addresses
-from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, MOST_TRIALS, shorten_text
+from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, shorten_text
 from rsso_dspy.config import Config, PriceConfig
 from rsso_dspy.errors import UsageError
-from rsso_dspy.files import atomic_write_text, parse_entry, read_text
+from rsso_dspy.files import atomic_write_text, read_text
 from rsso_dspy.records import ZERO_SHOT
 from rsso_dspy.store.run_folder import RUN_FILE, Store
 
@@ -157,18 +157,6 @@ def extract_given(store: Store, folder: Path, kind: str = "") -> list[Path]:
             atomic_write_text(folder / name, text)
             paths.append(folder / name)
     return paths
-
-
-def load_compile_trials(store: Store) -> dict[str, int]:
-    """Return arm to the trials of a rollout that its program was compiled with; without zero-shot arms and programs
-    whose copy does not say it."""
-    found, given = {}, read_given(store)
-    for arm in store.read_identity()[1]:
-        program = parse_entry(given.get(f"programs/{arm.rpartition('+')[2]}.json", ""))
-        trials = program.get("trials") if isinstance(program, dict) else None
-        if type(trials) is int and 1 <= trials <= MOST_TRIALS:
-            found[arm] = trials
-    return found
 
 
 def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:

@@ -87,8 +87,7 @@ def nothing_better(program):
         ),
         (lambda each: each, ("--set", "protocol.preset=sso-adapt/2"), "was confirmed under sso-adapt/2-cap60 "),
         (lambda each: replace(each, model="openai/m"), (), "by openai/m, but plays under"),
-        (lambda each: replace(each, trials=1), (), "the best of 2, the protocol's, which is the main comparison"),
-        (lambda each: replace(each, trials=3), (), "nothing is compared as the compile scored; for that, add --trials"),
+        (lambda each: replace(each, trials=3), (), "compiled by the best of 3 trials; here it is the best of 2"),
         (lambda each: replace(each, trials=0), (), ""),
     ],
 )

@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reflection_improvements import count_events
-from rsso_dspy.memory.reflections import IMPROVEMENTS
-from rsso_dspy.store.run_folder import Store
-
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml"))
 PAPER = ("run", "--config", FOLDER / "rsso-paper.toml", "--dry-run", "--out", "out")
@@ -90,33 +86,3 @@ def test_a_section_that_says_nothing_sensible_is_refused(rsso, text, said):
     code, out, err = rsso("run", "--config", "f.toml", "--dry-run")
     assert (code, out, said in " ".join(err.split())) == (2, "", True), err
     assert len(err) < 600
-
-
-def test_the_ablation_has_none_each_and_all_and_is_played(rsso):
-    names = ["none", *IMPROVEMENTS, "all"]
-    small = ("--benchmark", "pddl", "--tasks", "gripper", "--trials", "2", "--set", "protocol.stream_trials=2")
-    for name in names:
-        text = (FOLDER / "reflection_improvements" / f"{name}.toml").read_text()
-        Path("rsso.toml").write_text(text.replace("steps = 30\n", ""))
-        code, _, err = rsso("run", *small, "--set", "embedder.model=hash", "--out", name)
-        assert code == 0, err
-    code, out, err = rsso("report", *names)
-    assert code == 0, err
-    assert all(f"reflexion improvements={name}" in out for name in ("structured", "loops"))
-    units = {name: list(Store(Path(name)).units()) for name in names}
-    assert {len(played) for played in units.values()} == {2}
-    streamed = {name for name, played in units.items() if all(unit.stream for unit in played)}
-    assert len(streamed) == 3, "across-tasks, retrieval and all of them pass plans on"
-    for name in streamed:
-        second = next(unit for unit in units[name] if unit.stream.place == 2)
-        shown = second.trials[0].shown.get("plans_from_past_attempts", "")
-        assert "(at another variant, of gripper)" in shown
-        assert second.variant.key not in {each["variant"] for each in second.memories["reflections"]["carried"]}
-    acted = dict(zip(names, (count_events(units[name]) for name in names), strict=True))
-    assert not any(count for each, count in acted[names[0]].items() if each != "loops")
-    for name in streamed - {"retrieval"}:
-        trials = sum(len(unit.trials) for unit in units[name] if unit.stream.place == 2)
-        assert acted[name]["across-tasks"] == trials > 0
-    plans = [each["plan"] for unit in units["structured"] for each in unit.memories["reflections"]["plans"]]
-    assert plans
-    assert all("Root cause: " in plan for plan in plans)

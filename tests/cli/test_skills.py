@@ -47,7 +47,10 @@ def test_what_is_not_there_is_refused_with_what_is(export, played, unit, tmp_pat
     store.open({}, dict.fromkeys(("sso", "react-sso"), unit.provenance["program"]))
     assert "holds no finished unit yet" in export("run", UNIT)[2]
     save(store, replace(unit, arm="react-sso", memories={}))
-    assert f"{UNIT} of react-sso keeps no skills; play it with --methods sso,rsso" in export("run", UNIT)[2]
+    assert (
+        f"{UNIT} of react-sso keeps no skills; name its training, or play it with --methods sso,rsso"
+        in export("run", UNIT)[2]
+    )
     died = replace(unit.trials[1], trajectory=None, failure=Failure("SimulatorDied", "no answer"))
     save(store, replace(unit, trials=(unit.trials[0], died)))
     for words, said in (
@@ -55,7 +58,7 @@ def test_what_is_not_there_is_refused_with_what_is(export, played, unit, tmp_pat
         (("nowhere", UNIT), "holds no run"),
         ((played, "use-thermometer::413"), "did you mean use-thermometer::412"),
         ((played, UNIT, "--arm", "react-sso"), f"{UNIT} of react-sso keeps no skills; --arm sso"),
-        ((played, UNIT, "--arm", "rsso"), f"{UNIT} of rsso is not finished yet: repeat the run's command"),
+        ((played, UNIT, "--arm", "rsso"), "Not finished yet? Then repeat the run's command"),
     ):
         code, out, err = export(*words)
         assert (code, out, said in err) == (2, "", True), err
@@ -133,7 +136,7 @@ def test_a_frozen_library_stays_what_it_was(rsso, unit, library):
     [
         (("--methods", "react"), "no method of this run uses skills"),
         (("--set", "embedder.model=lexical"), "use embedder.model=hash"),
-        (("--set", "memory.skills.max_window=4"), "skills.json: this skill memory has other settings"),
+        (("--set", "memory.skills.pairs=any"), "skills.json: this skill memory has other settings"),
         (("--variants", f"{UNIT},use-thermometer::413"), f"was learned on {UNIT}, which this run holds out"),
     ],
 )

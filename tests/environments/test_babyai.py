@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("minigrid", reason="the extra babyai is not installed")
 
 from rsso_dspy.environments.babyai import BENCHMARK
-from rsso_dspy.environments.babyai.environment import BabyAi, Game, PatternProgress, make_patterns
+from rsso_dspy.environments.babyai.environment import BabyAi, PatternProgress, make_patterns
 from rsso_dspy.environments.babyai.tasks import LEVELS, TEST_SEEDS, get_seed, make_world, read_solutions
 from rsso_dspy.environments.babyai.view import COMPLETED, NO_CHANGE, NOT_KNOWN, Offer, View
 from rsso_dspy.errors import SplitError
@@ -92,21 +92,20 @@ def test_what_is_offered_and_what_is_answered_to_the_rest(view, offered, message
 
 
 @pytest.mark.parametrize(
-    ("lists", "texts", "shares"),
+    ("patterns", "texts", "met"),
     [
-        ([["There is a red ball **", "You are carrying a red ball."]],
+        (["There is a red ball **", "You are carrying a red ball."],
          ["There is a red ball 1 right.  You are carrying a red ball.", "nothing", "You are carrying a red ball."],
-         [0.5, 0.5, 1.0]),
-        ([[" There is a ** box **", "zebra"]], ["There is a blue box 1 3 steps", "There is a box"], [0.5, 0.5]),
-        ([["a one", "b"], ["a two", "b"]], ["say a two.", "b"], [0.5, 1.0]),
-        ([["see * far"]], ["see it", "so far, see it"], [0.0, 1.0]),
+         [1, 1, 2]),
+        ([" There is a ** box **", "zebra"], ["There is a blue box 1 3 steps", "There is a box"], [1, 1]),
+        (["see * far"], ["see it", "so far, see it"], [0, 1]),
     ],
 )  # fmt: skip
-def test_patterns_are_met_one_an_observation(lists, texts, shares):
-    progress = PatternProgress(lists)
-    for text, share in zip(texts, shares, strict=True):
+def test_patterns_are_met_one_an_observation(patterns, texts, met):
+    progress = PatternProgress(patterns)
+    for text, count in zip(texts, met, strict=True):
         progress.read(text)
-        assert progress.share == share
+        assert sum(progress.is_met) == count
 
 
 @pytest.mark.parametrize(
@@ -174,23 +173,6 @@ def test_a_step_is_a_step_whatever_is_written():
         env.goal_progress()
 
 
-def test_with_labels_an_end_counts_by_the_patterns_and_without_by_the_mission():
-    """What AgentBoard's rules make of a mission that is solved with few patterns, and of one that fails with many."""
-    solved = WON["OpenRedDoor"]["actions"]
-    for patterns, done in (
-        (["zebra", "gnu", "There is a red open door **"], False),
-        (["There is a red **", "zebra"], False),
-    ):
-        game = Game(make_world("OpenRedDoor"), WON["OpenRedDoor"]["seed"], [patterns])
-        for action in solved:
-            answer = game.step(action)
-        assert (game.ended, game.reward > 0, game.done) == (True, True, done)
-        assert answer[0].endswith(COMPLETED)
-    game = Game(make_world("OpenRedDoor"), WON["OpenRedDoor"]["seed"], [["The room has walls around you."]])
-    assert game.step("turn left")[0].endswith(COMPLETED)
-    assert (game.done, game.ended) == (True, False), "all patterns met end an episode"
-
-
 def open_door(step, offer, color: str, last: str):
     """Turn until the door of the colour is in sight, walk up to it, and open it."""
     while not {f"go to {color} closed door 1", "toggle"} & set(offer()):
@@ -215,11 +197,6 @@ def test_a_mission_that_failed_is_over_and_its_text_says_completed(last):
     went = open_door(env.step, env.admissible_actions, later, last)
     assert (went.done, went.score < 100, env.achieved) == (True, True, False)
     assert went.state.observation.endswith(COMPLETED) == (last == "toggle")
-    for patterns, enough in ((["The room", "zebra", "gnu", "emu", "yak", "elk"], False), (["The room", "room"], True)):
-        game = Game(make_world(variant.task), get_seed(variant), [patterns])
-        open_door(game.step, lambda game=game: game.offer.moves, later, last)
-        assert (game.ended, game.achieved) == (last == "toggle", False)
-        assert game.done == enough, "with labels it is a success when enough was met"
 
 
 def make_start(variant):

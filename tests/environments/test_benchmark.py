@@ -1,7 +1,6 @@
 """What the registry and the parts of a benchmark promise."""
 
 import tomllib
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
     assert 0 < len(about) < 700
     if name != "alfworld" or find_spec("alfworld"):
         assert get_benchmark(name).about == about
-        taught = import_module(f"{BUILT_IN[name]}.lessons").LESSONS
+        taught = get_benchmark(name).hints.lessons
         conditions = {each for row in (*taught.mistakes, *taught.progress) for each in row.when.split()}
         assert conditions <= set(dir(taught._episode)), "conditions are members of the episode"
 

@@ -305,7 +305,7 @@ def describe_step(step: Step) -> Data:
         "said": step.unread or step.rejected,
         "recalled": list(step.recalled),
     }
-    return drop_empty(data) | ({} if step.own_success is None else {"own_success": step.own_success})
+    return drop_empty(data)
 
 
 def find_status(step: Step) -> str:
@@ -389,7 +389,6 @@ def compute_figures(results: Sequence[Data], facts: Data) -> tuple[Data, dict[st
         tuple(facts.get("dates", ())),
         facts.get("missing", 0),
         models={record.arm: facts.get("models", {}) for record, _ in made},
-        compile_trials=facts.get("compile_trials", {}),
     )
     analysis = analyze(found, make_price_lookup({}))
     tables = {path.stem: text for path, text in build_table_files(analysis).items() if path.suffix == ".csv"}
@@ -452,5 +451,4 @@ def make_step(data: Data) -> Step:
         rejected="" if status == "unreadable" else said,
         asked_back=status == "asked-back",
         no_effect=status == "no-effect",
-        own_success=data.get("own_success"),
     )

@@ -2,11 +2,7 @@
 holds, what is counted, what survives."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,14 +107,6 @@ def test_equal_words_and_equivalent_skills_are_left_out_and_no_question_is_repea
     counts = memory.learn(walk(PLATEAU, 3))
     assert (counts["duplicates"], counts["equivalent_calls"]) == (1, 0)
     assert writer.questions == questions
-
-
-def test_each_distinct_text_is_embedded_once():
-    asked = []
-    memory = taught(FOUR, embed=lambda texts: asked.extend(texts) or hash_embed(texts))
-    for _ in range(2):
-        memory.recall([plain("somewhere else")], [])
-    assert len(asked) == len(set(asked))
 
 
 def test_an_embedder_that_answers_in_another_shape_is_named():
@@ -248,30 +236,6 @@ def test_a_snapshot_of_other_settings_is_refused():
         skill_memory(SkillSettings(max_window=5)).restore(taught(PLATEAU).snapshot())
     with pytest.raises(ValueError, match="min_window <= max_window"):
         SkillSettings(min_window=7)
-
-
-SCRIPT = """
-import json
-from tests.memory.memory_cases import NOISY, skill_memory, walk, plain
-memory = skill_memory()
-counts = [memory.learn(walk(text, trial)) for trial, text in enumerate(NOISY, start=1)]
-print(json.dumps([counts, memory.snapshot(), memory.recall([plain("room c")], []).text]))
-"""
-
-
-def test_the_same_bytes_under_any_hash_seed():
-    path = str(Path(__file__).parents[2])
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "4242")
-    ]
-    assert outputs[0] == outputs[1]
-    assert b"Subgoal 1" in outputs[0]
 
 
 # What stands for a state.

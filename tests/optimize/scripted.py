@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.config import CompileOptions
-from rsso_dspy.environments.scienceworld.grammar import normalize_words
+from rsso_dspy.environments.scienceworld.actions import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged

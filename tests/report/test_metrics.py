@@ -50,23 +50,22 @@ def test_the_report_says_when_no_language_model_acted():
 
 def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
     won, lost = record("a", "boil", 1, [(0, 100)]), record("a", "boil", 2, [(50, 0), (25,)])
-    blind = replace(lost.trials[1].trajectory.steps[0], understood=False, own_success=True)
+    blind = replace(lost.trials[1].trajectory.steps[0], understood=False)
     played = replace(lost.trials[1].trajectory, steps=(blind,))
     writing = {**lost.trials[1].usage, "advisor": Usage(calls=4, malformed=1, repaired=2)}
     trial = replace(lost.trials[1], trajectory=played, usage=writing, shown={"progress@1": "- x", "progress@2": "- x"})
     book = {"rules": [{"category": "abstract"}, {"category": "abstract"}, {"category": "error"}]}
     lost = replace(lost, trials=(lost.trials[0], trial), memories={"constitution": book})
     found = measure_tasks([won, lost, record("a", "boil", 3, [None])])
-    assert (found.units, found.solved, found.solved_by_own_rule, found.progress) == (2, 1, 1, 0.75)
+    assert (found.units, found.solved, found.progress) == (2, 1, 0.75)
     assert (found.turns, found.calls, found.most_calls) == (2.5, 5, 8)
     assert found.grounding == pytest.approx(2 / 3)
     assert found.rules == {"abstract": 2, "error": 1, "progress": 1}
     sheet = build_measures_table(analyze([won, lost, replace(won, arm="plain")]))
     assert [cell.text for cell in sheet.rows[0]] == [
-        "a", "2", "1/2", "1/1", "75.0%", "66.7%", "2.5", "5.0", "8", "5", "39", "unpriced",
+        "a", "2", "1/2", "75.0%", "66.7%", "2.5", "5.0", "8", "5", "39", "unpriced",
         "2.0", "1.0", "1.0", "4", "25.0%", "50.0%",
     ]  # fmt: skip
-    assert "own rule" not in build_measures_table(analyze([won])).columns
 
 
 def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():

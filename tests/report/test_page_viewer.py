@@ -146,16 +146,6 @@ def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
     assert page.get_by_label("Answer", exact=True).locator("pre").text_content() == "Hm.\n\n look"
 
 
-def test_the_score_track_leads_to_a_step(visit):
-    page = visit(unit_address(1))
-    picture = page.get_by_role("img", name=re.compile("Environment score over"))
-    box = picture.bounding_box()
-    picture.click(position={"x": box["width"] * 6 / STEPS, "y": 10})
-    at_step(page, 6)
-    page.go_back()
-    at_step(page, 1)
-
-
 def test_units_are_found_by_words_and_choices(visit):
     page = visit("#/tasks")
     page.get_by_role("link", name="boil").click()
@@ -204,34 +194,6 @@ def test_what_was_learnt_leads_to_where_it_was_read_and_back(visit, played):
     page.locator(".item pre", has_text=text.splitlines()[0]).first.wait_for()
 
 
-HELD = """const text = Response.prototype.text;
-Response.prototype.text = async function () {
-  if (window.held) await new Promise((done) => { window.release = done; window.held(); });
-  return text.call(this);
-};"""
-"""While `held` is set it is called when a unit is to open, which opens only when `release` is called."""
-
-SLOW = "#/trials/sso/boil::22/s0"
-
-
-def test_a_slow_unit_does_not_call_the_reader_back(visit):
-    page = visit(unit_address(1, 3), before=HELD)
-    at_step(page, 3)
-    views = page.get_by_role("navigation", name="Views")
-    page.evaluate(f"held = () => {{}}; location.hash = '{SLOW}'")
-    page.get_by_text("Opening\u2026").wait_for()
-    views.get_by_role("link", name="Overview").click()
-    page.get_by_text("What each arm reached.").wait_for()
-    page.evaluate("release()")
-    page.locator("#unit .arm", has_text="sso").wait_for(state="attached")
-    page.wait_for_timeout(300)
-    assert page.evaluate("location.hash") == "#/overview"
-    assert page.get_by_text("What each arm reached.").is_visible()
-    views.get_by_role("link", name="Trials").click()
-    open_unit(page, "boil::22", "sso")
-    at_address(page, f"{SLOW}/t1/n1")
-
-
 def test_an_errored_trial_has_no_score_and_a_training_lists_its_episodes(visit):
     page = visit("#/trials/rsso/boil::22/s0/t2")
     page.get_by_role("heading", name="Trial 2: error, no score").wait_for()
@@ -264,26 +226,6 @@ def test_what_means_harm_is_shown_and_does_none(visit):
     page.locator(".result").get_by_role("button", name="Show all 1,000,").click()
     assert observation.text_content() == seen + "A" * 1_000_000
     assert page.title().startswith("Run </script>")
-
-
-def test_a_thousand_units_stay_a_short_list(visit, tmp_path):
-    units = (record(arm, "boil", index, [[index % 101]]) for arm in ("sso", "rsso") for index in range(500))
-    write_page(tmp_path / "big.html", Page("Big"), units)
-    page = visit(file=tmp_path / "big.html")
-    rows = page.locator(".rows a")
-    assert page.locator(".units .status").inner_text() == "1,000"
-    first = rows.count()
-    assert 0 < first < 300
-    page.locator(".units .box").evaluate("box => { box.scrollTop = box.scrollHeight }")
-    page.wait_for_function("many => document.querySelectorAll('.rows a').length > many", arg=first)
-    page.locator("#filter-q").fill("::499")
-    assert rows.count() == 2
-    page.locator("#filter-q").fill("")
-    rows.nth(1).press("Enter")
-    open_unit(page, "boil::1", "sso")
-    page.evaluate("location.hash = '#/trials/rsso/boil::499/s0'")
-    open_unit(page, "boil::499", "rsso")
-    assert page.locator(".rows [aria-current]").is_visible()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rsso_dspy.cli.process import TOGETHER
-from rsso_dspy.memory_files import export_library, load_skill_source
+from rsso_dspy.memory_files import export_library
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import children, until
 from tests.records import describe_logs
@@ -110,7 +110,7 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
     noted = list_trials(cut)
     assert len(noted) == len(set(noted)), "a trial was played twice"
     for record in records:
-        library, again = (export_library(load_skill_source(out, record.key, "rsso")).to_json() for out in (first, cut))
+        library, again = (export_library(out, record.key, "rsso")[0].to_json() for out in (first, cut))
         assert library == again
 
 

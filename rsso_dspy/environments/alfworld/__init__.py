@@ -6,23 +6,13 @@ wording      `put` and `move`, and how far an episode has come
 tasks        task types, splits, the user's games and tiny ones
 """
 
-from collections.abc import Callable
-
 from rsso_dspy.environments.alfworld import tasks
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.lessons import LESSONS
-from rsso_dspy.environments.alfworld.wording import PUBLISHED, RECENT, word_action
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, Settings, UserData, read_package_version
+from rsso_dspy.environments.alfworld.wording import LESSONS, PUBLISHED, RECENT, word_action
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData, read_package_version
 from rsso_dspy.records import Variant
 
 __all__ = ["BENCHMARK"]
-
-_SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> AlfWorld:
-    most = int(settings.heap[:-1]) * _SIZES[settings.heap[-1].lower()]
-    return AlfWorld(settings.data or tasks.find_data(), settings.step_seconds, most, stopped)
 
 
 def _find_gold_path(variant: Variant, folder: str | None, interface: str) -> list[str]:
@@ -33,7 +23,9 @@ BENCHMARK = Benchmark(
     name="alfworld",
     version=read_package_version("alfworld", "alfworld"),
     tasks=tasks.TABLE,
-    make_environment=_make_environment,
+    make_environment=lambda settings, stopped: AlfWorld(
+        settings.data or tasks.find_data(), settings.step_seconds, stopped
+    ),
     budget=Budget(lambda _: tasks.GOLD_LENGTH, most_steps=MOST_STEPS),
     about=LESSONS.about,
     action_templates={"sso": PUBLISHED, "complete": RECENT},

@@ -1,10 +1,4 @@
-"""A process that plays games: started when first needed, ended when asked to, replaced when it has grown.
-
-engine = Engine(step_seconds=20.0, most_bytes=512 << 20)
-engine.load(path)                      # Answer
-engine.step("go to desk 1")
-engine.close()
-"""
+"""A process that plays games: started when first needed, ended when asked to, replaced after some games."""
 
 import json
 import os
@@ -16,46 +10,38 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments import NOTHING_PLAYED
-from rsso_dspy.environments.process import Process
+from rsso_dspy.environments.pool import Process
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, Stopped
 
 WORKER = Path(__file__).with_name("worker.py")
+LOAD_SECONDS = 120.0  # for a game to be loaded, the start of the process included; usually it takes two
 
-LOAD_SECONDS = 120.0
-"""Time limit for a game to be loaded, the start of the process included; usually it takes two seconds."""
-
-SAID = 20
-"""Words of the engine's own error that a message quotes: some quote lines of the game below."""
+SAID = 20  # words of the engine's own error that a message quotes: some quote lines of the game below
+MOST_LOADED = 100  # games that a process loads at most: what it holds grows with each
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine says."""
-
     feedback: str
     won: bool
     done: bool
-    commands: tuple[str, ...]
-    """What can be done now, sorted."""
+    commands: tuple[str, ...]  # what can be done now, sorted
 
 
 class Engine:
-    """One process, used by one thread at a time. ``step_seconds``: time limit of a step. ``most_bytes``: a process that
-    holds more is replaced before the next game. ``stopped``: polled while a game is loaded."""
+    """One process, used by one thread at a time. ``step_seconds``: time limit of a step. ``stopped``: polled while a
+    game is loaded."""
 
-    def __init__(self, step_seconds: float, most_bytes: int, stopped: Callable[[], bool] = lambda: False):
+    def __init__(self, step_seconds: float, stopped: Callable[[], bool] = lambda: False):
         self._step_seconds = step_seconds
-        self._most_bytes = most_bytes
         self._stopped = stopped
         self._closed = False
         self._process: Process | None = None
-        self._bytes = 0
-        self.started = 0
-        """How many processes were started."""
+        self._loaded = 0  # games that the process has loaded
+        self.started = 0  # how many processes were started
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if there is one."""
         return self._process.pid if self._process else None
 
     @property
@@ -68,8 +54,9 @@ class Engine:
         the engine cannot load it, ``SimulatorDied`` where that is not the game's fault, and ``Stopped``."""
         if self._closed:
             raise SimulatorDied("this environment was closed. Take a new one.")
-        if self._process is None or not self._process.alive or self._bytes > self._most_bytes:
+        if self._process is None or not self._process.alive or self._loaded >= MOST_LOADED:
             self._start_process()
+        self._loaded += 1
         named = path or "a made game"
         asked = {"do": "load", "path": str(path)} if path else {"do": "load", "game": game}
         try:
@@ -80,7 +67,7 @@ class Engine:
             self._end_process()  # what it left behind is not known
             kind = EnvironmentFailure if told["of_game"] else SimulatorDied
             raise kind(f"the engine cannot load {named}: {' '.join(why.split()[:SAID])}")
-        return self._read(told)
+        return _read_answer(told)
 
     def step(self, action: str) -> Answer:
         """Raises ``TimeoutError`` after ``step_seconds``, and ``SimulatorDied``. Either ends the process."""
@@ -88,16 +75,12 @@ class Engine:
         if why := told.get("error"):
             self._end_process()
             raise SimulatorDied(f"the engine failed inside the action {action!r}: {why}")
-        return self._read(told)
+        return _read_answer(told)
 
     def close(self) -> None:
         """End the process. Idempotent; may be called from another thread."""
         self._closed = True
         self._end_process()
-
-    def _read(self, told: Mapping[str, Any]) -> Answer:
-        self._bytes = told["bytes"]
-        return Answer(told["feedback"], told["won"], told["done"], tuple(told["commands"]))
 
     def _start_process(self) -> None:
         self._end_process()
@@ -105,7 +88,7 @@ class Engine:
         env = {**os.environ, "ALFWORLD_DATA": tempfile.gettempdir()}
         self._process = Process([sys.executable, "-P", str(WORKER)], env=env)
         self.started += 1
-        self._bytes = 0
+        self._loaded = 0
 
     def _ask(
         self, request: Mapping[str, Any], seconds: float, stopped: Callable[[], bool] = lambda: False
@@ -132,3 +115,7 @@ class Engine:
         process, self._process = self._process, None
         if process is not None:
             process.end()
+
+
+def _read_answer(told: Mapping[str, Any]) -> Answer:
+    return Answer(told["feedback"], told["won"], told["done"], tuple(told["commands"]))

@@ -1,30 +1,22 @@
-"""An ALFWorld game as an `Environment`.
-
-    env = AlfWorld()
-    env.reset(TABLE.parse("pick_and_place_simple::0"))
-    env.step("go to desk 1")
-
-The interface `sso` says `put` and leaves out where one has arrived, as published harnesses do; `complete` says what
-recent games say. Either understands both. The score is the share of steps towards the goal, 100 when the game is won.
-"""
+"""An ALFWorld game as an `Environment`. The interface `sso` says `put` and leaves out where one has arrived, as
+published harnesses do; `complete` says what recent games say. Either understands both. The score is the share of steps
+towards the goal, 100 when the game is won."""
 
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import STALLED, Goal, Transition, require_played
 from rsso_dspy.environments.alfworld import wording
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
-from rsso_dspy.environments.alfworld.lessons import LESSONS
 from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
+from rsso_dspy.environments.alfworld.wording import LESSONS
 from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
-MOST_STEPS = 50
-"""TextWorld's own limit in ALFWorld's configuration."""
+MOST_STEPS = 50  # TextWorld's own limit in ALFWorld's configuration
 
 
 class AlfWorld(TaughtEnvironment):
-    """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
-    ``most_bytes``: of memory, see `Engine`."""
+    """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along."""
 
     teaches = LESSONS
     name_place = staticmethod(wording.name_place)
@@ -34,13 +26,11 @@ class AlfWorld(TaughtEnvironment):
         self,
         folder: str | None = None,
         step_seconds: float = 20.0,
-        most_bytes: int = 512 << 20,
         stopped: Callable[[], bool] = lambda: False,
     ):
-        self.engine = Engine(step_seconds, most_bytes, stopped)
+        self.engine = Engine(step_seconds, stopped)
         self._folder = folder
-        self._moves = True
-        """Whether the game says `move`."""
+        self._moves = True  # whether the game says `move`
         self.task = ""
         self._answer: Answer | None = None
         self._progress = Progress()

@@ -1,9 +1,7 @@
-"""The six types of tasks, their splits, and the user's games.
-
-The splits are ALFWorld's: its training games, `valid_seen` for development, `valid_unseen` as the test. An index counts
-the games of a type in the order of their paths. Where the user names no folder of games, tiny ones that come along are
-played in their place, one for each index (`scripts/make_alfworld_games.py`).
-"""
+"""The six types of tasks, their splits, and the user's games. The splits are ALFWorld's: its training games,
+`valid_seen` for development, `valid_unseen` as the test. An index counts the games of a type in the order of their
+paths. Where the user names no folder of games, tiny ones that come along are played in their place, one for each index
+(`scripts/make_alfworld_games.py`)."""
 
 import hashlib
 import json
@@ -32,14 +30,9 @@ COUNTS = {
 }
 """Type to its games in train, valid_seen and valid_unseen."""
 
-FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}
-"""Split to its folder."""
-
-GOLD_LENGTH = 34
-"""What stands for the gold length of every variant: half as many again are 51, and a game ends at 50."""
-
-PARTS = ("grammar", "pddl_domain", "pddl_problem")
-"""Texts of a game file that the engine loads."""
+FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}  # split to its folder
+GOLD_LENGTH = 34  # what stands for the gold length of every variant: half as many again are 51, and a game ends at 50
+PARTS = ("grammar", "pddl_domain", "pddl_problem")  # texts of a game file that the engine loads
 
 
 TABLE = TaskTable(
@@ -52,13 +45,9 @@ TABLE = TaskTable(
 
 @dataclass(frozen=True, eq=False)
 class Games:
-    """The games of a folder."""
-
     root: Path
-    files: Mapping[tuple[str, Split], tuple[Path, ...]]
-    """Type and split to its game files."""
-    skipped: Mapping[str, str]
-    """Files that cannot be played, and why."""
+    files: Mapping[tuple[str, Split], tuple[Path, ...]]  # type and split to its game files
+    skipped: Mapping[str, str]  # files that cannot be played, and why
     digest: str
 
     @property
@@ -66,7 +55,6 @@ class Games:
         return sum(map(len, self.files.values()))
 
     def describe(self) -> str:
-        """One line: how many there are, and which are skipped."""
         named = ", ".join(f"{name} ({why})" for name, why in self.skipped.items())
         return f"{self.total} games in {self.root}" + (f"; {len(self.skipped)} skipped: {named}" if named else "")
 
@@ -99,7 +87,6 @@ def find_game(variant: Variant, folder: str) -> Path:
 
 
 def read_game(path: Path) -> dict[str, Any]:
-    """The content of a game file. Raises ``DamagedFile``."""
     return _parse_game(path, read_bytes(path))
 
 

@@ -1,39 +1,21 @@
-"""The two wordings of ALFWorld, what prompts say of actions, and how far an episode has come, by what was observed.
-
-Games made before 2.1.2 say `put O in/on R`, later ones `move O to R`.
-
-    to_engine("put mug 1 on desk 1", moves=True)                    # "move mug 1 to desk 1"
-    to_published("You move the mug 1 to the desk 1.")               # "You put the mug 1 in/on the desk 1."
-
-Everything published about ReAct, Reflexion, AgentBoard and OmniReflect says `put`. Both are understood in every game,
-whichever it is of; what is answered is chosen.
-
-    progress = Progress(list_steps(parse_goal("Your task is to: clean some mug and put it in shelf.")))
-    progress.read("On the desk 1, you see a mug 2.")
-    progress.is_met                                                 # (True, False, False, False)
-
-Steps towards a goal are patterns of the kind that OmniReflect and AgentBoard go by. One is met in any order, and counts
-once it was met.
-"""
+"""The two wordings of ALFWorld, how far an episode has come, by what was observed, and what it teaches. Games made
+before 2.1.2 say `put O in/on R`, as does everything published, later ones `move O to R`; both are understood in every
+game. Steps towards a goal are patterns of the kind that OmniReflect and AgentBoard go by, met once and in any order."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from rsso_dspy.environments.lessons import read_texts
+from rsso_dspy.environments import lessons
+from rsso_dspy.environments.lessons import LessonTable, Words, name_all, read_texts
 from rsso_dspy.records import State
 
 _TEMPLATES: str = read_texts(__package__)["templates"]["all"]
-PUBLISHED = _TEMPLATES.format(put="put", form="put OBJECT in/on PLACE")
-"""As in everything published."""
-RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")
-"""As games since 2.1.2 say it."""
-
-NOTHING = "Nothing happens."
-"""The answer to everything that cannot be done."""
-
-CHECK = "check valid actions"
-"""The question for what can be done, as AgentBoard has it. It is a step, and the game does not see it."""
+PUBLISHED = _TEMPLATES.format(put="put", form="put OBJECT in/on PLACE")  # as in everything published
+RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")  # as games since 2.1.2 say it
+NOTHING = "Nothing happens."  # the answer to everything that cannot be done
+CHECK = "check valid actions"  # AgentBoard's question for what can be done: a step that the game does not see
 
 _PUT = re.compile(r"put (.+?) (?:in/on|into|onto|in|on) (.+)")
 _MOVE = re.compile(r"move (.+?) to (.+)")
@@ -60,12 +42,10 @@ def to_published(text: str) -> str:
 
 
 def to_recent(text: str) -> str:
-    """An answer with `move`."""
     return _TOLD_PUT.sub(r"You move the \1 to the \2.", text).replace(_HELP_PUT, _HELP_MOVE)
 
 
 def word_action(action: str, interface: str) -> str:
-    """An action in the wording of an interface."""
     return to_engine(action, interface != "sso")
 
 
@@ -92,13 +72,9 @@ _PUT_TASK = re.compile(r"put (?:an?|some) (?:(clean|hot|cool) )?(\w+) (?:in|on) 
 
 @dataclass(frozen=True, slots=True)
 class TaskGoal:
-    """What a task asks for."""
-
     thing: str
-    place: str
-    """Where to, or the lamp."""
-    verb: str = "put"
-    """``put``, ``clean``, ``heat``, ``cool`` or ``look``."""
+    place: str  # where to, or the lamp
+    verb: str = "put"  # `put`, `clean`, `heat`, `cool` or `look`
     count: int = 1
 
 
@@ -115,7 +91,6 @@ def parse_goal(task: str) -> TaskGoal | None:
 
 
 def list_steps(goal: TaskGoal | None) -> list[tuple[str, Callable[[str], object]]]:
-    """Steps towards a goal, for `Progress`: ``see``, ``take``, ``clean``, ``heat``, ``cool``, ``light`` and ``put``."""
     if goal is None:
         return []
     thing, place = re.escape(goal.thing), re.escape(goal.place)
@@ -128,3 +103,85 @@ def list_steps(goal: TaskGoal | None) -> list[tuple[str, Callable[[str], object]
     treated = [goal.verb] if goal.verb != "put" else []
     kinds = ["see", "take", "light"] if goal.verb == "look" else ["see", *(["take", *treated, "put"] * goal.count)]
     return [(kind, re.compile(patterns.get(kind, rf"You {kind} the {thing} \d")).search) for kind in kinds]
+
+
+_SEEN = re.compile(r"\ba (\w+ \d+)")
+_AT = re.compile(r"(?:On|In|The|the) (?:the )?(\w+ \d+)(?:, you see| is )")
+_PICKED = re.compile(r"You pick up the (\w+ \d+)")
+_LEFT = re.compile(r"You (?:put|move) the (\w+ \d+)")
+_STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+
+
+class Episode(lessons.Episode):
+    @cached_property
+    def goal(self) -> TaskGoal | None:
+        return parse_goal(self.task)
+
+    @cached_property
+    def held(self) -> str:
+        """What is in hand before the newest step."""
+        held = ""
+        for state in self.states[:-1]:
+            held = _hold(held, state.observation)
+        return held
+
+    @property
+    def holds(self) -> str:
+        """What is in hand now."""
+        return _hold(self.held, self.answer)
+
+    @cached_property
+    def seen(self) -> dict[str, str]:
+        """Things to where each was seen last."""
+        found: dict[str, str] = {}
+        for state in self.states[1:]:
+            at = _AT.search(state.observation)
+            if at and "you see" in state.observation:
+                found |= dict.fromkeys(_SEEN.findall(state.observation), at[1])
+        return found
+
+    def find_seen(self, kind: str) -> dict[str, str]:
+        """Things of a kind to where each was seen last."""
+        return {name: at for name, at in self.seen.items() if name.startswith(f"{kind} ")}
+
+    has_empty_hand = property(lambda self: not self.held)
+
+    @property
+    def station(self) -> Words | None:
+        verb = self.action.partition(" ")[0]
+        return {"verb": verb, "station": _STATIONS[verb]} if verb in _STATIONS else None
+
+    is_repeated = property(lambda self: len(self.steps) > 1 and self.steps[-2].action.lower().strip() == self.action)
+    in_hand = property(lambda self: name_all(filter(None, [self.holds])) if self.goal else None)
+
+    @property
+    def things_seen(self) -> Words | None:
+        there = self.find_seen(self.goal.thing) if self.goal else {}
+        return _tell_places({name: at for name, at in there.items() if name != self.holds})
+
+    @property
+    def thing_unseen(self) -> Words | None:
+        return {"names": self.goal.thing} if self.goal and not self.things_seen and not self.holds else None
+
+    @property
+    def lamps_seen(self) -> Words | None:
+        return _tell_places(self.find_seen(self.goal.place)) if self.goal and self.goal.verb == "look" else None
+
+    @property
+    def places_left(self) -> Words | None:
+        visited = {step.action.removeprefix("go to ") for step in self.steps if step.action.startswith("go to ")}
+        left = (name for name in _SEEN.findall(self.states[0].observation) if name not in visited)
+        return name_all(left) if self.thing_unseen else None
+
+
+def _hold(held: str, observation: str) -> str:
+    if picked := _PICKED.search(observation):
+        return picked[1]
+    return "" if _LEFT.search(observation) else held
+
+
+def _tell_places(found: Mapping[str, str]) -> Words | None:
+    return name_all(f"{name} at {at}" for name, at in found.items())
+
+
+LESSONS = LessonTable(__package__, Episode)

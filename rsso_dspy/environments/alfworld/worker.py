@@ -5,8 +5,7 @@ Run by path (`engine.py`), so it imports nothing of this project. It ends when i
     {"do": "load", "path": "/.../game.tw-pddl"}     a game file; {"do": "load", "game": {...}} for one that is no file
     {"do": "step", "action": "go to desk 1"}
 
-Answers: {"feedback", "won", "done", "commands", "bytes"}, or {"error", "of_game"}: whether the game is to blame, not
-the machine or the installation.
+Answers: {"feedback", "won", "done", "commands"}, or {"error", "of_game"}: whether the game is to blame.
 """
 
 import json
@@ -14,18 +13,6 @@ import os
 import sys
 import tempfile
 from typing import Any
-
-
-def measure_memory() -> int:
-    """Bytes of memory that this process holds."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        import resource
-
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
 
 
 class Worker:
@@ -68,12 +55,10 @@ class Worker:
             "won": bool(state["won"]),
             "done": done,
             "commands": sorted(state["admissible_commands"]),
-            "bytes": measure_memory(),
         }
 
 
 def main() -> None:
-    """Answer until stdin closes."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the planner prints is no answer
     with tempfile.TemporaryDirectory() as folder:

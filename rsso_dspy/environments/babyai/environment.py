@@ -1,48 +1,30 @@
-"""A BabyAI world as an `Environment`.
-
-    env = BabyAi()
-    env.reset(TABLE.parse("GoToRedBall::1234"))
-    env.step("go to red ball 1")
-
-Without labels, minigrid says whether the mission is achieved: that is 100 points and nothing less is, and a mission
-that failed ends the episode. Patterns made from the mission count what came before. With AgentBoard's labels a test
-variant counts as AgentBoard has it: an end with more than half of the patterns is a success, whatever minigrid says.
-"""
+"""A BabyAI world as an `Environment`. minigrid says whether the mission is achieved: that is 100 points and nothing
+less is, and a mission that failed ends the episode. Patterns made from the mission count what came before."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from rsso_dspy.environments import Goal, Transition, require_played
 from rsso_dspy.environments.babyai import view
 from rsso_dspy.environments.babyai.lessons import LESSONS
-from rsso_dspy.environments.babyai.tasks import TABLE, THROUGH_LOCKED_DOORS, get_patterns, get_seed, make_world, reword
+from rsso_dspy.environments.babyai.tasks import TABLE, THROUGH_LOCKED_DOORS, get_seed, make_world, reword
 from rsso_dspy.environments.babyai.view import NO_CHANGE, Offer, View
 from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
 class PatternProgress(Progress):
-    """Lists of patterns that stand for each other: a position that is met in one is done in all. An observation meets
-    one at most."""
-
-    def __init__(self, lists: Sequence[Sequence[str]]):
-        super().__init__(("", partial(_is_met, tuple(map(_split_pattern, ways)))) for ways in zip(*lists, strict=True))
-
-    @property
-    def share(self) -> float:
-        return sum(self.is_met) / len(self.is_met)
+    def __init__(self, patterns: Sequence[str]):
+        super().__init__(("", partial(is_met, pattern)) for pattern in patterns)
 
 
-def _split_pattern(pattern: str) -> tuple[str, ...]:
+def is_met(pattern: str, observation: str) -> bool:
+    """Whether a sentence has all pieces of a pattern, which stand between ``**`` or ``*``."""
     bare = pattern.strip()
-    return tuple(piece.strip(".") for piece in bare.split("**" if "**" in bare else "*"))
-
-
-def _is_met(ways: Iterable[Iterable[str]], observation: str) -> bool:
-    sentences = observation.split(".")
-    return any(all(piece in sentence for piece in way) for way in ways for sentence in sentences)
+    pieces = [piece.strip(".") for piece in bare.split("**" if "**" in bare else "*")]
+    return any(all(piece in sentence for piece in pieces) for sentence in observation.split("."))
 
 
 _CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purple|yellow|grey) )?(\w+)")
@@ -76,37 +58,21 @@ def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> lis
     return [*keys, seen, f"There is a {color or '**'} open door **"]
 
 
-ENOUGH = 0.5
-"""A mission that ends counts where more than this share of its patterns was met."""
-
-
 class Game:
-    """One episode."""
-
-    def __init__(self, world: Any, seed: int, patterns: Sequence[Sequence[str]] | None):
+    def __init__(self, world: Any, seed: int):
         self._world = world
         seen, _ = world.reset(seed=seed)
         self.mission = str(world.mission)
         self.goal = reword(self.mission)
-        self._patterns = PatternProgress(patterns) if patterns else None
         self._look(seen)
         self.first = self.view.describe()
-        self.progress = 0.0
-        self.done = False
-        """As AgentBoard counts it."""
-        self.ended = False
-        """The mission ended, achieved or failed for good, by the last move of the last action, which is all that
-        AgentBoard looks at."""
-        self.reward = 0.0
-        """What minigrid gave for that move: above 0 when the mission is achieved."""
-        self.achieved: bool | None = None
-        """minigrid's verdict on the mission, by whichever move it ended first; None before."""
-        self.valid: bool | None = None
-        """Of the last text; None before any."""
+        self.ended = False  # by the last move of the last action, which is all that AgentBoard looks at
+        self.reward = 0.0  # what minigrid gave for that move: above 0 when the mission is achieved
+        self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
+        self.valid: bool | None = None  # of the last text; None before any
 
     @property
     def offer(self) -> Offer:
-        """What can be done now."""
         return self.view.offer
 
     def step(self, text: str) -> tuple[str, int]:
@@ -124,13 +90,7 @@ class Game:
         self.valid = True
         made = self._carry_out(moves)
         observation = self.view.describe()
-        if self._patterns is None:
-            self.progress = max(self.progress, self.reward)
-        else:
-            self._patterns.read(observation)
-            self.progress = self._patterns.share
-        self.done = (self.ended and self.progress > ENOUGH) or self.progress >= 1
-        return observation + view.COMPLETED if self.ended or self.done else observation, made
+        return observation + view.COMPLETED if self.ended else observation, made
 
     def _carry_out(self, moves: Sequence[int]) -> int:
         """Make moves until one leaves the image as it was; how many were made."""
@@ -154,16 +114,15 @@ class Game:
 
 
 class BabyAi(TaughtEnvironment):
-    """Plays one world after the other. ``labels``: where AgentBoard's labels are, if the user has them."""
+    """Plays one world after the other."""
 
     teaches = LESSONS
     action_templates = view.ACTION_TEMPLATES
 
-    def __init__(self, labels: str | None = None):
-        self._labels = labels
+    def __init__(self) -> None:
         self._game: Game | None = None
         self._patterns: list[str] = []
-        self._own: PatternProgress | None = None
+        self._progress = PatternProgress(())
         self._score = 0
 
     @property
@@ -173,32 +132,29 @@ class BabyAi(TaughtEnvironment):
 
     @property
     def achieved(self) -> bool:
-        """Whether minigrid has said that the mission is achieved, however points are counted."""
+        """Whether minigrid has said that the mission is achieved."""
         return bool(require_played(self._game).achieved)
 
     def reset(self, variant: Variant) -> State:
-        """Start the variant afresh. Raises what `get_patterns` raises."""
-        world, seed = make_world(variant.task), get_seed(variant)  # a used one may remember the world before
-        game = Game(world, seed, None)
-        labels = None
-        if self._labels and variant.split == "test":
-            labels = get_patterns(self._labels, variant, game.mission)
-            game = Game(world, seed, labels)
+        world = make_world(variant.task)  # a used one may remember the world before
+        game = Game(world, get_seed(variant))
         doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
         locked = sorted({door.color for door in doors if door.is_locked})
         self._patterns = make_patterns(game.mission, locked, variant.task in THROUGH_LOCKED_DOORS)
-        self._own = None if labels else PatternProgress([self._patterns])
+        self._progress = PatternProgress(self._patterns)
         self._game, self._variant = game, variant
         self._score = 0
         return State(game.first, "", "")
 
     def step(self, action: str) -> Transition:
-        """One action as the actor wrote it."""
         game, before = require_played(self._game), self._score
         asked = " ".join(action.split())
         observation, moves = game.step(asked.rstrip("."))
         if moves:
-            self._score = self._count_points(game, observation)
+            self._progress.read(observation)
+            met, total = sum(self._progress.is_met), len(self._patterns)
+            points = SOLVED_SCORE * (met / total) * total / (total + 1)  # the mission is one more
+            self._score = SOLVED_SCORE if game.achieved else int(points)
         unchanged = observation == NO_CHANGE
         return Transition(
             state=State(observation, "", ""),
@@ -206,9 +162,8 @@ class BabyAi(TaughtEnvironment):
             reward=self._score - before,
             score=self._score,
             understood=game.valid is not False or (unchanged and bool(asked)),
-            done=self._score == SOLVED_SCORE or (self._own is not None and game.achieved is not None),
+            done=game.achieved is not None,
             no_effect=unchanged and bool(asked),
-            own_success=bool(game.achieved) if self._own is None else None,
         )
 
     def admissible_actions(self) -> Sequence[str]:
@@ -219,34 +174,15 @@ class BabyAi(TaughtEnvironment):
         """The patterns by kind and which are met, and the mission. Raises ``SplitError`` for a test variant."""
         require_played(self._game)
         TABLE.refuse_test(self._variant)
-        assert self._own is not None, "only test variants have labels"
-        met = zip(self._patterns, self._own.is_met, strict=True)
+        met = zip(self._patterns, self._progress.is_met, strict=True)
         goals = [Goal(_name_kind(pattern), done, False) for pattern, done in met]
         return (*goals, Goal("mission", self.achieved, True))
 
     def close(self) -> None:
         self._game = None
 
-    def _count_points(self, game: Game, observation: str) -> int:
-        if self._own is None:
-            return SOLVED_SCORE if game.done else int(SOLVED_SCORE * game.progress)
-        self._own.read(observation)
-        if self.achieved:
-            return SOLVED_SCORE
-        total = len(self._own.is_met)
-        return int(SOLVED_SCORE * self._own.share * total / (total + 1))
-
-
-def check_labels(variants: Iterable[Variant], folder: str | None) -> None:
-    """Raise what `get_patterns` raises for one of the test variants."""
-    for variant in variants if folder else ():
-        if variant.split == "test":
-            mission = Game(make_world(variant.task), get_seed(variant), None).mission
-            get_patterns(str(folder), variant, mission)
-
 
 def _name_kind(pattern: str) -> str:
-    """What sort of pattern it is."""
     if pattern.startswith("You are carrying"):
         return "key" if pattern.endswith(" key.") else "carry"
     if " open door" in pattern:

@@ -21,7 +21,6 @@ class Episode(lessons.Episode):
 
     @cached_property
     def seen(self) -> list[str]:
-        """Names of all things seen so far, in their order."""
         return list(dict.fromkeys(name.strip() for view in self.views for name in _THING.findall(view)))
 
     @cached_property
@@ -41,7 +40,6 @@ class Episode(lessons.Episode):
         return len(self.steps) >= 5 and all(step.action.lower().startswith("turn") for step in self.steps[-5:])
 
     sees_nothing_new = property(lambda self: len(self.views) >= 8 and len(set(self.views[-6:])) <= 2)
-    """The same views again, although the thing that is wanted is not in sight."""
     ended = property(lambda self: COMPLETED.strip() in self.answer)
 
     def name_unless_ended(self, names: Iterable[str]) -> Words | None:

@@ -1,12 +1,8 @@
-"""What is seen of the grid, and its text; ways through it; what can be done, as lists of minigrid's moves.
-
-An image is minigrid's: 7 x 7 cells of (type, colour, state), the agent in the middle of the lowest row and looking up.
-A place is given by the cells ahead of the agent and the cells to its right; the left counts below 0.
-
-The search for ways goes breadth first over cells and directions, as AgentBoard's does: a place counts as seen when it
-is taken from the queue, and until then the way to it is the one that came last. That decides between ways of equal
-length.
-"""
+"""What is seen of the grid, and its text; ways through it; what can be done, as lists of minigrid's moves. An image is
+minigrid's: 7 x 7 cells of (type, colour, state), the agent in the middle of the lowest row and looking up. A place is
+given by the cells ahead of the agent and the cells to its right; the left counts below 0. The search for ways goes
+breadth first over cells and directions, as AgentBoard's does: a place counts as seen when it is taken from the queue,
+and until then the way to it is the one that came last. That decides between ways of equal length."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -21,19 +17,15 @@ _MIDDLE, _LOWEST = CELLS // 2, CELLS - 1
 _TYPES = {2: "wall", 4: "door", 5: "key", 6: "ball", 7: "box", 8: "goal", 9: "lava"}
 _COLORS = ("red", "green", "blue", "purple", "yellow", "grey")
 _DOORS = ("open", "closed", "locked")
-FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""By direction, the cell ahead."""
+FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # by direction, the cell ahead
 _FIRST = "In front of you in this room, you can see several objects: "
 _NOTHING = "You cannot see any objects within sight."
 
 
 class Thing(NamedTuple):
-    """What stands in a cell of view."""
-
     kind: str
     color: str
-    state: str
-    """Of a door: open, closed or locked."""
+    state: str  # of a door: open, closed or locked
     ahead: int
     right: int
 
@@ -49,10 +41,8 @@ class View:
     image: Sequence[Sequence[Sequence[int]]]
     x: int
     y: int
-    facing: int
-    """0 right, 1 down, 2 left, 3 up."""
-    carrying: str
-    """Colour and type of what is carried; empty for nothing."""
+    facing: int  # 0 right, 1 down, 2 left, 3 up
+    carrying: str  # colour and type of what is carried; empty for nothing
 
     @cached_property
     def things(self) -> list[Thing]:
@@ -83,7 +73,6 @@ class View:
 
     @cached_property
     def offer(self) -> "Offer":
-        """What can be done."""
         return Offer(self)
 
     def locate(self, thing: Thing) -> tuple[int, int]:
@@ -91,7 +80,6 @@ class View:
         return self._locate(thing.ahead, thing.right)
 
     def describe(self) -> str:
-        """The observation."""
         told = "".join(f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed)
         facing = self.barrier
         wall = f"You are facing a {facing.kind} {facing.ahead} steps away. " if facing else ""
@@ -125,14 +113,11 @@ def _tell_place(thing: Thing) -> str:
 LEFT, RIGHT, AHEAD = 0, 1, 2
 _Cell = tuple[int, int]
 _Place = tuple[int, int, int]
-
 _WINDOWS = ((-1, 6, -3, 3), (-4, 3, -1, 6), (-6, 0, -4, 3), (-3, 3, -6, 0))
 """By direction, how far ways may lead: smallest and largest x, then y, from where the agent stands."""
 
 
 class Paths:
-    """All ways from where the agent stands."""
-
     def __init__(self, view: View):
         self._start: _Place = (view.x, view.y, view.facing)
         self._blocked = {view.locate(thing) for thing in view.things if thing.kind not in ("door", "goal")}
@@ -144,7 +129,6 @@ class Paths:
         self._search()
 
     def find_path_before(self, cell: _Cell) -> list[int] | None:
-        """Moves that end in the next cell, facing this one; None when there are none."""
         return self._trace(self._facing.get(cell))
 
     def find_path_into(self, cell: _Cell) -> list[int] | None:
@@ -185,7 +169,6 @@ class Paths:
 
 
 ACTION_TEMPLATES: str = read_texts(__package__)["templates"]["sso"]
-
 PICKUP, DROP, TOGGLE = 3, 4, 5
 CHECK = "check available actions"
 NO_CHANGE = "No change in state."
@@ -197,13 +180,9 @@ _IN_THE_WAY = ("wall", "box", "lava", "ball", "key")
 
 
 class Offer:
-    """What can be done in a view."""
-
     def __init__(self, view: View):
         self.moves: dict[str, list[int]] = {"turn left": [LEFT], "turn right": [RIGHT]}
-        """Action to moves, in the order in which they are listed."""
-        self.messages: dict[str, str] = {}
-        """Action that cannot be done to what is answered."""
+        self.messages: dict[str, str] = {}  # action that cannot be done to what is answered
         self._view, self._paths = view, Paths(view)
         if view.barrier is not None and view.barrier.ahead <= 1:
             self.messages["move forward"] = BARRIER

@@ -9,8 +9,7 @@ tasks        task types, splits, problems and their plans
 from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData
 from rsso_dspy.environments.pddl import tasks
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
-from rsso_dspy.environments.pddl.lessons import LESSONS
-from rsso_dspy.environments.pddl.wording import COMMON
+from rsso_dspy.environments.pddl.wording import COMMON, LESSONS
 
 __all__ = ["BENCHMARK"]
 

@@ -1,22 +1,15 @@
-"""A PDDL problem as an `Environment`: what AgentBoard's PDDL games say, and how they count.
-
-    env = PddlEnvironment()
-    env.reset(TABLE.parse("gripper::50"))
-    env.step("Move from rooma to roomb.")
-
-The score is the progress rate, of 100: 100 when the goal is satisfied and never before. Lists that AgentBoard prints in
-the order of a set are sorted here: the same game says the same in every process.
-"""
+"""A PDDL problem as an `Environment`: what AgentBoard's PDDL games say, and how they count. The score is the progress
+rate, of 100: 100 when the goal is satisfied and never before. Lists that AgentBoard prints in the order of a set are
+sorted here: the same game says the same in every process."""
 
 from collections.abc import Sequence
 
 from rsso_dspy.environments import Goal, Transition, require_played
 from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.environments.pddl import wording
-from rsso_dspy.environments.pddl.lessons import LESSONS
 from rsso_dspy.environments.pddl.strips import Domain, Problem, World
 from rsso_dspy.environments.pddl.tasks import TABLE, load_domain, load_setup
-from rsso_dspy.environments.pddl.wording import CHECK, LOOK
+from rsso_dspy.environments.pddl.wording import CHECK, LESSONS, LOOK
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
@@ -84,7 +77,6 @@ class PddlEnvironment(TaughtEnvironment):
 
     @property
     def task(self) -> str:
-        """The goal of the variant that was reset last."""
         return require_played(self._game).goal
 
     @property
@@ -99,7 +91,6 @@ class PddlEnvironment(TaughtEnvironment):
         return State(self._game.first, "", "")
 
     def step(self, action: str) -> Transition:
-        """One action as the actor wrote it."""
         game = require_played(self._game)
         before = game.points
         observation, valid = game.step(action)

@@ -1,14 +1,7 @@
-"""PDDL read from text and made ready to be played: STRIPS with types and constants.
-
-    domain = read_domain(text, "gripper.pddl")
-    world = World(domain, read_setup(text, domain, "prob01.pddl"))
-    world.start                                   # int: bit i stands for world.facts[i]
-    world.apply(world.start, "move", ("rooma", "roomb"))
-
-Everything is in lower case. A fact is a tuple, the predicate first: ``("at", "ball1", "rooma")``. In an action's
-conditions and effects an argument that begins with ``?`` is one of its parameters. A `?` begins a word wherever it
-stands, as in ``- level?l1``. Domains come with the package; a problem that cannot be read raises `DamagedFile`.
-"""
+"""PDDL read from text and made ready to be played: STRIPS with types and constants. Everything is in lower case. A fact
+is a tuple, the predicate first: ``("at", "ball1", "rooma")``. In an action's conditions and effects an argument that
+begins with ``?`` is one of its parameters. Domains come with the package; a problem that cannot be read raises
+`DamagedFile`."""
 
 import re
 from ast import literal_eval
@@ -18,11 +11,8 @@ from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
 
-OBJECT = "object"
-"""The type of all types."""
-MOST_ACTIONS = 200_000
-"""Ground actions of one problem at most."""
-
+OBJECT = "object"  # the type of all types
+MOST_ACTIONS = 200_000  # ground actions of one problem at most
 Fact = tuple[str, ...]
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
 
@@ -40,16 +30,11 @@ class Action:
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Types, predicates, constants and actions."""
-
     name: str
-    types: Mapping[str, str]
-    """Type to the one above it; `OBJECT` is above all."""
-    argument_types: Mapping[str, tuple[str, ...]]
-    """Predicate to the types of its arguments."""
+    types: Mapping[str, str]  # type to the one above it; `OBJECT` is above all
+    argument_types: Mapping[str, tuple[str, ...]]  # predicate to the types of its arguments
     actions: Mapping[str, Action]
-    constants: Mapping[str, str]
-    """Object to type."""
+    constants: Mapping[str, str]  # object to type
 
     def is_of_type(self, own: str, wanted: str) -> bool:
         """Whether what is of the type `own` is of the type `wanted` too."""
@@ -190,7 +175,6 @@ class World:
         self.facts: list[Fact] = []
         self._bits: dict[Fact, int] = {}
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
-        """Facts of the start that hold for ever."""
         self.start = sum(self._make_bit(fact) for fact in sorted(problem.start - self.fixed))
         self.actions: list[GroundAction] = []
         for action in domain.actions.values():
@@ -207,7 +191,6 @@ class World:
         return sum(bit == 0 or (bit > 0 and bool(state & bit)) for bit in self.goal_bits)
 
     def list_bits(self, state: int) -> list[Fact]:
-        """The facts that these bits stand for."""
         return [fact for number, fact in enumerate(self.facts) if state >> number & 1]
 
     def list_applicable(self, state: int) -> list[GroundAction]:

@@ -1,10 +1,8 @@
-"""The four domains as task types, their problems and splits.
-
-Problems made here (`scripts/make_pddl.py`), in ``data`` with their plans, are graded by the length of these, short ones
-first in each split. At the end of the test split stand AgentBoard's own problems, which this project does not hold:
-`environment.data` names the user's folder of them, a folder a domain (``gripper/prob01.pddl``). The selection
-``generated`` is spread over all grades of the made ones; ``agentboard`` is those of the user.
-"""
+"""The four domains as task types, their problems and splits. Problems made here (`scripts/make_pddl.py`), in ``data``
+with their plans, are graded by the length of these, short ones first in each split. At the end of the test split stand
+AgentBoard's own problems, which this project does not hold: `environment.data` names the user's folder of them, a
+folder a domain (``gripper/prob01.pddl``). The selection ``generated`` is spread over all grades of the made ones;
+``agentboard`` is those of the user."""
 
 import hashlib
 from collections.abc import Iterable
@@ -20,17 +18,11 @@ from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.files import read_text
 from rsso_dspy.records import Variant
 
-SIZES = {"train": 40, "dev": 10, "test": 20}
-"""Problems of each domain that were made here."""
+SIZES = {"train": 40, "dev": 10, "test": 20}  # problems of each domain that were made here
+FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}  # AgentBoard's problems of each domain
+GOLD_OF_FILES = 20  # of AgentBoard's problems: half as many again are the 30 steps that they are given
 
-FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
-"""AgentBoard's problems of each domain."""
-
-GOLD_OF_FILES = 20
-"""What stands for the gold length of AgentBoard's problems: half as many again are the 30 steps that they are given."""
-
-_DEV, _TEST, _FILE = accumulate(SIZES.values())
-"""The first index of each split, and of AgentBoard's problems."""
+_DEV, _TEST, _FILE = accumulate(SIZES.values())  # the first index of each split, and of AgentBoard's problems
 
 TABLE = TaskTable(
     {
@@ -49,7 +41,6 @@ TABLE = TaskTable(
 
 @cache
 def load_domain(name: str) -> Domain:
-    """One of the domains that are played."""
     file = f"{name}.pddl"
     return read_domain(resources.files(__package__).joinpath("domains", file).read_text(encoding="utf-8"), file)
 

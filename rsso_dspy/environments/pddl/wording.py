@@ -1,16 +1,16 @@
 """How facts and actions are worded, domain by domain: the texts of AgentBoard's PDDL games, to the last blank; and how
-an action is read out of a text.
-
-Objects stand in the order of the arguments. Some sentences mislead, and are kept: in barman, `holding` names the hand
-and not what it holds, and `pour-shaker-to-shot` has the drink before the glass.
-"""
+an action is read out of a text. Objects stand in the order of the arguments. Some sentences mislead, and are kept: in
+barman, `holding` names the hand and not what it holds, and `pour-shaker-to-shot` has the drink before the glass."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from rsso_dspy.environments.lessons import read_data, read_texts
+from rsso_dspy.environments import lessons
+from rsso_dspy.environments.lessons import LessonTable, Words, read_data, read_texts
 from rsso_dspy.environments.pddl.strips import Fact
+from rsso_dspy.records import Step
 
 CHECK = "check valid actions"
 LOOK = "look around"
@@ -25,11 +25,9 @@ WON = " The goal is satisfied."
 class Phrases:
     """The wording of one domain."""
 
-    facts: Mapping[str, str]
-    """Predicate to sentence, ``{}`` for each argument; one without a sentence is said as it is written."""
+    facts: Mapping[str, str]  # predicate to sentence, `{}` for each argument
     actions: Mapping[str, str]
-    differences: bool = False
-    """Whether only what became true is said after the first observation."""
+    differences: bool = False  # whether only what became true is said after the first observation
 
     def say_fact(self, fact: Fact) -> str:
         return _fill(self.facts, fact)
@@ -49,9 +47,7 @@ def _fill(sentences: Mapping[str, str], words: Fact) -> str:
     return sentences[words[0]].format(*words[1:]) if words[0] in sentences else " ".join(words)
 
 
-PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}
-"""By domain."""
-
+PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}  # by domain
 _APART = re.compile(r"[\[\](){}<>;@#$%&?!\"“”«»]|\.\.\.|--|[:,](?!\d)|\.(?=[\])}>\"'\s]|$)|``|''|…")
 _ENDING = re.compile(r"(?:'(?:s|m|d|ll|re|ve)?|n't|')$")
 
@@ -75,5 +71,119 @@ def read_action(text: str, arities: Mapping[str, int], objects: Collection[str])
 
 _TEMPLATES: Mapping[str, str] = read_texts(__package__)["templates"]
 COMMON = _TEMPLATES["all"]
-ACTION_TEMPLATES = {domain: f"{COMMON}\n{_TEMPLATES[domain]}" for domain in PHRASES}
-"""By domain."""
+ACTION_TEMPLATES = {domain: f"{COMMON}\n{_TEMPLATES[domain]}" for domain in PHRASES}  # by domain
+
+
+_NEEDS: Mapping[str, str] = read_texts(__package__)["needs"]  # what each action needs
+
+_UNDOES = {
+    "is at": ("pick",),
+    "is on": ("unstack", "remove-wheel"),
+    "contains": ("empty-shot", "pour-shot-to-clean-shaker", "pour-shot-to-used-shaker"),
+    "is in": ("fetch",),
+    "is tight": ("loosen",),
+}
+"""What a condition says to the actions that end it, for worlds that tell only what became true."""
+
+_TOLD_BY_DIFFERENCES = re.compile(r"Handempty |Hub ")
+_BALL = re.compile(r"\b(drop)\b.*?\b(ball\w*)\b.*?\b(room\w*)\b")
+_ON = re.compile(r"^(\S+) is on (\S+?)\.$")
+
+
+class Episode(lessons.Episode):
+    @cached_property
+    def conditions(self) -> list[str]:
+        """The sentences of the goal, as observations have them."""
+        listed = self.task.removeprefix(GOAL).split(", ")
+        return [" ".join(text.split()).capitalize() for text in listed if text.strip()]
+
+    @property
+    def says_everything(self) -> bool:
+        return not _TOLD_BY_DIFFERENCES.search(self.states[0].observation)
+
+    def find_verb(self, step: Step) -> str:
+        return next((word for word in split_words(step.action) if word in _NEEDS), "")
+
+    def took_effect(self, number: int) -> bool:
+        step, answer = self.steps[number], self.states[number + 1].observation
+        asked = step.action.lower()
+        return step.understood and "check" not in asked and LOOK not in asked and bool(answer)
+
+    @cached_property
+    def is_effective(self) -> bool:
+        return self.took_effect(len(self.steps) - 1)
+
+    @cached_property
+    def reached(self) -> list[str]:
+        """Conditions that hold, as far as was said."""
+        holding = {text for text in self.conditions if text in self.states[0].observation}
+        for number, step in enumerate(self.steps):
+            looked = LOOK in step.action.lower()
+            if not looked and not self.took_effect(number):
+                continue
+            said = {text for text in self.conditions if text in self.states[number + 1].observation}
+            if not self.says_everything and not looked:
+                verb, words = self.find_verb(step), set(split_words(step.action))
+                said |= {text for text in holding if not _is_undone(text, verb, words)}
+            holding = said
+        return [text for text in self.conditions if text in holding]
+
+    @property
+    def need(self) -> Words | None:
+        verb = self.find_verb(self.newest)
+        return {"verb": verb, "need": _NEEDS[verb]} if verb else None
+
+    @property
+    def is_repeated_in_vain(self) -> bool:
+        twice = self.steps[-2:]
+        return len(twice) > 1 and not any(step.understood for step in twice) and twice[0].action == twice[1].action
+
+    @property
+    def undoing(self) -> Words | None:
+        """A condition of the goal held, and does no longer."""
+        if not self.is_effective or len(self.steps) < 2:
+            return None
+        before = Episode(self.task, self.states[:-1], self.steps[:-1]).reached
+        return {"verb": self.find_verb(self.newest)} if set(before) - set(self.reached) else None
+
+    @property
+    def is_circle(self) -> bool:
+        """Everything is again as it was before."""
+        seen = [state.observation for state in self.states[:-1]]
+        return self.says_everything and self.is_effective and self.answer in seen
+
+    @property
+    def is_wrong_room(self) -> bool:
+        """A ball was dropped where the goal does not want it."""
+        found = _BALL.search(self.action)
+        if found is None or not self.is_effective:
+            return False
+        wanted = [text for text in self.conditions if text.startswith(found[2].capitalize() + " ")]
+        return bool(wanted) and not any(f"{found[3]}." in text for text in wanted)
+
+    @property
+    def is_wrong_order(self) -> bool:
+        """A block was stacked on one that does not stand where it shall."""
+        if self.find_verb(self.newest) != "stack" or not self.is_effective:
+            return False
+        missing = (_ON.match(text) for text in self.conditions if text not in self.reached)
+        words = split_words(self.newest.action)
+        below = next((word for word in reversed(words) if f"on {word}." in self.answer), "")
+        return below in [found[1].lower() for found in missing if found]
+
+    done = property(lambda self: {"names": " ".join(self.reached)} if self.reached else None)
+
+    @property
+    def left(self) -> Words | None:
+        left = [text for text in self.conditions if text not in self.reached]
+        return {"names": " ".join(left)} if left else None
+
+
+def _is_undone(condition: str, verb: str, words: set[str]) -> bool:
+    if not any(said in condition and verb in verbs for said, verbs in _UNDOES.items()):
+        return False
+    named = split_words(condition)
+    return bool({named[0], *named[2:3]} & words)
+
+
+LESSONS = LessonTable(__package__, Episode)

@@ -1,16 +1,8 @@
-"""ScienceWorld as an `Environment`.
-
-    with ScienceWorld() as env:
-        state = env.reset(tasks.parse("find-plant::228"))
-        transition = env.step("teleport to greenhouse")
-
-The package's own wrapper lists all valid actions at every step, which makes it four times as slow. This driver
-talks to the simulator itself and requests that list only after a misunderstood action.
-
-A history window shows its first state in full, later ones only with what is new, under `sso` as features (lines of
-surroundings and inventory; the SSO reference also splits lines at commas, which never shows, but hides an object that
-is taken out of its container), under `complete` as the simulator lists them, with the inventory last.
-"""
+"""ScienceWorld as an `Environment`. The package's own wrapper lists all valid actions at every step, which makes it
+four times as slow; this driver talks to the simulator itself. A history window shows its first state in full, later
+ones only with what is new, under `sso` as features (lines of surroundings and inventory; the SSO reference also splits
+lines at commas, which never shows, but hides an object that is taken out of its container), under `complete` as the
+simulator lists them, with the inventory last."""
 
 import re
 from collections import Counter
@@ -27,8 +19,7 @@ from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, di
 from rsso_dspy.errors import SimulatorDied, UsageError
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
-LISTING = re.compile(r"(In it, you|Here you) see:")
-"""Headers before the objects of a room or of the outside."""
+LISTING = re.compile(r"(In it, you|Here you) see:")  # headers before the objects of a room or of the outside
 CARRIED = " in your inventory"
 _EDGES = " \n\t.,"
 _ROW = re.compile(r"\d+\t(true|false)\t *(\w+)\t")
@@ -38,11 +29,9 @@ _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
     """One simulator, played by one thread at a time. The process starts with `start` or at the first reset.
-
     ``step_limit``: time limit of an action in seconds. A longer one ends the trial as ``stalled`` with the score so
     far, and the next reset starts a new process. (Some worlds get slower with every tick, e.g. with a running sink.)
-    ``heap`` and ``stopped``: see `Jvm`.
-    """
+    ``heap`` and ``stopped``: see `Jvm`."""
 
     teaches = LESSONS
     name_place = staticmethod(actions.name_place)
@@ -53,20 +42,16 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         self._stopped = stopped
         self._jvm: Jvm | None = None
         self._closed = False
-        self.task = ""
-        """Task description of the current variant."""
-        self.points_at_reset = 0
-        """Score before the first action, 0 to 100: some variants grant points for their initial state."""
+        self.task = ""  # task description of the current variant
+        self.points_at_reset = 0  # 0 to 100: some variants grant points for their initial state
         # What the last action left behind.
         self._score = self._ticks = 0
         self._completed = False
         self._look = self._inventory = ""
-        self._question = ""
-        """The numbered question that is open, word for word; empty when none is."""
+        self._question = ""  # the numbered question that is open, word for word; empty when none is
         self._asked: Question | None = None
         self._focus = ""
-        self.action_templates = actions.ACTION_TEMPLATES
-        """The templates of the interface and, under `complete`, of the current variant."""
+        self.action_templates = actions.ACTION_TEMPLATES  # of the interface and the variant
 
     @property
     def verbs(self) -> frozenset[str]:
@@ -75,7 +60,6 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 
     @property
     def alive(self) -> bool:  # type: ignore[override]
-        """Whether another reset can succeed."""
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
     def start(self) -> "ScienceWorld":
@@ -141,15 +125,12 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Return the goals of the current variant with their status after the last action; empty after a stalled step.
-
         For calibration only, and not part of the `Environment` protocol. Raises ``SplitError`` for a variant of the
-        test split, whatever split it was reset with, and ``SimulatorDied`` before a reset.
-        """
+        test split, whatever split it was reset with, and ``SimulatorDied`` before a reset."""
         tasks.TABLE.refuse_test(require_played(self._variant))
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:
-        """End the process. Idempotent."""
         self._closed = True
         if self._jvm is not None:
             self._jvm.close()

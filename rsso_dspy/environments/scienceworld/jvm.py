@@ -1,13 +1,6 @@
-"""One ScienceWorld simulator in one Java process, driven through py4j's text protocol.
-
-    with Jvm() as simulator:
-        simulator.call("load", "boil", 21, "easy", False)
-        text = simulator.call("step", "look around")
-
-This replaces py4j's own gateway for three reasons: each call can have its own time limit, Ctrl-C inside a call stays a
-KeyboardInterrupt (py4j 0.10.9.9 turns it into an AttributeError), and a list arrives in one piece instead of one round
-trip per element.
-"""
+"""One ScienceWorld simulator in one Java process, driven through py4j's text protocol. This replaces py4j's own gateway
+for three reasons: each call can have its own time limit, Ctrl-C inside a call stays a KeyboardInterrupt (py4j 0.10.9.9
+turns it into an AttributeError), and a list arrives in one piece instead of one round trip per element."""
 
 import contextlib
 import errno
@@ -20,23 +13,16 @@ from contextlib import AbstractContextManager
 from shutil import which
 from typing import Any
 
-from rsso_dspy.environments.process import Process
+from rsso_dspy.environments.pool import Process
 from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
 
 # Java orders many of the simulator's sets by identity hash codes, which are random unless `hashCode=2` makes them all
 # equal. With it, the same actions give the same texts and scores in a fresh and in a used process.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
-
-START_LIMIT = 120.0
-"""Time limit in seconds for Java to report its port; usually it takes one second."""
-
-CALL_LIMIT = 600.0
-"""Default time limit of a call in seconds, far above the time of any load."""
-
+START_LIMIT = 120.0  # time limit in seconds for Java to report its port; usually it takes one second
+CALL_LIMIT = 600.0  # default time limit of a call in seconds, far above the time of any load
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
-
-_silent: set[str] = set()
-"""Java programs that did not respond in time; tried last from then on."""
+_silent: set[str] = set()  # Java programs that did not respond in time; tried last from then on
 
 
 def list_java_candidates() -> list[str]:
@@ -50,11 +36,9 @@ def list_java_candidates() -> list[str]:
 
 
 def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Process, int, str]:
-    """Start the gateway server; its process, port and token.
-
-    Raises `OSError` if this Java fails to start it or does not respond for `START_LIMIT` seconds, `SimulatorDied` if it
-    was killed meanwhile, and `Stopped` once `stopped` returns true.
-    """
+    """Start the gateway server; its process, port and token. Raises `OSError` if this Java fails to start it or does
+    not respond for `START_LIMIT` seconds, `SimulatorDied` if it was killed meanwhile, and `Stopped` once `stopped`
+    returns true."""
     from py4j.java_gateway import find_jar_path
     from scienceworld.constants import BASEPATH, JAR_PATH
 
@@ -83,13 +67,11 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Pro
 
 
 class Jvm(AbstractContextManager["Jvm"]):
-    """One simulator process, for one thread at a time.
-
-    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program; ``stopped`` is polled while it starts. Raises
-    ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed during its start, ``Stopped``, and ``OSError``
-    if a resource of this machine is exhausted. Any failure of a call ends the process, because a late answer would be
-    taken for that of the next call; every later call then raises ``SimulatorDied``.
-    """
+    """One simulator process, for one thread at a time. ``heap`` is Java's ``-Xmx``; ``java`` names the Java program;
+    ``stopped`` is polled while it starts. Raises ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed
+    during its start, ``Stopped``, and ``OSError`` if a resource of this machine is exhausted. Any failure of a call
+    ends the process, because a late answer would be taken for that of the next call; every later call then raises
+    ``SimulatorDied``."""
 
     def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         failures = []
@@ -118,7 +100,6 @@ class Jvm(AbstractContextManager["Jvm"]):
             raise
 
     def _connect_simulator(self, port: int, token: str) -> None:
-        """Connect and create the simulator."""
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout=CALL_LIMIT)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -144,11 +125,9 @@ class Jvm(AbstractContextManager["Jvm"]):
         return self._process.pid
 
     def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
-        """Call one method of the simulator's interface. A Java list of strings becomes a Python list.
-
-        Raises ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method
-        failed, or a call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone.
-        """
+        """Call one method of the simulator's interface. A Java list of strings becomes a Python list. Raises
+        ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method failed, or a
+        call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone."""
         answer = self._call_java(self._interface, method, *arguments, limit=limit)
         if not isinstance(answer, _JavaReference):
             return answer
@@ -157,10 +136,8 @@ class Jvm(AbstractContextManager["Jvm"]):
         return text.split("\n") if text else []
 
     def clear_path_cache(self) -> None:
-        """Clear the solver's table of walks through the house, which lives as long as the process.
-
-        The first variant that needs a walk draws it at random, so gold paths would depend on what was solved before.
-        """
+        """Clear the solver's table of walks through the house, which lives as long as the process. The first variant
+        that needs a walk draws it at random, so gold paths would depend on what was solved before."""
         walks = self._call_java("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths")
         self._call_java(walks, "clear")
 
@@ -176,11 +153,8 @@ class Jvm(AbstractContextManager["Jvm"]):
         return self._send_command(_encode_command(target, method, *arguments), limit)
 
     def _send_command(self, command: str, limit: float | None = None) -> Any:
-        """Send one command and read its answer.
-
-        Never send several at once: the server's socket delays a second short answer by 40 ms, until the first one is
-        acknowledged.
-        """
+        """Send one command and read its answer. Never send several at once: the server's socket delays a second short
+        answer by 40 ms, until the first one is acknowledged."""
         if not self._why_dead:
             try:
                 try:

@@ -1,8 +1,6 @@
 """What can be learned from an episode of ScienceWorld without a model: the conditions of its lessons, see `LessonTable`
-(after OmniReflect, section 2.1.2, whose patterns are for other environments).
-
-All conditions are computed after every step, so parsed texts are cached.
-"""
+(after OmniReflect, section 2.1.2, whose patterns are for other environments). All conditions are computed after every
+step, so parsed texts are cached."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -14,13 +12,9 @@ from rsso_dspy.environments import lessons
 from rsso_dspy.environments.lessons import LessonTable, Words, name_all
 from rsso_dspy.environments.scienceworld import actions
 
-MOST = 8
-"""Maximum entries of a lesson; the newest are kept."""
-WINDOW = 6
-"""Number of steps to detect wandering."""
-LONGEST_ACTION = 12
-"""Maximum words of an action; more are a sentence."""
-
+MOST = 8  # maximum entries of a lesson; the newest are kept
+WINDOW = 6  # number of steps to detect wandering
+LONGEST_ACTION = 12  # maximum words of an action; more are a sentence
 ROOM = re.compile(r"called the (.+?)\.")
 DOORS = re.compile(r"A door to the (.+?) \(")
 CLOSED = re.compile(r"The ([^.\n]+?) door is closed")
@@ -59,17 +53,14 @@ TEMPLATES = {line.split()[0]: line for line in actions.ACTION_TEMPLATES.partitio
 _BETWEEN = "to in on into onto with from at for of out off up down over under using through around"
 SMALL = frozenset(_BETWEEN.split())
 _OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
-TALK = frozenset(_OPENERS.split())
-"""First words of sentences that are never first words of actions."""
-
+TALK = frozenset(_OPENERS.split())  # first words of sentences that are never first words of actions
 TARGET = re.compile(r"focus on (?:the |an? |a\(n\) )?(.+?)(?=[.,]| with | from |$)", re.I)
 GOAL = re.compile(
     r"(?:boil|freeze|melt|grow|find|state of matter of|point of|temperature of|life stages of|create(?: the substance)?"
     r"|trait in) (?:the |an? |a\(n\) )?'?([^'.,]+?)'?(?=[.,]| with | from | which |$)",
     re.I,
 )
-CLASSES = frozenset({"thing", "substance", "animal"})
-"""Targets that refer to something else."""
+CLASSES = frozenset({"thing", "substance", "animal"})  # targets that refer to something else
 UNTOLD = frozenset(
     {"air", "agent", "door", "outside", "ground", "inventory", "nothing", "soil", "hallway", "kitchen", "bathroom"}
     | {"living room", "bedroom", "workshop", "art studio", "greenhouse", "foundry"}
@@ -91,7 +82,6 @@ def parse_focus_targets(task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def parse_goal_things(task: str) -> tuple[str, ...]:
-    """Return the things that the task is about."""
     found = (match.group(1).strip().lower() for match in GOAL.finditer(task))
     return tuple(dict.fromkeys(name for name in found if name not in CLASSES and len(name.split()) <= 4))
 
@@ -107,11 +97,8 @@ def is_name_match(name: str, target: str) -> bool:
 
 
 def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
-    """Return whether the task certainly does not ask for a focus on an object of this name.
-
-    A referring target may be anything; `the substance` may be any visible one, because a substance changes its name
-    with its state.
-    """
+    """Return whether the task certainly does not ask for a focus on an object of this name. A referring target may be
+    anything; `the substance` may be any visible one, because a substance changes its name with its state."""
     given, verdicts = parse_focus_targets(task)
     asked = [target for target in (*given, *verdicts) if target != "substance"]
     if not (given or verdicts) or any(map(is_open_ended, asked)):
@@ -142,11 +129,8 @@ def find_task_things(task: str, text: str) -> tuple[str, ...]:
 
 
 class RoomView(NamedTuple):
-    """The content of the surroundings."""
-
     room: str
-    named: tuple[str, ...]
-    """Things named in the task."""
+    named: tuple[str, ...]  # things named in the task
     closed: tuple[str, ...]
     devices: tuple[str, ...]
     running: tuple[str, ...]
@@ -181,8 +165,6 @@ def name_newest(names: Iterable[str], most: int = MOST) -> Words | None:
 
 
 class Episode(lessons.Episode):
-    """An episode so far, with its events."""
-
     @cached_property
     def views(self) -> list[RoomView]:
         """Return the entries that differ from their predecessor."""
@@ -191,7 +173,6 @@ class Episode(lessons.Episode):
 
     @cached_property
     def latest_views(self) -> dict[str, RoomView]:
-        """Return what was last seen in each room."""
         return {seen.room: seen for seen in self.views if seen.room}
 
     @cached_property
@@ -207,7 +188,6 @@ class Episode(lessons.Episode):
         return sorted(one for kind in kinds for one in self.events.get(kind, ()))
 
     def name_events(self, kind: str) -> Words | None:
-        """The first words of events of a kind."""
         return name_newest(words[0] for _, words in self.list_events(kind))
 
     def get_view(self, number: int) -> RoomView:
@@ -223,9 +203,7 @@ class Episode(lessons.Episode):
     # What mistakes go by.
 
     is_unknown = property(lambda self: self.answer == actions.NOT_KNOWN)
-    """Whether the parser did not know the newest action."""
     was_asked = property(lambda self: self.states[-2].observation.startswith(actions.AMBIGUOUS))
-    """Whether the newest action followed a question about an ambiguity."""
 
     @property
     def is_repeated(self) -> bool:
@@ -344,7 +322,6 @@ class Episode(lessons.Episode):
 
     @property
     def measurements(self) -> Words | None:
-        """The newest measurement of each thing."""
         values: dict[str, str] = {}
         for number, (degrees,) in self.list_events("degrees"):
             if match := MEASURED.match(self.get_action(number)):

@@ -1,23 +1,14 @@
-"""The 18 tasks of the adaptation protocol, their splits, the selection of variants, and gold lengths.
+"""The 18 tasks of the adaptation protocol, their splits, the selection of variants, and gold lengths. The selection
+``sso`` is the sample that the SSO reference draws (seed 42, training variants first, then test variants).
 
-    >>> parse("boil::22")
-    Variant(task='boil', index=22, split='test', simplification='easy')
-    >>> [variant.index for variant in held_out("identify-life-stages-2")]
-    [7, 6, 8, 9]
-
-Splits are ScienceWorld's own, in a data file, so planning a run needs no simulator. The selection ``sso`` is the sample
-that the SSO reference draws (seed 42, training variants first, then test variants).
-
-A gold length is the number of actions in the simulator's own solution of a variant, whether or not it succeeded; a
-trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of the
-held-out variants and of ten training and ten development variants a task are shipped; others are computed on demand and
-kept in the user's cache. `scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two, freeze 11
-(train) and 19 (dev), at 87 and 82 points.
+A gold length is the number of actions in the simulator's own solution of a variant, whether or not it succeeded.
+Computing a path takes between half a second and two minutes, so lengths of the held-out variants and of ten training
+and ten development variants a task are shipped; others are computed on demand and kept in the user's cache.
+`scripts/check_golds.py` recomputes shipped ones: of the 569, the solver fails two, freeze 11 (train) and 19 (dev).
 
 The paths themselves solve the tasks. They leave this module only through `compute_gold_paths`, for tests, benchmarks
 and the gold teacher of a compile, which is given those of training variants (`Benchmark.find_gold_path`). No agent,
-prompt or record may contain them but for the demonstrations of a program that was taught so.
-"""
+prompt or record may contain them but for the demonstrations of a program that was taught so."""
 
 import json
 from collections.abc import Iterable
@@ -32,15 +23,12 @@ from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
 from rsso_dspy.records import Variant
 
 VERSION = metadata.version("scienceworld")
-MOST_ACTIONS = 100_000
-"""Maximum plausible length of a gold path."""
-TIME_LIMIT = 1800.0
-"""Time limit for computing one path, in seconds."""
+MOST_ACTIONS = 100_000  # maximum plausible length of a gold path
+TIME_LIMIT = 1800.0  # time limit for computing one path, in seconds
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
 
 TABLE = TaskTable(read_data(__package__, "data/splits.json")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
-
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
 
@@ -59,10 +47,8 @@ def find_known_length(variant: Variant) -> int | None:
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes).
-
-    Raises ``GoldUnknown`` if the simulator finds no path.
-    """
+    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes). Raises
+    ``GoldUnknown`` if the simulator finds no path."""
     known = find_known_length(variant)
     if known is not None:
         return known
@@ -72,10 +58,8 @@ def get_gold_length(variant: Variant) -> int:
 
 
 def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
-    """Compute the gold path of each variant in one separate simulator, with the result of fresh ones.
-
-    Gold paths are solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none.
-    """
+    """Compute the gold path of each variant in one separate simulator, with the result of fresh ones. Gold paths are
+    solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none."""
     with Jvm() as simulator:
         return [_compute_gold_path(simulator, variant) for variant in variants]
 

@@ -1,8 +1,5 @@
 """Carries out actions under the interface `complete`: tries several wordings and resolves questions.
 
-    list(wordings("**Next action:** focus on substance called tin.", seen))
-    # ["focus on substance called tin", "focus on tin"]
-
 An action is first tried as written. The parser wants short names and no punctuation; models write names as observed. An
 unknown input costs no time and changes nothing, so other wordings are tried one by one until one is known; the list of
 all valid actions, which is expensive, comes last. No wording may change the meaning: words in parentheses are dropped
@@ -10,12 +7,8 @@ only if they carry no information or agree with what is visible.
 
 A question about an ambiguous action is answered with the number of the chosen option. Any other action cancels it,
 which takes a moment, and is carried out. Options with equal words are distinguished by the content or appearance of the
-things in the listing: the simulator asks in the order in which it lists. If no two differ, the first is chosen without
-asking.
-
-    0:	pour wood cup (in art studio) in bowl (in table, in art studio)
-    1:	pour wood cup (in art studio) in bowl (in table, in art studio)
-"""
+things in the listing: the simulator asks in the order in which it lists. If no two differ, the first is chosen
+unasked."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,14 +17,10 @@ from functools import cached_property
 from itertools import combinations
 
 from rsso_dspy.environments.scienceworld import actions
-from rsso_dspy.environments.scienceworld.actions import VERBS
-from rsso_dspy.environments.scienceworld.grammar import parse_command
+from rsso_dspy.environments.scienceworld.actions import VERBS, parse_command
 
-MOST = 32
-"""Maximum number of wordings."""
-
-MOST_PARENTHESES = 4
-"""Maximum pairs of parentheses considered, to limit the number of wordings."""
+MOST = 32  # maximum number of wordings
+MOST_PARENTHESES = 4  # maximum pairs of parentheses considered, to limit the number of wordings
 
 _LABEL = re.compile(
     r"^[*_`\"']*(?:(?:my|the|your)\s+)?(?:next\s+)?(?:action|command|answer|move|step)\s*\d*[*_`\"']*\s*[:=]\s*"
@@ -74,10 +63,8 @@ def strip(action: str) -> str:
 
 
 def wordings(action: str, seen: str) -> Iterator[str]:
-    """Yield other wordings of an action, the nearest first, without duplicates, at most `MOST`.
-
-    `seen` is the text of surroundings and inventory, which dropped parts must agree with.
-    """
+    """Yield other wordings of an action, the nearest first, without duplicates, at most `MOST`. `seen` is the text of
+    surroundings and inventory, which dropped parts must agree with."""
     told = {action}
     shown = " ".join(seen.lower().split())
     for wording in _all(action, shown):
@@ -144,11 +131,8 @@ def _acts(sentence: str) -> bool:
 
 
 def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
-    """Return whether the parentheses can be dropped.
-
-    That is so if the action has no object, if they are a remark, or if their statement about the preceding thing is
-    visible. For a focus action, only visible statements are dropped.
-    """
+    """Return whether the parentheses can be dropped. That is so if the action has no object, if they are a remark, or
+    if their statement about the preceding thing is visible. For a focus action, only visible statements are dropped."""
     inside, ahead = match.group(1).strip(), text[: match.start()].strip()
     if _AIMLESS.match(ahead):
         return True
@@ -188,7 +172,6 @@ class Question:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """Option number to text, in lower case."""
         return {number: text.lower() for number, text in _OPTION.findall(self.answer)}
 
     @cached_property
@@ -207,7 +190,6 @@ class Question:
         return len(set(self.options.values())) == 1 and not self.marks
 
     def render_question(self) -> str:
-        """Render the question with the marks of its options and how to answer it."""
         lines = [
             f"{line.rstrip()}: the {mark}"
             if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1]))
@@ -309,12 +291,9 @@ _NOTHING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of an action: the text sent and the answer."""
-
     sent: str
     answer: str
-    asks: Question | None = None
-    """The question in the answer, if any."""
+    asks: Question | None = None  # the question in the answer, if any
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
-"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data.
-
-As JSON data it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each
-window as piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal
-texts have equal rows.
-"""
+"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data. As JSON data
+it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each window as
+piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal texts have
+equal rows."""
 
 import hashlib
 import json
@@ -42,16 +40,13 @@ from rsso_dspy.memory.texts import BILLION
 from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]
-
-Content = tuple[tuple[int, ...], ...]
-"""The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
+Content = tuple[tuple[int, ...], ...]  # text indices per window, windows sorted
 
 
 # Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
 # with mean m and standard deviation s counts max(0, (x - m + 2s) / s): 2 when average, 0 from two deviations below.
 
-NEUTRAL = 2.0
-"""Value of a measure at its mean, and of every candidate if the measure does not vary."""
+NEUTRAL = 2.0  # value of a measure at its mean, and of every candidate if the measure does not vary
 
 
 @dataclass(slots=True)
@@ -86,8 +81,7 @@ class RunningMoments:
         return np.maximum(0.0, (np.array(values, dtype=float) - mean + 2 * deviation) / deviation)
 
 
-COVERAGE = RunningMoments().add_values((3, 4, 5, 6))
-"""Numbers of steps are compared with the lengths 3 to 6 for any windows (release, skillset.py:49-50)."""
+COVERAGE = RunningMoments().add_values((3, 4, 5, 6))  # the lengths 3 to 6 for any windows (release, skillset.py:49-50)
 
 
 def score_candidates(
@@ -131,18 +125,15 @@ def score_candidates(
 class Selection(NamedTuple):
     """Positions in the pool."""
 
-    best: tuple[int, ...]
-    """The best set, best candidate first."""
-    used: tuple[int, ...]
-    """Every candidate of any beam, most used first; equally used ones in pool order."""
+    best: tuple[int, ...]  # the best set, best candidate first
+    used: tuple[int, ...]  # every candidate of any beam, most used first; equally used ones in pool order
 
 
 class Beam(NamedTuple):
     score: int
     members: tuple[int, ...]
     mask: int
-    open: int
-    """Candidates that may still join: later in the pool than all members, and without conflicts."""
+    open: int  # candidates that may still join: later in the pool than all members, and without conflicts
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
@@ -205,29 +196,20 @@ class ConflictMasks(dict[int, int]):
 
 @dataclass(slots=True)
 class SkillMemoryState:
-    """The state of a skill memory; empty when fresh."""
-
     pieces: list[Piece] = field(default_factory=list)
-    candidates: tuple[SkillCandidate, ...] = ()
-    """Pairs matched in the last update, in order. Not part of a snapshot."""
-    built: int = 0
-    """Number of leading pieces that need no matching."""
+    candidates: tuple[SkillCandidate, ...] = ()  # pairs matched in the last update, in order. Not part of a snapshot.
+    built: int = 0  # number of leading pieces that need no matching
     similarities: dict[str, RunningMoments] = field(
         default_factory=lambda: {"state": RunningMoments(), "action": RunningMoments()}
     )
     """Moments of both similarities, in billionths, over all candidates ever matched."""
-    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
-    """Candidates for the next search with their scores in the last one, most used first."""
-    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
-    """The skill set, best first."""
-    skills: dict[str, Skill] = field(default_factory=dict)
-    """Every skill ever verbalized, by id, as of its last selection."""
-    library: list[str] = field(default_factory=list)
-    """Ids of the skills in use, best first."""
+    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)  # for the next search, with last scores
+    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)  # the skill set, best first
+    skills: dict[str, Skill] = field(default_factory=dict)  # every one ever verbalized, by id
+    library: list[str] = field(default_factory=list)  # ids of the skills in use, best first
     feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
     """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
-    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
-    """Equivalence answers by ids: the new skill, then the library."""
+    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)  # by ids: the new skill, then the library
 
     def dump(self, settings: SkillSettings) -> dict[str, Any]:
         texts: dict[str, int] = {}
@@ -277,11 +259,9 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
 
 
 class SkillMemory(Memory):
-    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step.
-
-    The same inputs give the same bytes. Nothing is shared between instances, not even embeddings. With the interface
-    `complete`, skills are shown with names and initial situations, and not when they were just completed.
-    """
+    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step. The
+    same inputs give the same bytes. Nothing is shared between instances, not even embeddings. With the interface
+    `complete`, skills are shown with names and initial situations, and not when they were just completed."""
 
     region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
 

@@ -1,10 +1,8 @@
-"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1).
-
-A trajectory is cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each
-earlier piece: two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions
-between them, are in the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means
-are differences of cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index.
-"""
+"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1). A trajectory is
+cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each earlier piece:
+two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions between them, are in
+the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means are differences of
+cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from rsso_dspy.memory.texts import BILLION, Embed
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
-
 Partner = tuple[Span, int, int]
 """The best window of an earlier piece, its state similarity and its action similarity in billionths."""
 
@@ -82,8 +79,6 @@ def get_embedding_text(state: State, settings: SkillSettings) -> str:
 
 
 class TextIndex:
-    """A growing table of distinct texts."""
-
     def __init__(self, embed: Embed):
         self._embed = embed
         self._index: dict[str, int] = {}
@@ -142,8 +137,7 @@ class PieceTexts:
     """A piece as text indices, one per state, with its windows."""
 
     states: Integers
-    actions: Integers
-    """The action before each state."""
+    actions: Integers  # the action before each state
     windows: tuple[tuple[int, int], ...]
 
     @classmethod
@@ -161,7 +155,6 @@ class PieceTexts:
 def match_windows(
     new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: TextIndex, settings: SkillSettings
 ) -> list[SkillCandidate]:
-    """Return one candidate per window of piece ``new`` and earlier piece with a window of that length, in order."""
     piece, others = pieces[new], [pieces[old] for old in earlier]
     # Two products serve all pieces; many small ones would spend more time on starting threads than on arithmetic.
     ends = np.cumsum([len(other.states) for other in others])[:-1]
@@ -211,5 +204,4 @@ def _sum_diagonals(matrix: Integers) -> Integers:
 
 
 def _divide_rounded(sums: Integers, count: int) -> Integers:
-    """Round to the nearest whole billionth."""
     return (sums + count // 2) // count

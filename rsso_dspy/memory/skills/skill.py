@@ -11,11 +11,9 @@ from rsso_dspy.records import State, Step
 WEIGHTS = {"coverage": 0.01, "reward": 0.1, "state": 1.0, "action": 1.0, "feedback": 1.0}
 """Weights of the terms of a score, those of similarities also in matching (release, main.py:196-215; the class default
 for rewards is 0.01). Feedback counts while it is on, in the divisor too."""
-FEEDBACK_TRIALS, DISCOUNT = 20, 0.9
-"""Newest trials whose feedback counts, and discount per step of its return (release, skillset.py:77-85)."""
+FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
 
-FREE = frozenset({"past_reward", "skip_reached"})
-"""Settings that a stored memory need not agree with: how the next skills are put into words, and when all are shown."""
+FREE = frozenset({"past_reward", "skip_reached"})  # settings that a stored memory need not share
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +25,22 @@ class SkillSettings:
     extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
     """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
     2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
-    pairs: Literal["across-trials", "any"] = "across-trials"
-    """Which pieces are matched. ``across-trials``: those of different trajectories (paper, section 2.2: at least two).
-    ``any``: also two pieces of one long trajectory (release, skillset.py:60-75, 90-117)."""
-    max_trajectories: int = 10
-    """Number of newest pieces to match with each other (release, skillset.py:90)."""
-    max_piece: int = 50
-    """Maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)."""
-    min_piece: int = 3
-    """Minimum states in a piece: one smallest window. The release uses 4."""
-    min_window: int = 3
-    """Minimum states in a window, including first and last (paper, section 2)."""
-    max_window: int = 6
-    """Maximum states in a window (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
-    beams: int = 20
-    """Beam width of the search for a skill set (release, num_beams)."""
-    pool_size: int = 5000
-    """Maximum candidates kept for the next search (release, max_skills)."""
-    retrieved: int = 3
-    """Maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)."""
-    feedback: bool = False
-    """Include the return after a targeted skill in its score: the release does, the paper does not (section 4)."""
-    build_repeats: bool = True
-    """Match a piece that equals an earlier one; the release skips it (skillset.py:93-95)."""
-    keep_when_constant: bool = True
-    """While a similarity has had only one value, the filter passes every candidate (True) or none (release)."""
-    inventory_first: bool = False
-    """Embed state descriptions with the inventory first, which an embedder that reads only the beginning loses."""
-    skip_reached: bool = False
-    """Do not show a skill again that was carried out in the last steps."""
-    past_reward: bool = False
-    """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
-    a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
-    count_overhang: bool = False
-    """Count the last windows of a new piece twice, in the running means alone, as the release does (skillset.py:99)."""
+    pairs: Literal["across-trials", "any"] = "across-trials"  # (paper, section 2.2; release)
+    max_trajectories: int = 10  # number of newest pieces to match with each other (release, skillset.py:90)
+    max_piece: int = 50  # maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)
+    min_piece: int = 3  # minimum states in a piece: one smallest window. The release uses 4.
+    min_window: int = 3  # minimum states in a window, including first and last (paper, section 2)
+    max_window: int = 6  # (paper, section 2); the release stops at 5 (skillset.py:100)
+    beams: int = 20  # beam width of the search for a skill set (release, num_beams)
+    pool_size: int = 5000  # maximum candidates kept for the next search (release, max_skills)
+    retrieved: int = 3  # maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)
+    feedback: bool = False  # score the return after a targeted skill: the release does, the paper does not
+    build_repeats: bool = True  # match a piece that equals an earlier one; the release skips it (skillset.py:93-95)
+    keep_when_constant: bool = True  # what a similarity that has had one value only lets pass: all, or none (release)
+    inventory_first: bool = False  # for embedders that read only the beginning
+    skip_reached: bool = False  # do not show a skill again that was carried out in the last steps
+    past_reward: bool = False  # verbalize one action beyond the windows where both examples continue with the same one
+    count_overhang: bool = False  # count last windows twice in running means, as the release does (skillset.py:99)
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
@@ -71,7 +51,6 @@ class SkillSettings:
 
     @classmethod
     def adapt(cls) -> "SkillSettings":
-        """The protocol ``adapt/3``: the same, put into words as far as the examples agree, and none again at once."""
         return cls(past_reward=True, skip_reached=True)
 
     @classmethod
@@ -96,15 +75,11 @@ class Piece:
     """A stored part of a trajectory, ending at a positive reward. The three sequences are aligned by state."""
 
     trial: int
-    offset: int
-    """Index in the trial of the first state."""
+    offset: int  # index in the trial of the first state
     states: tuple[State, ...]
-    actions: tuple[str, ...]
-    """The action before each state; empty for the start of a trial."""
-    rewards: tuple[int, ...]
-    """Points gained at each state."""
-    trajectory: int = 0
-    """Pieces of one trajectory share a number. Trials of other units have their own numbers."""
+    actions: tuple[str, ...]  # the action before each state; empty for the start of a trial
+    rewards: tuple[int, ...]  # points gained at each state
+    trajectory: int = 0  # pieces of one trajectory share a number. Trials of other units have their own numbers.
 
     def __len__(self) -> int:
         return len(self.states)
@@ -114,7 +89,6 @@ class Piece:
         return (*(state.description for state in self.states), *self.actions)
 
     def dump(self, texts: dict[str, int]) -> dict[str, Any]:
-        """The piece as JSON data with the indices of its texts, which are added to `texts`."""
 
         def intern(*said: str) -> list[int]:
             return [texts.setdefault(text, len(texts)) for text in said]
@@ -182,8 +156,7 @@ class SkillScores:
     reward: float
     state: float
     action: float
-    feedback: float
-    """Sum over feedback events, negative if the skill was targeted without a reward; 0 without events."""
+    feedback: float  # sum over feedback events, negative if the skill was targeted without a reward; 0 without events
     total: float
 
 
@@ -194,27 +167,19 @@ class Verbalization:
     summary: str
     name: str
     instructions: tuple[str, ...]
-    target: str
-    """The observation that marks the end of the skill; shown to the actor as the subgoal."""
+    target: str  # the observation that marks the end of the skill; shown to the actor as the subgoal
 
 
 @dataclass(frozen=True, slots=True)
 class Skill(Verbalization):
-    """A verbalized member of the skill set."""
-
-    id: str
-    """Digest of the content of its windows: the same examples have the same id in every run."""
+    id: str  # digest of the content of its windows: the same examples have the same id in every run
     windows: tuple[Window, ...] = field(repr=False)
     scores: SkillScores
-    retrieved: int = 0
-    """Number of steps at which it was shown."""
-    targeted: int = 0
-    """Number of steps at which the actor named its target as the subgoal."""
-    beyond: int = 0
-    """Number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""
+    retrieved: int = 0  # number of steps at which it was shown
+    targeted: int = 0  # number of steps at which the actor named its target as the subgoal
+    beyond: int = 0  # number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1
 
     def dump(self) -> dict[str, Any]:
-        """JSON data with the windows as bounds."""
         data = {name: getattr(self, name) for name in _PLAIN}
         data |= {"instructions": list(self.instructions), "scores": asdict(self.scores)}
         return data | {"windows": [list(window.span) for window in self.windows]}
@@ -245,7 +210,6 @@ def normalize_text(text: str, keep_fill_words: bool = False) -> str:
 
 
 def describe_skill(skill: Skill) -> str:
-    """Target and instructions in one line, for the question whether two skills are equivalent."""
     return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
 
 
@@ -270,8 +234,7 @@ def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
     return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
 
 
-LATELY = 10
-"""Number of steps for which a completed skill is not offered again."""
+LATELY = 10  # number of steps for which a completed skill is not offered again
 
 
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
