@@ -207,7 +207,7 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
     ):
         names = _get_field_names(type(before))
         pairs += [(f"{prefix}{name}", getattr(before, name), getattr(after, name)) for name in names]
-    usual, examples = {**ReflectionsConfig().model_dump(), "improvements": ""}, config.memory.constitution.examples
+    usual, examples = {**ReflectionsConfig().model_dump(), "improvements": []}, config.memory.constitution.examples
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
         ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
@@ -221,11 +221,8 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
         ("embedder", MINILM, config.embedder.model),
         ("simplification", EnvironmentConfig().simplification, config.environment.simplification),
     ]
-    return [
-        f"{name}={','.join(value) if isinstance(value, (list, tuple)) else value}"
-        for name, before, value in pairs
-        if value != before
-    ]
+    departures = ((name, value) for name, before, value in pairs if value != before)
+    return [f"{name}={','.join(value) if isinstance(value, list | tuple) else value}" for name, value in departures]
 
 
 def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, object, object]]:
