@@ -19,6 +19,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
+from tests import live
 from tests.cli.conftest import FAST
 
 ADVICE = "\n\nAdvice from earlier attempts:\n- Visit another room first.\n- Do not focus on the rock."
@@ -166,7 +167,7 @@ def test_what_show_and_inspect_history_print_is_what_is_sent(rsso, edited, monke
     monkeypatch.setattr(Explorer, "complete", lambda self, asked: sent.append(asked) or answer(self, asked))
     monkeypatch.setenv("COLUMNS", "10000")
     printed, inspected = rsso("show", file)[1], StringIO()
-    with session(load_config(overrides=FAST)):
+    with session(load_config(overrides=live.FAST)):
         agent = Agent(load(file).method)
         agent.load_state(load(file).state)
         agent(variant="find-plant::229", trials=2)
