@@ -10,10 +10,12 @@ recreated on demand: gold_lengths/ (of gold paths that are not shipped) and embe
 """
 
 import errno
+import gzip
 import json
 import os
 import threading
 import tomllib
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -144,11 +146,23 @@ def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
     return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
 
 
+def find_packed(path: Path) -> Path | None:
+    """Return the file `path.gz` if it stands in place of `path`."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if not path.exists() and packed.exists() else None
+
+
 def read_bytes(path: Path) -> bytes:
-    """Read the content as bytes. Raises `DamagedFile` and `OSError`, see the module's docstring."""
+    """Read the content as bytes, also of a file that stands packed in its place. Raises `DamagedFile` and `OSError`,
+    see the module's docstring."""
     if path.is_dir():
         raise DamagedFile(path, "it is a folder")
-    return path.read_bytes()
+    if (packed := find_packed(path)) is None:
+        return path.read_bytes()
+    try:
+        return gzip.decompress(packed.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DamagedFile(packed, f"it cannot be unpacked ({error})") from None
 
 
 def read_text(path: Path) -> str:

@@ -10,6 +10,8 @@
         store.open_log(unit).add_trial(result, memories, seconds)
     for record in Store(Path("runs/x"), read_only=True).units(): ...
 
+A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is.
+
 Repeating the command plays what is missing, from the last finished trial on; another configuration is refused and the
 difference shown.
 """
@@ -28,7 +30,7 @@ from typing_extensions import TypedDict
 
 from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
-from rsso_dspy.files import atomic_write_text, pick_quarantine_path, read_bytes, read_json
+from rsso_dspy.files import atomic_write_text, find_packed, pick_quarantine_path, read_bytes, read_json
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
@@ -265,7 +267,9 @@ class Store:
         return self.open_file(self.path_of(work))
 
     def open_file(self, path: Path) -> UnitLog:
-        """Open the log in a file of the folder, as `open_log` does."""
+        """Open the log in a file of the folder, as `open_log` does. Raises `UsageError` if it is packed."""
+        if packed := find_packed(path):
+            raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {self.folder}")
         try:
             log = self._read(path, whole=True)
         except DamagedFile as error:
@@ -475,7 +479,7 @@ class Store:
 
 def _stamp(file: Path) -> tuple[int, int]:
     """Return what changes when a file is written."""
-    seen = file.stat()
+    seen = (find_packed(file) or file).stat()
     return seen.st_mtime_ns, seen.st_size
 
 
@@ -488,8 +492,9 @@ def name_log(work: Job | JobRecord) -> str:
 
 
 def find_logs(folder: Path) -> list[Path]:
-    """Return the files named like a unit or training below a folder of arms."""
-    return [path for path in folder.glob("*/*/*.jsonl") if _LOG_FILE.fullmatch(path.name)]
+    """Return the files named like a unit or training below a folder of arms; of packed ones their names unpacked."""
+    names = {path.with_name(path.name.removesuffix(".gz")) for path in folder.glob("*/*/*.jsonl*")}
+    return [path for path in sorted(names) if _LOG_FILE.fullmatch(path.name)]
 
 
 def get_position(path: Path, arms: list[str]) -> tuple[int, str, str, int, int]:

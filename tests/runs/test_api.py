@@ -1,7 +1,9 @@
 """A run from Python: the same folder, numbers and refusals as `rsso-dspy run`, as an object that a notebook shows."""
 
+import gzip
 import json
 import shutil
+import subprocess
 import sys
 
 import dspy
@@ -53,6 +55,21 @@ def test_arms_share_the_answers_to_equal_requests_and_their_records_stay_what_th
     calls = [log.decode(lines) for log in logs for lines in log.by_number.values()]
     firsts = sum(call.trial == 1 and call.role == "actor" for call in calls)
     assert len(asked) <= len(calls) - firsts // 2 < len(calls), "the first trial is asked for once"
+
+
+def test_a_packed_folder_is_read_and_replayed_and_nothing_is_added_to_it(played, tmp_path, rsso):
+    packed = shutil.copytree(played.folder, tmp_path / "packed")
+    subprocess.run(["gzip", "-r", packed / "units"], check=True)
+    assert rsso_dspy.open_run(packed).scores == played.scores
+    assert "equal" in rsso("run", "--replay", packed, "--out", tmp_path / "again")[1]
+    assert rsso_dspy.run(["react", "reflexion"], out=packed, progress=False, **SMALL).scores == played.scores
+    log = min(packed.glob("units/react/*/*.gz"))
+    kept, _ = gzip.decompress(log.read_bytes()).rsplit(b'{"trial"', 1)
+    log.write_bytes(gzip.compress(kept))
+    with pytest.raises(UsageError, match="is packed, so nothing can be added to it: gunzip -r"):
+        rsso_dspy.run(["react", "reflexion"], out=packed, progress=False, **SMALL)
+    log.write_bytes(log.read_bytes()[:-9])
+    assert "cannot be unpacked" in rsso("report", packed)[2]
 
 
 def test_its_frame_has_a_row_a_trial(played, monkeypatch):
