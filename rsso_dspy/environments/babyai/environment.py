@@ -31,9 +31,8 @@ _CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purp
 
 
 def make_patterns(mission: str, locked: Sequence[str] = (), on_the_way: bool = False) -> list[str]:
-    """Patterns of one's own for a mission: see each thing that it names, then face, carry or open it. ``locked``:
-    colours of the locked doors; ``on_the_way``: whether the mission leads through them, whatever it is about. Clauses
-    stand in the order in which they are to be done."""
+    """Patterns for a mission: see each thing that it names, then face, carry or open it. ``locked``: colours of the
+    locked doors; ``on_the_way``: whether the mission leads through them."""
     patterns: list[str] = []
     if on_the_way:
         for color in locked:
