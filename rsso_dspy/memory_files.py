@@ -106,9 +106,8 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the library that units of the plan start from. `say` receives a note on test variants that it was learned
-    on. Raises `RunMismatch` if it was learned with another embedder or other settings, and what `check_sources` and
-    `read_library` raise."""
+    """Load the library that units of the plan start from; `say` receives a note on test variants that it was learned
+    on. Raises `RunMismatch` for another embedder or other settings."""
     if not _read_by_any("skills", plan):
         raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
@@ -200,9 +199,9 @@ def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
 def export_library(
     folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
 ) -> tuple[SkillLibraryFile, JobRecord]:
-    """Return the library of the unit ``task::index`` or the training of a ``task`` of a run, by default of its first
-    arm with skills, and its record. Changes nothing. `left_out` receives the unreadable files, as the store names them.
-    Raises `UsageError` that says what exists instead and what to do."""
+    """Return the library of the unit ``task::index`` or the training of a ``task``, by default of the first arm with
+    skills, and its record. `left_out` receives the unreadable files. Raises `UsageError` that says what exists
+    instead."""
     store = Store(folder, read_only=True)
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)

@@ -145,10 +145,10 @@ def test_the_executor_is_handed_its_engine():
 
 
 NAMES = {
-    "scienceworld": {"environments/benchmark.py", "environments/pool.py", "report/frame.py", "report/analysis.py"},
+    "scienceworld": {"environments/benchmark.py", "report/frame.py", "report/analysis.py"},
     **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld")},
 }
-"""Benchmark to the modules outside of its folder that may name it: the registry, an example in a docstring, and the key
+"""Benchmark to the modules outside of its folder that may name it: the registry, and the key
 of the version in records and exports."""
 
 

@@ -1,8 +1,6 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
-import os
 import shlex
-import sys
 from collections.abc import Iterable, Sized
 from pathlib import Path
 from shutil import get_terminal_size
@@ -148,20 +146,15 @@ def print_json(text: str) -> None:
 
 
 def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
-    echo(_wrap_text(text, indent, indent + "  "), bold=bold, fg=color)
+    """Print a text wrapped to the terminal."""
+    width = max(get_terminal_size().columns, 30)
+    lines = TextWrapper(width, indent, indent + "  ", break_on_hyphens=False).fill(replace_controls(text))
+    echo(lines, bold=bold, fg=color)
 
 
 def print_plan(first: str, *lines: str) -> None:
-    """Print a plan on stderr, its lines indented below the first and wrapped to the terminal, if it is one."""
-    wide, indent = sys.stderr.isatty() or "COLUMNS" in os.environ, " " * 6
-    for before, line in (("", first), *((indent, line) for line in lines)):
-        print_status(_wrap_text(line, before, indent, whole_words=True) if wide else before + line)
-
-
-def _wrap_text(text: str, first: str, rest: str, whole_words: bool = False) -> str:
-    width = max(get_terminal_size().columns, 30)
-    wrapper = TextWrapper(width, first, rest, break_long_words=not whole_words, break_on_hyphens=False)
-    return wrapper.fill(replace_controls(text))
+    """Print a plan on stderr, its lines indented below the first."""
+    print_status("\n      ".join((first, *lines)))
 
 
 def indent_text(text: str) -> str:

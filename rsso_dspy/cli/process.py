@@ -32,9 +32,8 @@ class ExitStatus:
 
 @contextmanager
 def catch_interruptions() -> Iterator[ExitStatus]:
-    """Treat SIGTERM in the block like Ctrl-C, with its own exit code. A second SIGTERM after more than `TOGETHER`
-    seconds ends the process at once. Main thread only, as for all signals. An `OSError` becomes an `RssoError` that
-    says what is kept."""
+    """Treat SIGTERM in the block like Ctrl-C, with its own exit code; a second one after more than `TOGETHER` seconds
+    ends the process at once. An `OSError` becomes an `RssoError` that says what is kept."""
     ending = ExitStatus()
     try:
         with interrupt_on_sigterm(ending):

@@ -42,8 +42,10 @@ class ProgressBar:
         self._bar.stop()
 
     def follow(self, events: EventStream) -> None:
-        stopping = "stopping after the current model calls; press Ctrl-C again to stop now"
-        events.subscribe(StopRequested, lambda _: self.print_line(stopping))
+        events.subscribe(StopRequested, self.on_interrupt)
+
+    def on_interrupt(self, _event: StopRequested) -> None:
+        self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
 
     def print_line(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -22,9 +22,7 @@ GROUP = "rsso_dspy.benchmarks"  # entry point group of benchmarks
 
 
 class Settings(Protocol):
-    """Settings of an environment: section `environment` of the configuration. ``heap``: memory limit of a simulator
-    process, e.g. ``512m``; ``step_seconds``: time limit of a step, a longer one ends its trial as stalled; ``data``:
-    the user's folder of data, of a benchmark that takes one."""
+    """Section `environment` of the configuration."""
 
     @property
     def heap(self) -> str: ...

@@ -108,9 +108,8 @@ class _Row:
 
 
 class LessonTable:
-    """The rules, goals and lessons of a benchmark's texts. Called with a task, states and steps (``states[i + 1]``
-    follows ``steps[i]``), it gives what the newest step teaches, one mistake at most (further ones would have the same
-    cause), and how far the episode has come; nothing before the first step."""
+    """The rules, goals and lessons of a benchmark's texts. Called with a task, states and steps, it gives what the
+    newest step teaches, one mistake at most, and how far the episode has come."""
 
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)

@@ -141,8 +141,7 @@ E = TypeVar("E", bound=PooledEnvironment)
 
 class EnvironmentPool(Generic[E]):
     """Up to ``size`` environments created by ``factory``, ``at_once`` of them at a time, by default one per core.
-    ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``. It also raises
-    what ``factory`` raises."""
+    ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``."""
 
     def __init__(
         self,
@@ -165,9 +164,8 @@ class EnvironmentPool(Generic[E]):
 
     @contextmanager
     def lease(self) -> Iterator[E]:
-        """Lend an environment for the block, the most recently used first; wait while all are lent. It returns however
-        the block ends, including Ctrl-C. One that died, or was interrupted inside a call, is closed and replaced at a
-        later lease. Raises ``RuntimeError`` if the pool is closed."""
+        """Lend an environment for the block, the most recently used first; wait while all are lent. One that died, or
+        was interrupted inside a call, is closed and replaced at a later lease."""
         with self._slots:
             environment = self._take_environment()
             try:

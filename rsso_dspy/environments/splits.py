@@ -15,10 +15,9 @@ TaskRow = Mapping[str, Sequence[int]]  # first and last index of each split; for
 
 
 class TaskTable:
-    """Task types by name with the indices of their variants. Splits are contiguous ranges. ``samples`` names fixed
-    selections of held-out variants that every row has besides its splits; runs take the first one by default.
-    ``example`` is the key of a variant, for messages. ``simplifications``: names allowed in
-    `environment.simplification`, that of created variants first; empty if variants have none."""
+    """Task types by name with the indices of their variants. ``samples`` names fixed selections of held-out variants
+    that every row has besides its splits; runs take the first one by default. ``simplifications``: allowed names, that
+    of created variants first."""
 
     def __init__(
         self,
@@ -96,8 +95,7 @@ class TaskTable:
 
     def held_out(self, task: str, selection: str | None = None, n: int = SAMPLE_SIZE) -> tuple[Variant, ...]:
         """Return up to ``n`` test variants (of `played_split`), fewer if the selection or the data folder has fewer. A
-        smaller ``n`` takes the first of the same order. Raises ``UnknownName`` for an unknown selection, and
-        ``SplitError`` if ``n`` exceeds the design size of a fixed sample."""
+        smaller ``n`` takes the first of the same order. Raises ``UnknownName`` and ``SplitError``."""
         selection = self.selections[0] if selection is None else selection
         if selection not in self.selections:
             raise UnknownName("selection", selection, self.selections)

@@ -36,10 +36,9 @@ class _Wrapper:
 
 
 class DemonstratingEnvironment(_Wrapper):
-    """An environment whose action templates begin with `wanted` demonstrations. All else is the environment's.
-    Demonstrations are played once for each task type and interface, before the first reset of a variant of that type,
-    and shared by all environments that share `texts`. A benchmark without solutions has no demonstrations. A training
-    variant that cannot be read or loaded is left out, and so is the variant that is played itself."""
+    """An environment whose action templates begin with `wanted` demonstrations, played once for each task type and
+    interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded is
+    left out, and so is the variant that is played itself."""
 
     def __init__(
         self,

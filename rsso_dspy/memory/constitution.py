@@ -266,9 +266,8 @@ WRITER = "constitution_writer"
 
 
 class ConstitutionMemory(Memory):
-    """Rules of three categories, written while the agent plays and read from the next step on. The row of the method
-    says who writes: a model every `r_freq` steps; patterns (``symbolic``) after every step, which are free to write
-    nothing and cost no calls; nobody, and then the constitution is read-only. Rules written in an interrupted episode,
+    """Rules of three categories, written while the agent plays and read from the next step on: by a model every
+    `r_freq` steps, by patterns (``symbolic``) after every step, or by nobody. Rules written in an interrupted episode,
     which is replayed, are discarded."""
 
     region = "constitution"
@@ -302,9 +301,7 @@ class ConstitutionMemory(Memory):
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Write the lessons of the last step, with `at_end` of the whole episode; drop progress rules; summarize every
-        `s_freq` tasks, where several trials of one variant in a row are one. Counts: ``calls`` of the rule writer and
-        ``malformed`` answers, rules ``written`` and said ``again``; ``summaries`` made, rules ``merged`` and
-        ``dropped`` by them; ``held`` now."""
+        `s_freq` tasks, where several trials of one variant in a row are one."""
         if self._writes:
             ended = trajectory if self.settings.at_end and not self._by_patterns else None
             due = ended is not None or self._is_write_due(len(trajectory.steps))

@@ -40,10 +40,8 @@ class Entry:
 
 
 class EntryMemory(Memory):
-    """A memory of entries, kept in the order in which they were written. Subclasses define in `write_entries` what is
-    learned from a trial. They may override which entries are shown (`select_entries`, `weigh`) and how
-    (`format_entry`). Votes and counts of an entry are no part of its lineage: a variant whose trials only voted on an
-    entry may read it."""
+    """A memory of entries, kept in the order in which they were written. Votes and counts of an entry are no part of
+    its lineage: a variant whose trials only voted on an entry may read it."""
 
     letter: str  # the letter that ids begin with
     newest_first = True  # whether the newest of the selected stay when they are too long, or the first
@@ -339,8 +337,7 @@ class Playbook(EntryMemory):
 
 class Expel(EntryMemory):
     """Insights with votes, from pairs of a worse and a better attempt at one task type, and from successes (ExpeL, Zhao
-    et al. 2024). A new insight has two votes; agreement and rewording add one, removal takes one, and one without votes
-    is dropped."""
+    et al. 2024). Agreement and rewording add a vote, removal takes one, and one without votes is dropped."""
 
     region, letter, asks, calls = "constitution", "I", ("insight_writer",), {"advisor": 2}
     FIRST_VOTES = 2

@@ -101,16 +101,8 @@ class Analysis:
         if count := sum(not each.is_skipped for each in self.errored):
             units, count_them = ("unit", "counts") if count == 1 else ("units", "count")
             yield f"{count} {units} ended in an error and {count_them} nowhere."
-        skipped: dict[str, set[str]] = {}
-        for each in self.errored:
-            if each.is_skipped:
-                skipped.setdefault(each.unit, set()).add(each.arm)
-        arms = {row.arm for row in self.arms}
-        if everywhere := [unit for unit, by in skipped.items() if by == arms]:
-            yield f"Skipped by every arm, as the environment refuses them: {', '.join(everywhere)}."
-        for unit, by in skipped.items():
-            if by != arms:
-                yield f"Skipped by {', '.join(sorted(by))} alone, as the environment refused it: {unit}."
+        if skipped := [f"{each.unit} of {each.arm}" for each in self.errored if each.is_skipped]:
+            yield f"Skipped, as the environment refuses them: {', '.join(skipped)}."
 
     def name_missing_shards(self) -> str:
         return f"shard{'s' if len(self.missing_shards) > 1 else ''} {', '.join(self.missing_shards)}"

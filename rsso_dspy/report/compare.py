@@ -141,9 +141,8 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
 
 
 def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:
-    """Compute ``second - first`` by stratum of the first arm: solved at trial 1, plateau, or better later. Also the
-    paper's plateau (third contribution of rSSO): below 100 in every trial, by environment score, because variants with
-    points at reset cannot accumulate 100."""
+    """Compute ``second - first`` by stratum of the first arm. The paper's plateau (third contribution of rSSO) is by
+    environment score, because variants with points at reset cannot accumulate 100."""
     before, after = _index_scored_units(first), _index_scored_units(second)
     trials = count_common_trials(before.values(), after.values())
     found: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
@@ -200,10 +199,8 @@ class Contrast(NamedTuple):
 def select_contrasts(
     arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
 ) -> list[Contrast]:
-    """Select the comparisons of a run, each pair once. By default: compiling, memories over equal retries,
-    constitutions, reflections beside skills, and scaffolds, as far as the arms exist; any other arm is compared with
-    the first one. If several folders have the same arms, each is compared only with that of the first folder. Raises
-    `UnknownName` for an unknown arm."""
+    """Select the comparisons of a run, each pair once: by default those that the methods are designed for, and of
+    several folders each arm with that of the first folder. Raises `UnknownName` for an unknown arm."""
     if against is not None:
         if against not in arms:
             raise UnknownName("arm", against, arms)

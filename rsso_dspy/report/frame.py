@@ -150,9 +150,8 @@ def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, A
 def write_parquet(
     path: Path, rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> int:  # fmt: skip
-    """Write the rows of all records and return their number. The file is written whole or not at all; at most `GROUP`
-    rows are in memory at once. Raises `NotInstalled` without pyarrow, and `UsageError` if `path` holds another kind of
-    file or there is no row."""
+    """Write the rows of all records, whole or not at all, and return their number. Raises `NotInstalled` without
+    pyarrow, and `UsageError` if `path` holds another kind of file or there is no row."""
     require_extra("pyarrow", "Parquet needs pyarrow", "parquet")
     import pyarrow as arrow
     from pyarrow import parquet

@@ -103,9 +103,8 @@ def write_page(
     records: Iterable[UnitRecord | TrainingRecord],
     find_calls: Callable[[UnitRecord | TrainingRecord], PageCalls] = lambda _: NONE,
 ) -> None:
-    """Write the page, whole or not at all. `records` are read once, one at a time; `find_calls` gives the calls of a
-    record's models. A page of this kind that is there is replaced, and an empty file; `UsageError` is raised for any
-    other, and when the file cannot be written."""
+    """Write the page, whole or not at all. `records` are read once, one at a time. A page of this kind that is there is
+    replaced, and an empty file; `UsageError` is raised for any other."""
     try:
         check_page_target(path)
         with atomic_path(path) as temporary, temporary.open("wb") as file, TemporaryFile(dir=path.parent) as chunks:

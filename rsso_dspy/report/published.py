@@ -101,7 +101,6 @@ def _build_mean_cells(means: Mapping[str, float], digits: int) -> list[Cell]:
 
 def describe_rsso_statistics() -> list[str]:
     found = recompute_statistics()
-    task, points = load_published_tables()["ceiling"].values()
     rank, sign, over = found.wilcoxon, found.sign, found.interval
     return [
         f"rsso - sso over {over.clusters} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = "
@@ -110,13 +109,7 @@ def describe_rsso_statistics() -> list[str]:
         f"Over variants {over.mean:+.2f} points, 95% interval over task types {over.low:+.1f} to {over.high:+.1f}; the "
         "smallest difference that a run of this size would find in four of five cases is "
         f"{over.detectable_difference:.1f}.",
-        "Table 1 prints means over variants. Means over task types, as in SSO's own table, are lower because task "
-        f"types with few variants score lower. On {task} {100 - points} points are held at reset and are never a "
-        f"reward, so the sum of rewards cannot exceed {points}: the 91.7 of SSO and rSSO is that ceiling, and the "
-        "100.0 of the flat methods follows another rule.",
-        "The rows of GPT-4 are for orientation, not for comparison with those of Claude: they are quoted from SSO's "
-        "own table, which averages over task types under another protocol, and ReAct's 29.6 and Reflexion's 39.4 in it "
-        "come from runs of other authors (SwiftSage, CLIN).",
+        "Rows of GPT-4 are quoted from SSO's own table, under another protocol: for orientation, not for comparison.",
         load_published_tables()["source"] + ".",
     ]
 

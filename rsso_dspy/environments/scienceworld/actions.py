@@ -70,9 +70,8 @@ def resolve_ambiguity(action: str) -> str:
 
 
 def is_task_reset(action: str) -> bool:
-    """Return whether the simulator or the repair could read this as ``reset task``. That input resets reached goals, so
-    their points could be earned repeatedly; no actor may send it. The parser skips white space, control characters and
-    articles, so only letters are compared."""
+    """Return whether the simulator or the repair could read this as ``reset task``, which resets reached goals, so that
+    their points could be earned again. The parser skips all but letters and articles."""
     words = re.findall(r"[a-z]+", action.lower())
     return "".join(word for word in words if word not in FILL_WORDS) == "resettask"
 

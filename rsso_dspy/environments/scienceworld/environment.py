@@ -28,10 +28,9 @@ _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
 class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
-    """One simulator, played by one thread at a time. The process starts with `start` or at the first reset.
-    ``step_limit``: time limit of an action in seconds. A longer one ends the trial as ``stalled`` with the score so
-    far, and the next reset starts a new process. (Some worlds get slower with every tick, e.g. with a running sink.)
-    ``heap`` and ``stopped``: see `Jvm`."""
+    """One simulator, played by one thread at a time. An action that takes longer than ``step_limit`` seconds ends the
+    trial as ``stalled`` with the score so far, and the next reset starts a new process. (Some worlds get slower with
+    every tick, e.g. with a running sink.)"""
 
     teaches = LESSONS
     name_place = staticmethod(actions.name_place)
@@ -125,8 +124,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Return the goals of the current variant with their status after the last action; empty after a stalled step.
-        For calibration only, and not part of the `Environment` protocol. Raises ``SplitError`` for a variant of the
-        test split, whatever split it was reset with, and ``SimulatorDied`` before a reset."""
+        Raises ``SplitError`` for a variant of the test split, whatever split it was reset with."""
         tasks.TABLE.refuse_test(require_played(self._variant))
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 

@@ -36,9 +36,8 @@ def list_java_candidates() -> list[str]:
 
 
 def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Process, int, str]:
-    """Start the gateway server; its process, port and token. Raises `OSError` if this Java fails to start it or does
-    not respond for `START_LIMIT` seconds, `SimulatorDied` if it was killed meanwhile, and `Stopped` once `stopped`
-    returns true."""
+    """Start the gateway server; its process, port and token. Raises `OSError` if this Java fails to start it in time,
+    `SimulatorDied` if it was killed meanwhile, and `Stopped`."""
     from py4j.java_gateway import find_jar_path
     from scienceworld.constants import BASEPATH, JAR_PATH
 
@@ -67,9 +66,7 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Pro
 
 
 class Jvm(AbstractContextManager["Jvm"]):
-    """One simulator process, for one thread at a time. ``heap`` is Java's ``-Xmx``; ``java`` names the Java program;
-    ``stopped`` is polled while it starts. Raises ``JavaMissing`` if none starts, ``SimulatorDied`` if one was killed
-    during its start, ``Stopped``, and ``OSError`` if a resource of this machine is exhausted. Any failure of a call
+    """One simulator process, for one thread at a time. Raises ``JavaMissing`` if no Java starts. Any failure of a call
     ends the process, because a late answer would be taken for that of the next call; every later call then raises
     ``SimulatorDied``."""
 
@@ -125,9 +122,8 @@ class Jvm(AbstractContextManager["Jvm"]):
         return self._process.pid
 
     def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
-        """Call one method of the simulator's interface. A Java list of strings becomes a Python list. Raises
-        ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method failed, or a
-        call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone."""
+        """Call one method of the simulator's interface; a Java list of strings becomes a Python list. Raises
+        ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied``. After an error the process is gone."""
         answer = self._call_java(self._interface, method, *arguments, limit=limit)
         if not isinstance(answer, _JavaReference):
             return answer

@@ -137,9 +137,8 @@ class Beam(NamedTuple):
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
-    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. Scores
-    are integers, so equal sums tie exactly and keep the order in which they were found. All beams start empty with the
-    whole pool, so the first round tries up to ``width`` squared single candidates."""
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. All beams
+    start empty with the whole pool, so the first round tries up to ``width`` squared candidates."""
     if not pool:
         return Selection((), ())
     conflicts = ConflictMasks(pool)
@@ -260,8 +259,7 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
 
 class SkillMemory(Memory):
     """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step. The
-    same inputs give the same bytes. Nothing is shared between instances, not even embeddings. With the interface
-    `complete`, skills are shown with names and initial situations, and not when they were just completed."""
+    same inputs give the same bytes."""
 
     region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
 
