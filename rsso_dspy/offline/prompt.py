@@ -25,18 +25,11 @@ def _label(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-_ASKED = [
-    each
-    for module in (actor, constitution, memory_writers, reflection, skills)
-    for each in vars(module).values()
-    if isinstance(each, type(dspy.Signature))
-]
+_MODULES = (actor, constitution, memory_writers, reflection, skills)
+_ASKED = [each for module in _MODULES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
 _NAMES = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in _ASKED for name in each.fields)}
-_LABELS = re.compile(
-    rf"^({'|'.join(sorted(map(_label, _NAMES), key=len, reverse=True))})"
-    r"(?: \([^()\n]*\))?:(?:[ \n]|\Z)",
-    re.M,
-)
+_ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
+_LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 """The labels of all fields of the package's signatures, and of DSPy's proposers."""
 _LABEL = r"([A-Z][a-z]+(?: [a-z]+){0,3})"
 _ALONE = re.compile(r"^Answer with the ([a-z]+(?: [a-z]+)*) alone(, one a line)?\b", re.M)
@@ -115,9 +108,7 @@ def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
         return json.dumps(dict(answer), ensure_ascii=False)
     if len(answer) == 1:
         return _format_value(next(iter(answer.values()))).strip()
-    return "\n".join(
-        f"{name.replace('_', ' ').capitalize()}: {_format_value(value)}".rstrip(" ") for name, value in answer.items()
-    )
+    return "\n".join(f"{_label(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
 
 
 def parse_region_list(text: str) -> list[str]:
