@@ -365,7 +365,7 @@ def _describe_compile_plan(
     if teacher:
         yield f"{teacher.model} plays the train variants{'' if teacher.backend else '; no model is asked for that'}"
         yield from teacher.notes
-    yield from request.calibration.notes
+    yield from (*request.calibration.notes, *request.optimizer.notes)
     yield from describe_power(request)
     if start and start.candidate:
         named = request.options.start

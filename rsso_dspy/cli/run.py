@@ -222,6 +222,13 @@ def compile_program(
             "bootstrap under a teacher."
         ),
     ] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='TOML file of instructions to try in place of an optimizer\'s: actor = ["...", "..."].',
+        ),
+    ] = None,
     teacher_name: Annotated[
         str | None,
         typer.Option(
@@ -257,10 +264,12 @@ def compile_program(
     """
     from rsso_dspy.cli.play import compile_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.optimizers import read_candidates
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.optimize.request import build_request
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.plan import check_writers
+    from rsso_dspy.programs.agent import Agent
     from rsso_dspy.programs.methods import get_method
     from rsso_dspy.protocol import resolve_protocol
 
@@ -273,18 +282,20 @@ def compile_program(
     calibration = draw_calibration(
         calib, split_tasks(task_names), settings.seed, settings.simplification, settings.benchmark_in_data
     )
+    start = load(more.start) if more.start else None
+    agent = start.agent() if start else Agent(method_name)
     request = build_request(
-        get_method(method_name),
+        agent.method,
         preset,
         calibration,
-        optimizer,
+        read_candidates(candidates, agent, optimizer) if candidates else optimizer,
         more,
         max_rollouts,
         max_cost,
         settings.seed,
         seeds,
         choose_teacher(teacher_name, settings) if teacher_name else None,
-        load(more.start) if more.start else None,
+        start,
         print_status,
     )
     compile_and_print(request, preset, settings, calib, out, jobs, dry_run)

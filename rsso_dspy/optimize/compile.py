@@ -22,6 +22,7 @@ from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.executor import EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.optimize.optimizers import read_candidates
 from rsso_dspy.optimize.program_file import (
     FILE,
     Compiled,
@@ -69,17 +70,20 @@ def compile(
     max_cost: float | None = None,
     seeds: int = 1,
     teacher: str | None = None,
+    candidates: Path | str | None = None,
     **options: Any,
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
-    the simulators of the session. `teacher` is "gold" or the name of a backend. `options` are those of `CompileOptions`
-    but `start`: trials, steps, demo_tokens. Prints the verdict and returns the program; unless it is confirmed, it
-    plays as the one that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    the simulators of the session. `teacher` is "gold" or the name of a backend; `candidates` is a file of instructions
+    to try (see `read_candidates`). `options` are those of `CompileOptions` but `start`: trials, steps, demo_tokens.
+    Prints the verdict and returns the program; unless it is confirmed, it plays as the one that was given. Raises what
+    `draw_calibration`, `read_candidates`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
-    asked = (optimizer, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
+    proposing = read_candidates(candidates, agent, optimizer) if candidates else optimizer
+    asked = (proposing, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
     wanted = build_request(agent.method, live.protocol, calibration, *asked)
     found = CompiledAgent(compile_agent(agent, live, wanted, live.jobs))
     kept = "" if found.compiled.improved else ". It plays the program that it started from"
@@ -262,7 +266,7 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         **wanted.describe(live.config),
         "improved": improved,
         "ended_by": rollouts.ended_by,
-        "notes": (*calibration.notes, *(wanted.teacher.notes if wanted.teacher else ())),
+        "notes": (*calibration.notes, *(wanted.teacher.notes if wanted.teacher else ()), *wanted.optimizer.notes),
         "seen": wanted.start.calibration if wanted.start else (),
         "fresh": [each.key for each in calibration.spare if any(each in c.rollouts for c in candidates)],
         "before": _compute_scores(start, rollouts.val, seeds),

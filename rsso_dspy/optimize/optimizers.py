@@ -6,18 +6,23 @@ scores: what it learns from is played on `train`.
 
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.util import find_spec
+from inspect import cleandoc
 from itertools import zip_longest
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.adapter import SAID
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
+from rsso_dspy.files import read_toml
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import find_answer_steps
 from rsso_dspy.optimize.metric import metric
@@ -58,17 +63,21 @@ class Optimizer:
     """Maximum proposer calls per predictor, given the rollouts."""
     searches: bool = True
     """Whether it tries anything but the program to improve."""
-    tries_once: bool = False
-    """Whether it has no use for more rollouts than the least."""
+    most: Callable[[Calibration], int] | None = None
+    """Rollouts beyond which it has no use for more; None when it can always use more."""
     needs: str | None = None
     """The package that it needs, in the extra of the optimizer's name."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What its proposals depend on beside its name, as JSON data."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the scores should know."""
 
 
 def get_optimizer(name: str) -> Optimizer:
     """The optimizer called `name`. Raises `UnknownName` with the nearest, and `UsageError` when a package that it needs
     is not installed."""
     if name not in OPTIMIZERS:
-        raise UnknownName("optimizer", name, OPTIMIZERS)
+        raise UnknownName("optimizer", name, OPTIMIZERS, "--candidates FILE tries wordings of your own.")
     row = OPTIMIZERS[name]
     if row.needs is not None and find_spec(row.needs) is None:
         raise UsageError(f"{name} needs the package {row.needs}; pip install 'rsso-dspy[{name}]'")
@@ -352,11 +361,86 @@ def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
     yield from ()
 
 
+# Wordings of a person's own.
+
+CANDIDATES = "candidates"
+"""Name of the optimizer that proposes the wordings of a file."""
+
+
+def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None) -> Optimizer:
+    """The optimizer that proposes the instructions in a TOML file for the predictors of an agent, one a candidate, in
+    their order. Raises `UsageError` for a file without any, for one that stands there twice or that the agent has
+    already, and where another optimizer was asked for."""
+    if optimizer not in (None, CANDIDATES):
+        raise UsageError(f"{file} is tried in place of an optimizer's proposals; leave out --optimizer {optimizer}")
+    wordings = list(_read_wordings(Path(file), agent))
+    per_role = ", ".join(f"{count} of {name}" for name, count in Counter(name for name, _ in wordings).items())
+
+    def propose(search: Search) -> Iterator[Agent]:
+        rollouts = search.rollouts
+        for name, text in wordings:
+            program = search.agent.deepcopy()
+            predictor = program.predictors_by_name[name]
+            predictor.signature = predictor.signature.with_instructions(text)
+            if search.is_done(rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
+                return
+            yield program
+
+    return Optimizer(
+        CANDIDATES,
+        propose,
+        lambda c: 2 * c.val_rollouts,
+        most=lambda c: (1 + len(wordings)) * c.val_rollouts,
+        settings={"candidates": sha256(repr(wordings).encode()).hexdigest()[:12]},
+        notes=(f"instructions of {Path(file).name}: {per_role}; candidates are numbered in the order of the file",),
+    )
+
+
+def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
+    """The pairs of predictor and instruction in a file."""
+    form = 'write actor = ["an instruction", "another one"]'
+    try:
+        table = read_toml(file)
+    except OSError as error:
+        raise UsageError(f"cannot read the candidates {file}: {error.strerror}; {form} into it") from None
+    except DamagedFile as error:
+        raise UsageError(f"{file}: {error.why}; {form}") from None
+    if not table:
+        raise UsageError(f"{file} holds no instruction; {form}")
+    now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}
+    for name, texts in _flatten(table):
+        if name not in now:
+            raise UnknownName(f"role in {file},", name, now, f"{agent.method.name} has no other.")
+        if not (isinstance(texts, list) and texts and all(isinstance(each, str) and each.strip() for each in texts)):
+            raise UsageError(f"{file}: {name} is no list of instructions; {form.replace('actor', name)}")
+        met = {" ".join(now[name].split()): "the present instruction"}
+        for number, text in enumerate(map(cleandoc, texts), 1):
+            if same := met.get(words := " ".join(text.split())):
+                raise UsageError(f"{file}: instruction {number} of {name} is {same} once more; leave it out")
+            met[words] = f"instruction {number}"
+            yield name, text.strip()
+
+
+def _flatten(table: Mapping[str, Any], ahead: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of a table: ``[skill_verbalizer]`` with ``target`` is ``skill_verbalizer.target``."""
+    for key, value in table.items():
+        yield from _flatten(value, f"{ahead}{key}.") if isinstance(value, dict) else [(f"{ahead}{key}", value)]
+
+
+def _count_train_and_two(calibration: Calibration) -> int:
+    """Rollouts of zero-shot and one candidate on val, and of one of both on train."""
+    return 2 * calibration.val_rollouts + len(calibration.train)
+
+
+def _count_val(calibration: Calibration) -> int:
+    return calibration.val_rollouts
+
+
 _ROWS = (
     # Zero-shot and one candidate on val, and on a minibatch or on train.
     Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
-    Optimizer("mipro", mipro, lambda c: 2 * c.val_rollouts + len(c.train), count_mipro_proposals, needs="optuna"),
-    Optimizer("bootstrap", bootstrap, lambda c: 2 * c.val_rollouts + len(c.train), tries_once=True),
-    Optimizer("none", none, lambda c: c.val_rollouts, searches=False, tries_once=True),
+    Optimizer("mipro", mipro, _count_train_and_two, count_mipro_proposals, needs="optuna"),
+    Optimizer("bootstrap", bootstrap, _count_train_and_two, most=_count_train_and_two),
+    Optimizer("none", none, _count_val, searches=False, most=_count_val),
 )
 OPTIMIZERS = {row.name: row for row in _ROWS}

@@ -65,7 +65,7 @@ class CompileRequest:
     def describe(self, config: Config) -> dict[str, Any]:
         """What the result depends on, as JSON data. The file of the compiled program holds the same fields."""
         teacher = self.teacher
-        taught = {"teacher": teacher.describe()} if teacher else {}
+        from_files = {**({"teacher": teacher.describe()} if teacher else {}), **self.optimizer.settings}
         return {
             **({"teacher": teacher.model, "demo_tokens": self.options.demo_tokens} if teacher else {}),
             "method": self.method.name,
@@ -79,7 +79,7 @@ class CompileRequest:
             **{part: [each.key for each in getattr(self.calibration, part)] for part in ("train", "val", "confirm")},
             "seeds": self.calibration.seeds,
             "placebos": self.placebos,
-            "identity": {**make_run_identity(config, resolve_protocol(config)), **taught},
+            "identity": {**make_run_identity(config, resolve_protocol(config)), **from_files},
         }
 
     def forecast(self, protocol: NamedProtocol) -> Forecast:
@@ -120,7 +120,7 @@ def build_request(
     method: Method,
     protocol: NamedProtocol,
     calibration: Calibration,
-    optimizer_name: str | None = None,
+    optimizer: str | Optimizer | None = None,
     options: CompileOptions | None = None,
     max_rollouts: int | None = None,
     max_cost: float | None = None,
@@ -130,11 +130,12 @@ def build_request(
     start: Compiled | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> CompileRequest:
-    """Build a checked request. Without a name, the optimizer is gepa, or bootstrap under a teacher. Raises
+    """Build a checked request. When `optimizer` is None, it is gepa, or bootstrap under a teacher. Raises
     `UnknownName` for an unknown optimizer, `UsageError` for a budget below one candidate or a program to start from
     that is of another method or environment. Unknown gold lengths are computed; `say` is told."""
     options = options or CompileOptions()
-    chosen = get_optimizer(optimizer_name or ("bootstrap" if teacher else "gepa"))
+    name = optimizer or ("bootstrap" if teacher else "gepa")
+    chosen = get_optimizer(name) if isinstance(name, str) else name
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"cannot play a variant with {seeds} seeds; ask for 1 to {MOST_SEEDS}")
     if "constitution" in method.memories and method.writing is None:
@@ -170,15 +171,18 @@ def build_request(
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
     """How many rollouts may be played: what was asked for, or the usual number, at most what the optimizer can use."""
     least, confirming = chosen.least(calibration), calibration.confirm_rollouts if chosen.searches else 0
-    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts)) + confirming
+    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
+    if chosen.most:
+        usual = chosen.most(calibration) + PLACEBOS * chosen.searches * calibration.val_rollouts
+    usual += confirming
     rollouts = usual if max_rollouts is None else max_rollouts
     if rollouts < least:
         raise UsageError(
             f"{rollouts} rollouts are too few for one candidate: {chosen.name} on {len(calibration.train)} train and "
             f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
         )
-    if chosen.tries_once:
-        rollouts = min(rollouts, least + confirming + PLACEBOS * chosen.searches * calibration.val_rollouts)
+    if chosen.most:
+        rollouts = min(rollouts, usual)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
     return rollouts
