@@ -181,7 +181,7 @@ def test_spare_variants_take_the_places_of_solved_ones_and_the_search_ends_with_
 
 @pytest.mark.parametrize("name", [name for name, row in OPTIMIZERS.items() if row.searches])
 def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm(name):
-    wanted = request(THREE, optimizer_name=name)
+    wanted = request(THREE, optimizer=name)
     assert wanted.reserved == wanted.calibration.confirm_rollouts == 18
     assert wanted.max_rollouts - wanted.reserved >= get_optimizer(name).least(wanted.calibration)
 
@@ -206,7 +206,7 @@ def test_a_budget_without_room_to_confirm_says_so_afterwards_too():
 def test_a_plan_tells_the_smallest_gain_or_what_would_do(tasks, changes, said):
     (line,) = describe_power(request(tasks, **changes))
     assert [part for part in said if part not in line] == [], line
-    assert not list(describe_power(request(optimizer_name="none")))
+    assert not list(describe_power(request(optimizer="none")))
 
 
 def confirm_by_dice(gain, pairs, seeds, draws=300):
