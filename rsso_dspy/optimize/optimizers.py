@@ -34,14 +34,9 @@ from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures.proposing import PROPOSING
 
-MINIBATCH = 3
-"""Rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's own default)."""
-
-PROPOSALS, DEMONSTRATIONS = 12, 4
-"""Maximum instructions per predictor that MIPROv2 combines (its "medium" setting), and demonstrations (its default)."""
-
-WORTH_SHOWING = 0.5
-"""Lowest metric of a rollout that demonstrations are taken from."""
+MINIBATCH = 3  # rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's default)
+PROPOSALS, DEMONSTRATIONS = 12, 4  # per predictor at most that MIPROv2 combines: its "medium" setting and its default
+WORTH_SHOWING = 0.5  # lowest metric of a rollout that demonstrations are taken from
 
 CIRCLES = 2
 """Some optimizers count recalled rollouts too. One that goes in circles ends at this many times the budget."""
@@ -61,16 +56,11 @@ class Optimizer:
     """Fewest rollouts with which one candidate can be compared with the program to improve."""
     proposals: Callable[[Calibration, int], int] = lambda _, __: 0
     """Maximum proposer calls per predictor, given the rollouts."""
-    searches: bool = True
-    """Whether it tries anything but the program to improve."""
-    most: Callable[[Calibration], int] | None = None
-    """Rollouts beyond which it has no use for more; None when it can always use more."""
-    needs: str | None = None
-    """The package that it needs, in the extra of the optimizer's name."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """What its proposals depend on beside its name, as JSON data."""
-    notes: tuple[str, ...] = ()
-    """What a reader of the scores should know."""
+    searches: bool = True  # whether it tries anything but the program to improve
+    most: Callable[[Calibration], int] | None = None  # rollouts beyond which it has no use for more, if any
+    needs: str | None = None  # the package that it needs, in the extra of the optimizer's name
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what its proposals depend on, as JSON data
+    notes: tuple[str, ...] = ()  # what a reader of the scores should know
 
 
 def get_optimizer(name: str) -> Optimizer:
@@ -111,7 +101,7 @@ def gepa(search: Search) -> Iterator[Agent]:
             },
         ).compile(
             student,
-            trainset=build_examples((*calibration.train, *calibration.spare)),
+            trainset=build_examples(calibration.train),
             valset=build_examples(calibration.val),
         )
         return compiled
@@ -146,28 +136,24 @@ def _shorten(text: str) -> str:
 
 class UnsolvedBatches:
     """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
-    solved at its first trial. Spare variants take their places. Raises `SearchDone` when none of either is left."""
+    solved at its first trial. Raises `SearchDone` when none is left."""
 
     def __init__(self, search: Search):
         self.search = search
-        self.variants = (*search.calibration.train, *search.calibration.spare)
         self._dice = random.Random(search.seed)
         self._round: list[int] = []
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
         """Indices of the next minibatch's variants in the trainset."""
-        best = self.search.rollouts.best_candidate
-        unsolved = [n for n, each in enumerate(self.variants) if best is None or not is_solved(best, [each])]
-        at_hand = unsolved[: len(self.search.calibration.train)]
-        if not at_hand:
-            self.search.rollouts.end_search(
-                "every train variant was solved at the first trial, and no spare one was left"
-            )
+        best, calibration = self.search.rollouts.best_candidate, self.search.calibration
+        unsolved = [n for n, each in enumerate(calibration.train) if best is None or not is_solved(best, [each])]
+        if not unsolved:
+            self.search.rollouts.end_search("every train variant was solved at the first trial")
             raise SearchDone
-        size = min(compute_minibatch_size(self.search.calibration), len(at_hand))
-        self._round = [place for place in self._round if place in at_hand]
+        size = min(compute_minibatch_size(calibration), len(unsolved))
+        self._round = [place for place in self._round if place in unsolved]
         if len(self._round) < size:
-            rest = [place for place in at_hand if place not in self._round]
+            rest = [place for place in unsolved if place not in self._round]
             self._round += self._dice.sample(rest, len(rest))
         taken, self._round = self._round[:size], self._round[size:]
         return taken
@@ -242,6 +228,9 @@ def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
 CHARACTERS_PER_TOKEN = 4
 """Used to estimate the length of a lesson, since not every model has a tokenizer here."""
 
+DEMO_TOKENS = 1500
+"""Maximum tokens of all demonstrations of a predictor: what the prompt of a small model has room for."""
+
 SHOWN = ("task", "notice", "observation", "possible_actions")
 """Regions that a demonstration of an actor shows: what was asked and seen, and no memory."""
 
@@ -252,8 +241,7 @@ class Lesson:
 
     predictor: str
     task: str
-    earns: bool
-    """Whether it earned points by itself."""
+    earns: bool  # points by itself
     given: Mapping[str, Any]
     said: Mapping[str, Any]
 
@@ -273,12 +261,11 @@ def bootstrap(search: Search) -> Iterator[Agent]:
     start = rollouts.register_candidate(agent)
     played = [rollouts.taught.get(variant) or start.rollouts[variant] for variant in search.calibration.train]
     lessons = [lesson for rollout in played for lesson in list_lessons(rollout, search.open)]
-    chosen = choose_lessons(lessons, rollouts.wanted.options.demo_tokens, f"{search.seed} 0")
+    chosen = choose_lessons(lessons, DEMO_TOKENS, f"{search.seed} 0")
     if not chosen:
         rollouts.end_search("no rollout on train has anything that is short enough and good enough to show")
         return
-    program = Agent(agent.method.name)
-    program.load_state(agent.dump_state())
+    program = agent.deepcopy()
     for name, shown in chosen.items():
         demos = [dspy.Example(augmented=True, **lesson.given, **lesson.said) for lesson in shown]
         program.predictors_by_name[name].demos = demos
@@ -288,22 +275,19 @@ def bootstrap(search: Search) -> Iterator[Agent]:
 
 def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
     """The lessons for these predictors in a rollout that went well: of the actor, actions that earned points and all
-    actions of a trial that solved the variant; of other predictors, calls that helped."""
+    actions of a trial that solved the variant; of the reflector, plans after which the next trial did better; of other
+    predictors, every call."""
     solved = [trial for trial in rollout.trials if trial.trajectory and trial.trajectory.solved]
     lessons = []
-    for call in rollout.calls if rollout.score >= WORTH_SHOWING else ():
-        name, given, said = call
-        earns = is_exemplary(rollout.trials, call)
+    for name, given, said in rollout.calls if rollout.score >= WORTH_SHOWING else ():
+        earns = _is_exemplary(rollout.trials, name, given, said)
         solves = name == "actor" and any(step.understood for step in find_answer_steps(said, solved))
         if name in names and (earns or solves) and (short := shorten_call(name, given, said)) is not None:
             lessons.append(Lesson(name, rollout.variant.task, earns, *short))
     return lessons
 
 
-def is_exemplary(results: Sequence[TrialResult], call: TracedCall) -> bool:
-    """Whether a call in these trials is worth showing: an action that earned points, a plan after which the next trial
-    did better, or any other predictor's answer."""
-    name, given, said = call
+def _is_exemplary(results: Sequence[TrialResult], name: str, given: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
     trials = [result.trajectory for result in results if result.trajectory]
     if name == "actor":
         return any(step.reward > 0 for step in find_answer_steps(said, results))
