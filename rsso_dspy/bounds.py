@@ -10,7 +10,6 @@ MOST_SEED = 2**31 - 1  # accepted by any random number generator
 MOST_TRIALS = 1000  # of a unit, or of a variant in training: so many have distinct rollout numbers under one seed
 MOST_PER_TASK = 1000  # no task has as many variants
 MOST_SECONDS = 1_000_000  # eleven days: accepted by any clock and socket of the system
-LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS = 100, 100_000  # fewer hold no demonstration, more no prompt
 MOST_COUNT = 1_000_000  # of other counts: steps, entries of a memory, tokens of an answer
 MOST_DOLLARS = 1_000_000_000  # as a price or spend limit
 MOST_JOBS = 256
@@ -20,10 +19,6 @@ MOST_STEPS = 1_000_000  # of a trial
 MOST_DIGITS = 9  # of a count in a text: Python refuses to read thousands of them
 MOST_SCORE = 1_000_000  # in size: metrics give 0 to 1 or 0 to 100; statistics of such scores cannot overflow
 MOST_DIFFERENCE = 10 * MOST_SCORE  # of two scores, or of two such differences
-
-USUAL_DEMO_TOKENS = 1500
-"""Tokens of all demonstrations of a predictor, unless asked for otherwise: what the prompt of a small model has room
-for."""
 
 SHOWN = 80
 """Maximum characters of a wrong text repeated in a message."""

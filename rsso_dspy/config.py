@@ -24,15 +24,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
-    LEAST_DEMO_TOKENS,
     MOST_COUNT,
-    MOST_DEMO_TOKENS,
     MOST_DOLLARS,
     MOST_PER_TASK,
     MOST_SECONDS,
     MOST_SEED,
     MOST_TRIALS,
-    USUAL_DEMO_TOKENS,
     shorten_text,
 )
 from rsso_dspy.calls import read_replayed_backend
@@ -401,10 +398,6 @@ class CompileOptions(Section):
     """Trials per rollout."""
     steps: Count = 60
     """Steps per trial at most; or what the protocol allows."""
-    demo_tokens: int = Field(USUAL_DEMO_TOKENS, ge=LEAST_DEMO_TOKENS, le=MOST_DEMO_TOKENS)
-    """Tokens of all demonstrations of a predictor at most, by bootstrap."""
-    start: Path | None = None
-    """Compiled program to improve on; zero-shot when absent."""
 
 
 class Config(Section):

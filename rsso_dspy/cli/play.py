@@ -341,7 +341,7 @@ def _describe_compile_plan(
     request: CompileRequest, protocol: NamedProtocol, config: Config, kept: int
 ) -> Iterator[str]:
     """Yield what a plan says: its size and cost, what is kept of an attempt, who teaches, and what can be confirmed."""
-    forecast, teacher, start = request.forecast(protocol), request.teacher, request.start
+    forecast, teacher = request.forecast(protocol), request.teacher
     yield f"at most {request.max_rollouts} rollouts of {request.options.trials} trials of {request.options.steps} steps"
     yield describe_models(config, {"actor", *forecast.calls})
     models: dict[str, str] = {
@@ -355,20 +355,15 @@ def _describe_compile_plan(
         yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
     if teacher:
         yield f"{teacher.model} plays the train variants{'' if teacher.backend else '; no model is asked for that'}"
-        yield from teacher.notes
-    yield from request.calibration.notes
+    yield from request.notes
     yield from describe_power(request)
-    if start and start.candidate:
-        named = request.options.start
-        yield f"{named} holds an unconfirmed candidate: it starts from the program that one started from"
 
 
 def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
     kept = f"{out} holds the best so far; repeat the command, no rollout is played twice"
     skills = "skills" in request.method.memories
     with open_watched(CompileProgress(request.max_rollouts), config, jobs, skills, kept) as (live, events):
-        agent = request.start.agent() if request.start else Agent(request.method.name)
-        return compile_agent(agent, live, request, jobs, events, out)
+        return compile_agent(Agent(request.method.name), live, request, jobs, events, out)
 
 
 # Constitutions

@@ -23,7 +23,7 @@ from rsso_dspy.optimize.program_file import (
 )
 from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, Step, TrialResult, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, Step, TrialResult, UnitRecord, Usage
 from rsso_dspy.report import published, terminal
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
@@ -202,14 +202,14 @@ def show_program(file: Path) -> None:
 
 def describe_compile(compiled: Compiled) -> Iterator[str]:
     before, after = compiled.before, compiled.after
-    start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
     if before is None or after is None:
-        scores = f"the budget ended before {start} was scored"
+        scores = "the budget ended before the zero-shot program was scored"
     elif compiled.improved or compiled.candidate:
         scores = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}, Mean {before.mean:.1f} -> "
         scores += f"{after.mean:.1f}"
     else:
-        scores = f"nothing better than {start} was found (metric {100 * before.metric:.1f}, Mean {before.mean:.1f})"
+        scores = "nothing better than the zero-shot program was found "
+        scores += f"(metric {100 * before.metric:.1f}, Mean {before.mean:.1f})"
     yield (
         f"{compiled.method}, {compiled.optimizer}: {scores}, on {format_plural(compiled.val, 'val variant')}; "
         f"{format_plural(compiled.tried, 'program')} compared; the search ended: {compiled.search_end}"
@@ -227,7 +227,7 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
         yield f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}"
     if not compiled.improved:
         beside = "the candidate beside it, which plays only by evaluate --candidate" if compiled.candidate else ""
-        yield f"The file holds {start}{', and ' * bool(beside)}{beside or ', marked as such'}."
+        yield f"The file holds the zero-shot program{', and ' * bool(beside)}{beside or ', marked as such'}."
     yield from (f"note: {note}" for note in compiled.notes)
     if compiled.rule_based:
         yield RULE_BASED_NOTE
@@ -260,7 +260,7 @@ def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
         taught = f"; teacher: {compiled.teacher}" if compiled.teacher else ""
         yield f"model: {compiled.model}; proposer: {compiled.proposer}{taught}"
         yield f"protocol: {compiled.protocol}, seed {compiled.seed}"
-    parts = {"train": (*compiled.train, *compiled.fresh), "val": compiled.val, "confirm": compiled.confirm}
+    parts = {"train": compiled.train, "val": compiled.val, "confirm": compiled.confirm}
     yield from (f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys)}" for part, keys in parts.items() if keys)
     if of := compiled.environment:
         yield f"benchmark: {of.name} {of.version}" + (f", simplification {of.simplification}" * bool(of.simplification))

@@ -180,6 +180,13 @@ def compile_program(
     optimizer: Annotated[
         str | None, typer.Option(help="gepa (the default), mipro, bootstrap (under a teacher the default) or none.")
     ] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='TOML file of instructions to try in place of an optimizer\'s: actor = ["...", "..."].',
+        ),
+    ] = None,
     teacher_name: Annotated[
         str | None, typer.Option("--teacher", metavar="BACKEND|gold", help="Who plays train: a backend, or solutions.")
     ] = None,
@@ -201,40 +208,38 @@ def compile_program(
     """Compile a method's prompts on calibration variants and write the best program found, with a verdict.
 
     It is confirmed when it beats the program it started from on variants that neither has seen. Ctrl-C and a spent
-    budget keep the best so far. Held-out variants are never played. More by --set or in section [compile] of the file:
-    compile.trials (2) and compile.steps (60) of a rollout, compile.demo_tokens (1500) of bootstrap, compile.start
-    (a compiled program to improve on).
+    budget keep the best so far. Held-out variants are never played. By --set or in section [compile] of the file:
+    compile.trials (2) and compile.steps (60) of a rollout.
     """
     from rsso_dspy.cli.play import compile_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
-    from rsso_dspy.optimize.program_file import load
+    from rsso_dspy.optimize.optimizers import read_candidates
     from rsso_dspy.optimize.request import build_request
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.plan import check_writers
-    from rsso_dspy.programs.methods import get_method
+    from rsso_dspy.programs.agent import Agent
     from rsso_dspy.protocol import resolve_protocol
 
     settings = build_config(
         config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
     )
-    more = settings.compile
-    check_writers([get_method(method_name)], settings)
+    agent = Agent(method_name)
+    check_writers([agent.method], settings)
     preset = resolve_protocol(settings)
     calibration = draw_calibration(
         calib, split_tasks(task_names), settings.seed, settings.simplification, settings.benchmark_in_data
     )
     request = build_request(
-        get_method(method_name),
+        agent.method,
         preset,
         calibration,
-        optimizer,
-        more,
+        read_candidates(candidates, agent, optimizer) if candidates else optimizer,
+        settings.compile,
         max_rollouts,
         max_cost,
         settings.seed,
         seeds,
         choose_teacher(teacher_name, settings) if teacher_name else None,
-        load(more.start) if more.start else None,
         print_status,
     )
     compile_and_print(request, preset, settings, calib, out, jobs, dry_run)

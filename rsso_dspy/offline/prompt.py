@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import dspy
 from dspy.lm15 import Request
 
-from rsso_dspy.regions import REGIONS, list_items
+from rsso_dspy.regions import REGIONS, SYSTEM_REGIONS, list_items
 from rsso_dspy.signatures import actor, constitution, memory_writers, reflection, skills
 
 PROPOSING = (
@@ -38,6 +38,8 @@ _KEYS = re.compile(r'^"(\w+)": (.*)', re.M)
 _WANTED = re.compile(rf"^{_LABEL}:([^\n]*)", re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
 _WINDOW = re.compile(r"^History:\n", re.M)
+_PLACED = "|".join(name.replace("_", " ").capitalize() for name in sorted(SYSTEM_REGIONS))
+_IN_SYSTEM = re.compile(rf"\n\n(?=(?:{_PLACED})(?:: ?| \())")
 _EXAMPLES = re.compile(r"^Examples:\n", re.M)
 _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
 
@@ -89,14 +91,14 @@ def parse_request(request: Request) -> ParsedPrompt:
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
     messages = [(message.role, message.text or "") for message in request.messages]
     whole = "\n\n".join([system, *(text for _, text in messages)])
-    instruction, wanted, is_json, demos = _parse_system(system)
+    instruction, wanted, is_json, placed, demos = _parse_system(system)
     window = ""
     if messages and (begin := _WINDOW.search(messages[-1][1])):
         text = messages[-1][1]
         window, _, present = text[begin.end() :].rpartition("\nObservation:")
         messages[-1] = ("user", f"{text[: begin.start()]}\nObservation:{present}")
     asked = [split_fields(text) for role, text in messages if role == "user"]
-    regions = {**asked[0], **{name: text for name, text in asked[-1].items() if text}} if asked else {}
+    regions = {**placed, **asked[0], **{name: text for name, text in asked[-1].items() if text}} if asked else {}
     return ParsedPrompt(
         instruction, wanted, is_json, regions, _parse_turns([*_split_window(window), *messages]), demos, whole
     )
@@ -129,18 +131,22 @@ def split_fields(message: str) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, tuple[Mapping[str, str], ...]]:
+def _parse_system(
+    system: str,
+) -> tuple[str, Mapping[str, bool], bool, Mapping[str, str], tuple[Mapping[str, str], ...]]:
     told, *shown = _EXAMPLES.split(system, maxsplit=1)
+    told, *placed = _IN_SYSTEM.split(told, maxsplit=1)
+    regions = split_fields("".join(placed))
     demos = tuple(split_fields(each) for each in _EXAMPLE.split("".join(shown)) if each.strip())
     if alone := _ALONE.search(told):
-        return told[: alone.start()].strip(), {alone[1].replace(" ", "_"): bool(alone[2])}, False, demos
+        return told[: alone.start()].strip(), {alone[1].replace(" ", "_"): bool(alone[2])}, False, regions, demos
     if form := _FORM.search(told):
         rows = (_KEYS if form[1] else _WANTED).findall(told[form.end() :])
         wanted = {
             label.lower().replace(" ", "_"): said.strip().startswith(("a list", "one a line")) for label, said in rows
         }
-        return told[: form.start()].strip(), wanted, bool(form[1]), demos
-    return system, {}, False, ()
+        return told[: form.start()].strip(), wanted, bool(form[1]), regions, demos
+    return system, {}, False, {}, ()
 
 
 def _parse_turns(messages: Sequence[tuple[str, str]]) -> tuple[Turn, ...]:

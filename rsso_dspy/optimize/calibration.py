@@ -22,14 +22,11 @@ from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.records import Variant
 
-PARTS = ("train", "val", "confirm", "spare")
+PARTS = ("train", "val", "confirm")
 
 CONFIRM_SHARE = 3
 """Confirm variants for every val variant. On 18 val variants the best of four useless candidates looks better in nine
 of ten compiles; 54 confirm variants, which only the chosen candidate plays, correct that (`benchmarks/junk.py`)."""
-
-SPARE = 5
-"""Spare variants per task, where the training split has as many."""
 
 _PER_TASK = re.compile(r"([1-9][0-9]{0,8})-per-task")
 
@@ -39,20 +36,13 @@ class Calibration:
     """Variants that a compile may play. Raises ``SplitError`` when a variant belongs to the test split, whatever its
     own field says, or is in two parts, and ``UsageError`` when `train` or `val` is empty."""
 
-    train: tuple[Variant, ...]
-    """Played for feedback: traces, reflections, demonstrations."""
-    val: tuple[Variant, ...]
-    """Scored to choose among candidate programs; no candidate was made from them."""
+    train: tuple[Variant, ...]  # played for feedback: traces, reflections, demonstrations
+    val: tuple[Variant, ...]  # scored to choose among candidates; no candidate was made from them
     confirm: tuple[Variant, ...] = ()
     """Played only by the chosen candidate and by the program it started from. Without any, nothing can be confirmed."""
-    notes: tuple[str, ...] = ()
-    """Notes on where the draw differs from what was asked for."""
+    notes: tuple[str, ...] = ()  # where the draw differs from what was asked for
     benchmark: str = DEFAULT
-    """Name of the benchmark that the variants are of."""
-    spare: tuple[Variant, ...] = ()
-    """Further variants for feedback, drawn in order once those of `train` are solved."""
-    seeds: int = 1
-    """Number of seeds that each val and confirm variant is played with; its score is their mean."""
+    seeds: int = 1  # that each val and confirm variant is played with; its score is their mean
 
     def __post_init__(self) -> None:
         wrong = []
@@ -74,8 +64,7 @@ class Calibration:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """All variants, the spare ones included."""
-        return (*self.train, *self.val, *self.confirm, *self.spare)
+        return (*self.train, *self.val, *self.confirm)
 
     @property
     def val_rollouts(self) -> int:
@@ -89,7 +78,6 @@ class Calibration:
 
     @property
     def size(self) -> str:
-        """How many variants each part has, in words."""
         return f"{len(self.train)} train, {len(self.val)} val and {len(self.confirm) or 'no'} confirm variants"
 
 
@@ -105,7 +93,7 @@ def draw_calibration(
     None). `simplification` is that of the variants; None means the benchmark's usual one.
 
     ``K-per-task``: of each task K training variants for `train`, K others for `val` and `confirm_share` times K for
-    `confirm`, drawn with ``seed``, and at least `SPARE` spare ones; fewer where the split has fewer, with a note.
+    `confirm`, drawn with ``seed``; fewer where the split has fewer, with a note.
 
     Raises ``UnknownName`` for a task, ``UsageError`` for another text and for tasks with too few variants.
     """
@@ -119,24 +107,21 @@ def draw_calibration(
         # The ten of the reference sample come first: their gold lengths are shipped.
         pool = of.tasks.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
         parts, note = split_pool(task, pool, k, seed, confirm_share)
-        if parts and (lacking := SPARE - len(parts["spare"])) > 0:  # not part of the pool, which the draw depends on
-            others = [each for each in of.tasks.train_sample(task, len(pool) + lacking) if each not in pool]
-            parts["spare"] += others[:lacking]
         for part, variants in parts.items():
             drawn[part] += variants
         notes += [note] if note else []
     if simplification is not None:
         drawn = {part: [replace(each, simplification=simplification) for each in drawn[part]] for part in PARTS}
-    train, val, confirm, spare = (tuple(drawn[part]) for part in PARTS)
-    return Calibration(train, val, confirm, tuple(notes), of.name, spare)
+    train, val, confirm = (tuple(drawn[part]) for part in PARTS)
+    return Calibration(train, val, confirm, tuple(notes), of.name)
 
 
 def split_pool(
     task: str, pool: Sequence[Variant], k: int, seed: int, confirm_share: int = CONFIRM_SHARE
 ) -> tuple[dict[str, list[Variant]], str | None]:
-    """``k`` variants of the pool for `train`, ``k`` others for `val`, `confirm_share` times ``k`` for `confirm`, the
-    rest as `spare`; and a note when the pool is too small for all three: then they share it in proportion, with at
-    least one for `train` and one for `val`. A pool of one or none gives no variants."""
+    """``k`` variants of the pool for `train`, ``k`` others for `val`, `confirm_share` times ``k`` for `confirm`; and a
+    note when the pool is too small for all three: then they share it in proportion, with at least one for `train` and
+    one for `val`. A pool of one or none gives no variants."""
     size = f"{len(pool)} train variant{'' if len(pool) == 1 else 's'}"
     if len(pool) < 2:
         return {}, f"{task} is left out: of {size} none can be for train and another for val"
@@ -144,7 +129,7 @@ def split_pool(
     train = min(k, max(1, (len(pool) - val) // (1 + confirm_share)))
     confirm = min(confirm_share * k, len(pool) - train - val)
     order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
-    cuts = (0, train, train + val, train + val + confirm, len(pool))
+    cuts = (0, train, train + val, train + val + confirm)
     parts = {part: order[cuts[place] : cuts[place + 1]] for place, part in enumerate(PARTS)}
     shares = (
         f"{train} for train, {val} for val and {confirm or 'none'} for confirm instead of {k}, {k} and "

@@ -22,6 +22,7 @@ from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.executor import EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.optimize.optimizers import read_candidates
 from rsso_dspy.optimize.program_file import (
     FILE,
     Compiled,
@@ -69,17 +70,20 @@ def compile(
     max_cost: float | None = None,
     seeds: int = 1,
     teacher: str | None = None,
+    candidates: Path | str | None = None,
     **options: Any,
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
-    the simulators of the session. `teacher` is "gold" or the name of a backend. `options` are those of `CompileOptions`
-    but `start`: trials, steps, demo_tokens. Prints the verdict and returns the program; unless it is confirmed, it
-    plays as the one that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    the simulators of the session. `teacher` is "gold" or the name of a backend; `candidates` is a file of instructions
+    to try (see `read_candidates`). `options` are those of `CompileOptions`: trials, steps.
+    Prints the verdict and returns the program; unless it is confirmed, it plays as the one that was given. Raises what
+    `draw_calibration`, `read_candidates`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
-    asked = (optimizer, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
+    proposing = read_candidates(candidates, agent, optimizer) if candidates else optimizer
+    asked = (proposing, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
     wanted = build_request(agent.method, live.protocol, calibration, *asked)
     found = CompiledAgent(compile_agent(agent, live, wanted, live.jobs))
     kept = "" if found.compiled.improved else ". It plays the program that it started from"
@@ -171,7 +175,7 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
         there = load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now = {"teacher": None, "demo_tokens": None, **wanted.describe(config)}
+    now = {"teacher": None, **wanted.describe(config)}
     then = {key: list(value) if isinstance(value := getattr(there, key), tuple) else value for key in now}
     if then != now:
         raise RunMismatch(
@@ -247,36 +251,34 @@ def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     """The content of the file of a compile, finished or cut short."""
     wanted: CompileRequest = rollouts.wanted
-    live, seeds, calibration = rollouts.live, rollouts.seeds, wanted.calibration
+    live, val, seeds = rollouts.live, rollouts.val, rollouts.seeds
     start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # in case nothing was begun
     start = rollouts.candidates.get(start.program, start)
     chosen, ended = choose_candidate(rollouts), rollouts.ended_by or ""
-    confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, rollouts.unconfirmed or ENDED[ended])
+    why = rollouts.unconfirmed or ENDED[ended]
+    confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved = confirmation.verdict == "confirmed"
     best = chosen or start
     kept = best if improved else start
     candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
-    models = live.backend.models
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
     found = {
         **wanted.describe(live.config),
         "improved": improved,
         "ended_by": rollouts.ended_by,
-        "notes": (*calibration.notes, *(wanted.teacher.notes if wanted.teacher else ())),
-        "seen": wanted.start.calibration if wanted.start else (),
-        "fresh": [each.key for each in calibration.spare if any(each in c.rollouts for c in candidates)],
-        "before": _compute_scores(start, rollouts.val, seeds),
-        "after": _compute_scores(best, rollouts.val, seeds),
-        "tried": [tried for each in candidates if (tried := _describe_candidate(each, rollouts.val, seeds))],
+        "notes": wanted.notes,
+        "before": _compute_scores(start, val, seeds),
+        "after": _compute_scores(best, val, seeds),
+        "tried": [tried for each in candidates if (tried := _describe_candidate(each, val, seeds))],
         "confirmation": confirmation,
-        "noise": measure_noise(candidates, rollouts.val, seeds),
+        "noise": measure_noise(candidates, val, seeds),
         "candidate": None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
         "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,
         "usage": dict(sorted(rollouts.usage.items())),
         "abandoned": rollouts.find_abandoned_usage(),
-        "model": models["actor"],
-        "proposer": models["proposer"],
+        "model": live.backend.models["actor"],
+        "proposer": live.backend.models["proposer"],
         "rule_based": live.backend.rule_based,
         "environment": CompileEnvironment.of(live.config),
         "signatures": hash_schema(agent),

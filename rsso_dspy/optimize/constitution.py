@@ -48,14 +48,11 @@ EXAMPLES, STRETCH = 3, 10
 
 @dataclass(frozen=True)
 class ConstitutionBuild:
-    """A constitution being distilled from calibration variants by a meta-advisor.
-
-    Played episodes are kept in ``FILE.run/``, so repeating an interrupted command resumes it.
-    """
+    """A constitution being distilled from calibration variants by a meta-advisor. Played episodes are kept in
+    ``FILE.run/``, so repeating an interrupted command resumes it."""
 
     config: Config
-    plans: tuple[Plan, ...]
-    """Plan of the exploration episodes without a task, if there are any, and that of the variants."""
+    plans: tuple[Plan, ...]  # of the exploration episodes without a task, if there are any, and of the variants
     out: Path
 
     @property
@@ -85,10 +82,8 @@ class ConstitutionBuild:
         return open_spend_limit(self.config, self.plans, self.make_stores(), max_cost, max_tokens)
 
     def run(self, live: Session, purse: SpendLimit, events: EventStream | None = None) -> ConstitutionFile:
-        """Play the pending episodes and write the file, reporting to `events`.
-
-        Raises `RssoError` if an episode errored, and what `Executor.run` raises.
-        """
+        """Play the pending episodes and write the file. Raises `RssoError` if an episode errored, and what
+        `Executor.run` raises."""
         stream, stop = events or EventStream(), threading.Event()
         purse.follow(stream, stop)
         kept, usage = NOTHING_CARRIED, dict[str, Usage]()
@@ -151,11 +146,9 @@ def plan_constitution_build(
     config: Config, variants: Sequence[Variant], writing: Writing, out: Path, explore: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> ConstitutionBuild:  # fmt: skip
-    """Plan a constitution from these variants, each played once in an order drawn by the seed.
-
-    Before that, the first `explore` of them are explored without a task. Raises `SplitError` for held-out variants, and
-    `UsageError` if the file cannot be created.
-    """
+    """Plan a constitution from these variants, each played once in an order drawn by the seed; before that, the first
+    `explore` of them without a task. Raises `SplitError` for held-out variants, and `UsageError` if the file cannot be
+    created."""
     if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
         raise SplitError(f"a constitution must be built on training variants, but {', '.join(held_out)} are held out")
     if out.is_dir():
@@ -181,8 +174,7 @@ def plan_constitution_build(
 
 
 def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntry]:
-    """Return the costs of building a constitution under a configuration by role, those of abandoned episodes
-    included."""
+    """The costs of building a constitution by role, those of abandoned episodes included."""
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     price_of, about = make_price_lookup(config.prices), book.provenance
     usage = {role: Usage(**spent) for role, spent in about.get("usage", {}).items()}
@@ -190,11 +182,9 @@ def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntr
 
 
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
-    """Select the stretches of play with the most rules drawn by patterns, from different tasks.
-
-    They are the examples of neuro-symbolic writers (OmniReflect, section 2.1.3). A category of which patterns drew no
-    rule in any of them is left out, lest a writer learn to write none.
-    """
+    """The stretches of play with the most rules drawn by patterns, from different tasks: the examples of neuro-symbolic
+    writers (OmniReflect, section 2.1.3). A category without a rule in any of them is left out, lest a writer learn to
+    write none."""
     best: dict[str, tuple[int, str]] = {}
     for trajectory in trajectories:
         for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):

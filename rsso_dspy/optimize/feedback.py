@@ -17,8 +17,6 @@ from typing import Any
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
 from rsso_dspy.programs.render import is_transcript_of
-from rsso_dspy.programs.roles import first_line
-from rsso_dspy.programs.skill_verbalizer import filter_instructions
 from rsso_dspy.records import Step, Trajectory, TrialResult
 
 FACTS, ADVICE, PERHAPS = "Facts:", "Advice:", "Perhaps: "
@@ -28,9 +26,6 @@ REPEATED = 3
 """How often the same action is taken in vain before that is reported."""
 LINES = 10
 """Maximum lines of steps of a digested trial; later trials of the rollout get half."""
-LONGEST = 300
-"""Maximum characters of a rule or an entry: two or three sentences."""
-
 ON_TEMPLATES = "Always use a template, with names as the observations give them."
 ON_REPEATING = "Do not repeat an action that changed nothing."
 
@@ -46,25 +41,14 @@ _ENDINGS = {
 _LED, _QUOTE, _THOUGHT, _START, _UNKNOWN = 3, 80, 110, 300, 80
 """Steps named before a gain; characters shown of an observation, a thought and the start; longest unknown action."""
 _NOTES = re.compile(r"\bNotes?:.*", re.S)
-_ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
-_SUBGOAL = re.compile(r"Subgoal \d+: (.+)\n((?: *\d+\. .+\n?)*)")
-_ENTRY = re.compile(r"^(\d+)\. ", re.M)
-
-WRITTEN = {"insight_edits": 4, "workflows": 3, "strategies": 3, "new_bullets": 5, "new_cheatsheet": 40}
-WRITTEN |= {"never": 10, "always": 10, "abstract_rules": 50, "error_rules": 50, "progress_rules": 50}
-"""Output field of a writer to the maximum number of texts in it."""
 
 
 class Advice(str):
     """A sentence that holds for every variant, and so names nothing of this one."""
 
-    __slots__ = ()
-
 
 class Guess(Advice):
     """A sentence that only one variant supports."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -74,21 +58,16 @@ class PredictorCall:
     inputs: Mapping[str, Any]
     outputs: Any
     results: tuple[TrialResult, ...]
-    goals: Sequence[Sequence[Goal]]
-    """Goals per trial; empty when unknown."""
+    goals: Sequence[Sequence[Goal]]  # per trial; empty when unknown
     benchmark: Benchmark
 
     @property
     def trials(self) -> tuple[Trajectory, ...]:
         return tuple(result.trajectory for result in self.results if result.trajectory is not None)
 
-    def get_output(self, *names: str) -> str:
-        """The first of these output fields that holds a text."""
-        return next((str(text) for name in names if (text := self.outputs.get(name))), "")
-
-    def get_input(self, name: str) -> str:
-        """An input field as text; empty when the call had none."""
-        return str(self.inputs.get(name) or "")
+    def get_output(self, name: str) -> str:
+        """An output field as text; empty when the answer had none."""
+        return str(self.outputs.get(name) or "")
 
 
 def build_feedback(
@@ -101,9 +80,9 @@ def build_feedback(
 ) -> str:
     """How one call of the predictor ``name`` affected the trials, and what to do better.
 
-    ``inputs`` and ``outputs`` are the call's fields by name; ``progress`` is the goals of every trial, empty when
-    unknown; ``of`` is the benchmark, the default one when None. A predictor without a rule of its own gets the result
-    of the trials alone. A solved variant gets only facts. The actor also gets a digest of the trials.
+    ``inputs`` and ``outputs`` are the call's fields; ``progress`` is the goals of every trial, empty when unknown;
+    ``of`` is the benchmark, the default one when None. A predictor without a rule of its own gets the result of the
+    trials alone. A solved variant gets only facts. The actor also gets a digest of the trials.
     """
     call = PredictorCall(inputs, outputs, tuple(trials), progress, of or get_benchmark())
     rule = RULES.get(name)
@@ -285,7 +264,7 @@ def _number_steps(first: int, last: int) -> str:
 
 def judge_reflector(call: PredictorCall) -> Iterator[str]:
     """Judge a plan by the trial whose transcript was read and the next one, which read the plan."""
-    read, trials = call.get_input("transcript"), call.trials
+    read, trials = str(call.inputs.get("transcript") or ""), call.trials
     position = next((place for place, trial in enumerate(trials) if is_transcript_of(read, trial)), None)
     if position is None:
         return
@@ -332,130 +311,11 @@ def _list_mistakes(trial: Trajectory) -> list[str]:
     return list(dict.fromkeys(step.action for step in steps if step.reward < 0 or not step.understood))
 
 
-# The roles of skills.
-
-
-def judge_skill_summary(call: PredictorCall) -> Iterator[str]:
-    """Judge the first call. The actor reads nothing of its answer, so no trial can be blamed on it."""
-    length = len(call.get_output("skill_name").split())
-    if not 2 <= length <= 5:
-        yield f"The name has {length} words."
-        yield Advice("Always give a skill a name of two to five words.")
-
-
-def judge_skill_steps(call: PredictorCall) -> Iterator[str]:
-    """Judge the second call. Steps that no points followed are its fault; a skill that was not pursued is the fault of
-    the target."""
-    written = [first_line(step) for step in call.outputs.get("steps") or () if first_line(step)]
-    acted = _ACTION.findall(call.get_input("examples"))
-    kept = list(filter_instructions(written, call.get_input("action_templates"), acted))
-    if len(kept) < len(written):
-        yield f"Of {len(written)} steps {len(written) - len(kept)} are no actions."
-        yield Advice("Always write each step as one action in the form of a template.")
-    offered, pursued = _count_skill_use(call, lambda _, steps: bool(kept) and steps == kept)
-    yield _report_skill_use(offered, pursued)
-    if pursued and not any(pursued):
-        yield Advice("Only keep the steps that the points depended on, and end with the one that earned them.")
-
-
-def judge_skill_target(call: PredictorCall) -> Iterator[str]:
-    """Judge the third call. A skill that was offered and never pursued is its fault; the result of a pursuit is due to
-    the steps."""
-    said = " ".join(call.get_output("target").split())
-    offered, pursued = _count_skill_use(call, lambda target, _: bool(said) and target == said)
-    yield _report_skill_use(offered, pursued)
-    if offered and not pursued:
-        yield Advice("Always word a skill by what the player wants to reach, so that it is chosen.")
-
-
-def _count_skill_use(call: PredictorCall, is_it: Callable[[str, list[str]], bool]) -> tuple[int, list[bool]]:
-    """How many steps offered the skill and, for each step that pursued it, whether points followed. A step that pursues
-    a subgoal copied its target from the prompt."""
-    ids, targets = set(), set()
-    for result in call.results:
-        for region, text in result.shown.items():
-            name, _, listed = region.partition(":")
-            for skill, (target, body) in zip(listed.split(","), _SUBGOAL.findall(text), strict=False):
-                if name == "skills" and is_it(target, re.findall(r"^ *\d+\. (.+)$", body, re.M)):
-                    ids.add(skill)
-                    targets.add(target)
-    offered = sum(bool(ids & set(step.recalled)) for trial in call.trials for step in trial.steps)
-    pursued = [
-        any(later.reward > 0 for later in trial.steps[index:])
-        for trial in call.trials
-        for index, step in enumerate(trial.steps)
-        if step.subgoal in targets
-    ]
-    return offered, pursued
-
-
-def _report_skill_use(offered: int, pursued: Sequence[bool]) -> str:
-    used = f"pursued at {len(pursued)}; points followed on {sum(pursued)}"
-    return f"The skill was offered at {offered} steps and {used}."
-
-
-def judge_skill_equivalence(call: PredictorCall) -> Iterator[str]:
-    """Report numbers that do not exist."""
-    library = {int(number) for number in _ENTRY.findall(call.get_input("library"))}
-    given = list(call.outputs.get("equivalent") or ())
-    inside = [number for number in given if number in library]
-    yield f"The new skill was called {f'the same as number {inside[0]}' if inside else 'new'}."
-    if outside := [number for number in given if number not in library]:
-        yield f"There is no skill number {outside[0]}."
-        yield Advice("Only give numbers that stand in the library.")
-
-
-# The writers of rules and entries. Texts are named by their numbers: a quoted text would reach the proposer as advice.
-
-
-def judge_writer(call: PredictorCall) -> Iterator[str]:
-    """Judge how much was written, and at what length."""
-    for field, most in WRITTEN.items():
-        written = call.outputs.get(field) or ()
-        texts = [_read_text(each) for each in (written.splitlines() if isinstance(written, str) else written)]
-        texts = [text for text in texts if text.strip()]
-        what = f"{field.removesuffix('_rules')} rule" if field.endswith("_rules") else "text"
-        if len(texts) > most:
-            yield f"It gave {len(texts)} {what}s where {most} are the most that is useful."
-            yield Advice("Only give what matters most.")
-        if long := [str(number) for number, text in enumerate(texts, 1) if len(text) > LONGEST]:
-            yield f"Longer than {LONGEST} characters: {what} {', '.join(long)}."
-            yield Advice("Keep every text to one or two short sentences.")
-
-
-def _read_text(item: Any) -> str:
-    """The words of an entry, which is a text or an object."""
-    if isinstance(item, str):
-        return item
-    fields = item if isinstance(item, Mapping) else vars(item)
-    return "\n".join(str(text) for text in fields.values() if isinstance(text, str))
-
-
 def _names_action(text: str, action: str) -> bool:
     """Whether a text holds an action word for word, without regard to capitals and marks."""
     said, wanted = (" ".join(re.findall(r"[^\W_]+", each.lower())) for each in (text, action))
     return f" {wanted} " in f" {said} "
 
 
-RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {
-    "actor": judge_actor,
-    "reflector": judge_reflector,
-    "skill_verbalizer.summary": judge_skill_summary,
-    "skill_verbalizer.instructions": judge_skill_steps,
-    "skill_verbalizer.target": judge_skill_target,
-    "skill_equivalence": judge_skill_equivalence,
-    **dict.fromkeys(
-        (
-            "constitution_writer.write",
-            "constitution_writer.summarize",
-            "reflection_distiller",
-            "insight_writer",
-            "workflow_writer",
-            "strategy_writer",
-            "playbook_reviewer",
-            "cheatsheet_writer",
-        ),
-        judge_writer,
-    ),
-}
+RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {"actor": judge_actor, "reflector": judge_reflector}
 """Predictor to the rule that knows what its answers are for."""

@@ -6,18 +6,23 @@ scores: what it learns from is played on `train`.
 
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.util import find_spec
+from inspect import cleandoc
 from itertools import zip_longest
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.adapter import SAID
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
+from rsso_dspy.files import read_toml
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import find_answer_steps
 from rsso_dspy.optimize.metric import metric
@@ -29,14 +34,9 @@ from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures.proposing import PROPOSING
 
-MINIBATCH = 3
-"""Rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's own default)."""
-
-PROPOSALS, DEMONSTRATIONS = 12, 4
-"""Maximum instructions per predictor that MIPROv2 combines (its "medium" setting), and demonstrations (its default)."""
-
-WORTH_SHOWING = 0.5
-"""Lowest metric of a rollout that demonstrations are taken from."""
+MINIBATCH = 3  # rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's default)
+PROPOSALS, DEMONSTRATIONS = 12, 4  # per predictor at most that MIPROv2 combines: its "medium" setting and its default
+WORTH_SHOWING = 0.5  # lowest metric of a rollout that demonstrations are taken from
 
 CIRCLES = 2
 """Some optimizers count recalled rollouts too. One that goes in circles ends at this many times the budget."""
@@ -56,19 +56,18 @@ class Optimizer:
     """Fewest rollouts with which one candidate can be compared with the program to improve."""
     proposals: Callable[[Calibration, int], int] = lambda _, __: 0
     """Maximum proposer calls per predictor, given the rollouts."""
-    searches: bool = True
-    """Whether it tries anything but the program to improve."""
-    tries_once: bool = False
-    """Whether it has no use for more rollouts than the least."""
-    needs: str | None = None
-    """The package that it needs, in the extra of the optimizer's name."""
+    searches: bool = True  # whether it tries anything but the program to improve
+    most: Callable[[Calibration], int] | None = None  # rollouts beyond which it has no use for more, if any
+    needs: str | None = None  # the package that it needs, in the extra of the optimizer's name
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what its proposals depend on, as JSON data
+    notes: tuple[str, ...] = ()  # what a reader of the scores should know
 
 
 def get_optimizer(name: str) -> Optimizer:
     """The optimizer called `name`. Raises `UnknownName` with the nearest, and `UsageError` when a package that it needs
     is not installed."""
     if name not in OPTIMIZERS:
-        raise UnknownName("optimizer", name, OPTIMIZERS)
+        raise UnknownName("optimizer", name, OPTIMIZERS, "--candidates FILE tries wordings of your own.")
     row = OPTIMIZERS[name]
     if row.needs is not None and find_spec(row.needs) is None:
         raise UsageError(f"{name} needs the package {row.needs}; pip install 'rsso-dspy[{name}]'")
@@ -102,7 +101,7 @@ def gepa(search: Search) -> Iterator[Agent]:
             },
         ).compile(
             student,
-            trainset=build_examples((*calibration.train, *calibration.spare)),
+            trainset=build_examples(calibration.train),
             valset=build_examples(calibration.val),
         )
         return compiled
@@ -137,28 +136,24 @@ def _shorten(text: str) -> str:
 
 class UnsolvedBatches:
     """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
-    solved at its first trial. Spare variants take their places. Raises `SearchDone` when none of either is left."""
+    solved at its first trial. Raises `SearchDone` when none is left."""
 
     def __init__(self, search: Search):
         self.search = search
-        self.variants = (*search.calibration.train, *search.calibration.spare)
         self._dice = random.Random(search.seed)
         self._round: list[int] = []
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
         """Indices of the next minibatch's variants in the trainset."""
-        best = self.search.rollouts.best_candidate
-        unsolved = [n for n, each in enumerate(self.variants) if best is None or not is_solved(best, [each])]
-        at_hand = unsolved[: len(self.search.calibration.train)]
-        if not at_hand:
-            self.search.rollouts.end_search(
-                "every train variant was solved at the first trial, and no spare one was left"
-            )
+        best, calibration = self.search.rollouts.best_candidate, self.search.calibration
+        unsolved = [n for n, each in enumerate(calibration.train) if best is None or not is_solved(best, [each])]
+        if not unsolved:
+            self.search.rollouts.end_search("every train variant was solved at the first trial")
             raise SearchDone
-        size = min(compute_minibatch_size(self.search.calibration), len(at_hand))
-        self._round = [place for place in self._round if place in at_hand]
+        size = min(compute_minibatch_size(calibration), len(unsolved))
+        self._round = [place for place in self._round if place in unsolved]
         if len(self._round) < size:
-            rest = [place for place in at_hand if place not in self._round]
+            rest = [place for place in unsolved if place not in self._round]
             self._round += self._dice.sample(rest, len(rest))
         taken, self._round = self._round[:size], self._round[size:]
         return taken
@@ -233,6 +228,9 @@ def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
 CHARACTERS_PER_TOKEN = 4
 """Used to estimate the length of a lesson, since not every model has a tokenizer here."""
 
+DEMO_TOKENS = 1500
+"""Maximum tokens of all demonstrations of a predictor: what the prompt of a small model has room for."""
+
 SHOWN = ("task", "notice", "observation", "possible_actions")
 """Regions that a demonstration of an actor shows: what was asked and seen, and no memory."""
 
@@ -243,8 +241,7 @@ class Lesson:
 
     predictor: str
     task: str
-    earns: bool
-    """Whether it earned points by itself."""
+    earns: bool  # points by itself
     given: Mapping[str, Any]
     said: Mapping[str, Any]
 
@@ -264,12 +261,11 @@ def bootstrap(search: Search) -> Iterator[Agent]:
     start = rollouts.register_candidate(agent)
     played = [rollouts.taught.get(variant) or start.rollouts[variant] for variant in search.calibration.train]
     lessons = [lesson for rollout in played for lesson in list_lessons(rollout, search.open)]
-    chosen = choose_lessons(lessons, rollouts.wanted.options.demo_tokens, f"{search.seed} 0")
+    chosen = choose_lessons(lessons, DEMO_TOKENS, f"{search.seed} 0")
     if not chosen:
         rollouts.end_search("no rollout on train has anything that is short enough and good enough to show")
         return
-    program = Agent(agent.method.name)
-    program.load_state(agent.dump_state())
+    program = agent.deepcopy()
     for name, shown in chosen.items():
         demos = [dspy.Example(augmented=True, **lesson.given, **lesson.said) for lesson in shown]
         program.predictors_by_name[name].demos = demos
@@ -279,22 +275,19 @@ def bootstrap(search: Search) -> Iterator[Agent]:
 
 def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
     """The lessons for these predictors in a rollout that went well: of the actor, actions that earned points and all
-    actions of a trial that solved the variant; of other predictors, calls that helped."""
+    actions of a trial that solved the variant; of the reflector, plans after which the next trial did better; of other
+    predictors, every call."""
     solved = [trial for trial in rollout.trials if trial.trajectory and trial.trajectory.solved]
     lessons = []
-    for call in rollout.calls if rollout.score >= WORTH_SHOWING else ():
-        name, given, said = call
-        earns = is_exemplary(rollout.trials, call)
+    for name, given, said in rollout.calls if rollout.score >= WORTH_SHOWING else ():
+        earns = _is_exemplary(rollout.trials, name, given, said)
         solves = name == "actor" and any(step.understood for step in find_answer_steps(said, solved))
         if name in names and (earns or solves) and (short := shorten_call(name, given, said)) is not None:
             lessons.append(Lesson(name, rollout.variant.task, earns, *short))
     return lessons
 
 
-def is_exemplary(results: Sequence[TrialResult], call: TracedCall) -> bool:
-    """Whether a call in these trials is worth showing: an action that earned points, a plan after which the next trial
-    did better, or any other predictor's answer."""
-    name, given, said = call
+def _is_exemplary(results: Sequence[TrialResult], name: str, given: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
     trials = [result.trajectory for result in results if result.trajectory]
     if name == "actor":
         return any(step.reward > 0 for step in find_answer_steps(said, results))
@@ -352,11 +345,86 @@ def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
     yield from ()
 
 
+# Wordings of a person's own.
+
+CANDIDATES = "candidates"
+"""Name of the optimizer that proposes the wordings of a file."""
+
+
+def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None) -> Optimizer:
+    """The optimizer that proposes the instructions in a TOML file for the predictors of an agent, one a candidate, in
+    their order. Raises `UsageError` for a file without any, for one that stands there twice or that the agent has
+    already, and where another optimizer was asked for."""
+    if optimizer not in (None, CANDIDATES):
+        raise UsageError(f"{file} is tried in place of an optimizer's proposals; leave out --optimizer {optimizer}")
+    wordings = list(_read_wordings(Path(file), agent))
+    per_role = ", ".join(f"{count} of {name}" for name, count in Counter(name for name, _ in wordings).items())
+
+    def propose(search: Search) -> Iterator[Agent]:
+        rollouts = search.rollouts
+        for name, text in wordings:
+            program = search.agent.deepcopy()
+            predictor = program.predictors_by_name[name]
+            predictor.signature = predictor.signature.with_instructions(text)
+            if search.is_done(rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
+                return
+            yield program
+
+    return Optimizer(
+        CANDIDATES,
+        propose,
+        lambda c: 2 * c.val_rollouts,
+        most=lambda c: (1 + len(wordings)) * c.val_rollouts,
+        settings={"candidates": sha256(repr(wordings).encode()).hexdigest()[:12]},
+        notes=(f"instructions of {Path(file).name}: {per_role}; candidates are numbered in the order of the file",),
+    )
+
+
+def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
+    """The pairs of predictor and instruction in a file."""
+    form = 'write actor = ["an instruction", "another one"]'
+    try:
+        table = read_toml(file)
+    except OSError as error:
+        raise UsageError(f"cannot read the candidates {file}: {error.strerror}; {form} into it") from None
+    except DamagedFile as error:
+        raise UsageError(f"{file}: {error.why}; {form}") from None
+    if not table:
+        raise UsageError(f"{file} holds no instruction; {form}")
+    now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}
+    for name, texts in _flatten(table):
+        if name not in now:
+            raise UnknownName(f"role in {file},", name, now, f"{agent.method.name} has no other.")
+        if not (isinstance(texts, list) and texts and all(isinstance(each, str) and each.strip() for each in texts)):
+            raise UsageError(f"{file}: {name} is no list of instructions; {form.replace('actor', name)}")
+        met = {" ".join(now[name].split()): "the present instruction"}
+        for number, text in enumerate(map(cleandoc, texts), 1):
+            if same := met.get(words := " ".join(text.split())):
+                raise UsageError(f"{file}: instruction {number} of {name} is {same} once more; leave it out")
+            met[words] = f"instruction {number}"
+            yield name, text.strip()
+
+
+def _flatten(table: Mapping[str, Any], ahead: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of a table: ``[skill_verbalizer]`` with ``target`` is ``skill_verbalizer.target``."""
+    for key, value in table.items():
+        yield from _flatten(value, f"{ahead}{key}.") if isinstance(value, dict) else [(f"{ahead}{key}", value)]
+
+
+def _count_train_and_two(calibration: Calibration) -> int:
+    """Rollouts of zero-shot and one candidate on val, and of one of both on train."""
+    return 2 * calibration.val_rollouts + len(calibration.train)
+
+
+def _count_val(calibration: Calibration) -> int:
+    return calibration.val_rollouts
+
+
 _ROWS = (
     # Zero-shot and one candidate on val, and on a minibatch or on train.
     Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
-    Optimizer("mipro", mipro, lambda c: 2 * c.val_rollouts + len(c.train), count_mipro_proposals, needs="optuna"),
-    Optimizer("bootstrap", bootstrap, lambda c: 2 * c.val_rollouts + len(c.train), tries_once=True),
-    Optimizer("none", none, lambda c: c.val_rollouts, searches=False, tries_once=True),
+    Optimizer("mipro", mipro, _count_train_and_two, count_mipro_proposals, needs="optuna"),
+    Optimizer("bootstrap", bootstrap, _count_train_and_two, most=_count_train_and_two),
+    Optimizer("none", none, _count_val, searches=False, most=_count_val),
 )
 OPTIMIZERS = {row.name: row for row in _ROWS}

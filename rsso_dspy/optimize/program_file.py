@@ -23,7 +23,7 @@ from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
-from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.calibration import PARTS, Calibration
 from rsso_dspy.optimize.verdict import CompileEnding, Confirmation, Noise
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
@@ -100,70 +100,40 @@ class Compiled:
     method: str
     optimizer: str
     train: tuple[str, ...]
-    """Variants that feedback came from."""
     val: tuple[str, ...]
-    """Variants that candidates were chosen by."""
-    environment: CompileEnvironment | None
-    """None when it was made outside of `rsso-dspy compile`."""
-    signatures: str
-    """Hash of the fields of the method's predictors; see `hash_schema`."""
-    identity: dict[str, Any]
-    """Protocol, configuration, prompts and versions that the compile depends on."""
-    program: str
-    """Fingerprint of the state."""
-    state: dict[str, PredictorState]
-    """DSPy's state of the program, by predictor."""
+    environment: CompileEnvironment | None  # None when it was made outside of `rsso-dspy compile`
+    signatures: str  # `hash_schema` of the method's predictors
+    identity: dict[str, Any]  # protocol, configuration, prompts and versions that the compile depends on
+    program: str  # fingerprint of the state
+    state: dict[str, PredictorState]  # DSPy's state of the program, by predictor
     improved: bool = False
     """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
     and the best candidate is in `candidate`. False for a program made elsewhere, which was compared with nothing."""
-    ended_by: CompileEnding | None = None
-    """What cut the compile short; None when the optimizer finished."""
-    trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)] = 0
-    """Trials per rollout; 0 for a program made elsewhere."""
-    steps: int = 0
-    """Steps per trial at most; fewer where the protocol allows fewer."""
+    ended_by: CompileEnding | None = None  # what cut the compile short
+    trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)] = 0  # a rollout; 0 when it was made elsewhere
+    steps: int = 0  # a trial at most; fewer where the protocol allows fewer
     seed: int = 0
-    notes: tuple[str, ...] = ()
-    """What a reader of the scores should know."""
+    notes: tuple[str, ...] = ()  # what a reader of the scores should know
     max_rollouts: int = 0
     max_cost: float | None = None
-    start: str = ZERO_SHOT
-    """Fingerprint of the compiled program that the compile started from, or zero-shot."""
-    seen: tuple[str, ...] = ()
-    """Variants that the program of `start` was compiled on."""
-    confirm: tuple[str, ...] = ()
-    """Variants that the chosen candidate and the program to improve were compared on."""
-    fresh: tuple[str, ...] = ()
-    """Further variants that feedback came from, drawn once some of `train` were solved."""
+    confirm: tuple[str, ...] = ()  # what the chosen candidate and the program to improve were compared on
     seeds: int = 1
     placebos: int = 0
-    """How many placebos were asked for."""
-    before: ProgramScores | None = None
-    """Scores of the program to improve; None when it was not played on all of val."""
-    after: ProgramScores | None = None
-    """Scores of the best candidate, confirmed or not."""
+    before: ProgramScores | None = None  # of the program to improve; None when it was not played on all of val
+    after: ProgramScores | None = None  # of the best candidate, confirmed or not
     tried: tuple[TriedProgram, ...] = ()
-    confirmation: Confirmation | None = None
-    """The verdict; None for a program made elsewhere."""
+    confirmation: Confirmation | None = None  # the verdict; None for a program made elsewhere
     noise: Noise | None = None
     candidate: KeptCandidate | None = None
-    search_end: str | None = None
-    """Why the search ended, in words."""
+    search_end: str | None = None  # why the search ended, in words
     rollouts: int = 0
-    usage: dict[str, Usage] = field(default_factory=dict)
-    """Calls and tokens by role."""
-    abandoned: dict[str, Usage] = field(default_factory=dict)
-    """Cost of attempts at this compile that were cut short, by role; not in `usage`."""
-    model: str = ""
-    """The acting model, ``provider/model``."""
+    usage: dict[str, Usage] = field(default_factory=dict)  # calls and tokens by role
+    abandoned: dict[str, Usage] = field(default_factory=dict)  # of attempts that were cut short; not in `usage`
+    model: str = ""  # the acting one, provider/model
     proposer: str = ""
-    """The model that proposed instructions."""
     rule_based: bool = False
     """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
-    teacher: str | None = None
-    """Who played the train variants for demonstrations: `gold`, or a backend's acting model; None when nobody did."""
-    demo_tokens: int | None = None
-    """Maximum tokens of all demonstrations of a predictor, under a teacher."""
+    teacher: str | None = None  # who played train for demonstrations: `gold`, or a backend's acting model
     kind: str = KIND
     schema: int = SCHEMA
 
@@ -183,8 +153,8 @@ class Compiled:
 
     @property
     def calibration(self) -> tuple[str, ...]:
-        """All variants that the program has seen, those of the program it was made from included."""
-        return tuple(dict.fromkeys((*self.seen, *self.train, *self.fresh, *self.val, *self.confirm)))
+        """All variants that the program has seen."""
+        return (*self.train, *self.val, *self.confirm)
 
     @property
     def chosen_state(self) -> dict[str, PredictorState]:
@@ -385,11 +355,10 @@ def _load_saved_agent(path: Path) -> Compiled:
 def _check_variants(compiled: Compiled) -> None:
     of = compiled.benchmark
     if not compiled.is_made_elsewhere:
-        given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
-        train, val, confirm, fresh = (tuple(map(of.tasks.parse, keys)) for keys in given)
-        Calibration(train, val, confirm, benchmark=of.name, spare=fresh)
+        train, val, confirm = (tuple(map(of.tasks.parse, getattr(compiled, part))) for part in PARTS)
+        Calibration(train, val, confirm, benchmark=of.name)
     if held_out := of.select_held_out(compiled.calibration):
-        raise SplitError(f"it, or the program it was made from, was made on held-out variants: {', '.join(held_out)}")
+        raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
 
 
 def _check_compiled(compiled: Compiled) -> None:
@@ -446,12 +415,9 @@ class RoleDifference:
 
     name: str
     changed: bool
-    rows: tuple[tuple[Op, str], ...]
-    """Sentences and list lines of both instructions, in order."""
-    fields: tuple[str, ...]
-    """Fields whose words differ."""
-    added: tuple[dict[str, str], ...]
-    """New demonstrations, field to text."""
+    rows: tuple[tuple[Op, str], ...]  # sentences and list lines of both instructions, in order
+    fields: tuple[str, ...]  # whose words differ
+    added: tuple[dict[str, str], ...]  # new demonstrations, field to text
 
 
 def compare_states(

@@ -8,25 +8,22 @@ from typing import Any
 
 from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.errors import GoldUnknown, UsageError
+from rsso_dspy.errors import UsageError
 from rsso_dspy.forecast import TEACHING, Forecast, forecast_calls
-from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.calibration import PARTS, Calibration
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
-from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.optimize.teacher import Teacher
 from rsso_dspy.optimize.verdict import FLIP, FLIPPED, LARGEST_GAIN, LEVEL, compute_power, find_smallest_gain
 from rsso_dspy.plan import Plan, compute_step_budgets
 from rsso_dspy.programs.methods import ROLE_OF, Method
 from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol
-from rsso_dspy.records import ZERO_SHOT, Variant
-from rsso_dspy.store.guards import CompileEnvironment, check_environment
+from rsso_dspy.records import Variant
 from rsso_dspy.store.run_folder import Arm, Unit
 
 SWEEPS = 4
-"""Default budget of the search: this many times all train and val variants. Confirming comes on top."""
+"""Usual budget of the search: this many times all train and val variants. Confirming comes on top."""
 
 PLACEBOS = 1
-"""Default number of placebos."""
 
 MOST_SEEDS, MOST_ROLLOUTS = 20, 100_000
 """Maximum seeds per variant, and rollouts."""
@@ -41,20 +38,14 @@ class CompileRequest:
 
     method: Method
     calibration: Calibration
-    find_budget: Callable[[Variant], int]
-    """Steps per trial of a calibration variant."""
+    find_budget: Callable[[Variant], int]  # steps per trial of a calibration variant
     optimizer: Optimizer
     options: CompileOptions
     seed: int
     max_rollouts: int
-    max_cost: float | None = None
-    """US dollars."""
-    start: Compiled | None = None
-    """The compiled program that the compile starts from; None for zero-shot."""
-    placebos: int = 0
-    """How many placebos play beside the candidates, if the budget covers them."""
-    teacher: Teacher | None = None
-    """The teacher, who plays train in place of the student."""
+    max_cost: float | None = None  # US dollars
+    placebos: int = 0  # that play beside the candidates, if the budget covers them
+    teacher: Teacher | None = None  # plays train in place of the student
 
     @property
     def reserved(self) -> int:
@@ -62,12 +53,18 @@ class CompileRequest:
         wanted = self.calibration.confirm_rollouts if self.optimizer.searches else 0
         return wanted if self.max_rollouts >= self.optimizer.least(self.calibration) + wanted else 0
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the scores should know."""
+        taught = self.teacher.notes if self.teacher else ()
+        return (*self.calibration.notes, *taught, *self.optimizer.notes)
+
     def describe(self, config: Config) -> dict[str, Any]:
         """What the result depends on, as JSON data. The file of the compiled program holds the same fields."""
         teacher = self.teacher
-        taught = {"teacher": teacher.describe()} if teacher else {}
+        given = {**({"teacher": teacher.describe()} if teacher else {}), **self.optimizer.settings}
         return {
-            **({"teacher": teacher.model, "demo_tokens": self.options.demo_tokens} if teacher else {}),
+            **({"teacher": teacher.model} if teacher else {}),
             "method": self.method.name,
             "optimizer": self.optimizer.name,
             "trials": self.options.trials,
@@ -75,11 +72,10 @@ class CompileRequest:
             "seed": self.seed,
             "max_rollouts": self.max_rollouts,
             "max_cost": self.max_cost,
-            "start": self.start.program if self.start else ZERO_SHOT,
-            **{part: [each.key for each in getattr(self.calibration, part)] for part in ("train", "val", "confirm")},
+            **{part: [each.key for each in getattr(self.calibration, part)] for part in PARTS},
             "seeds": self.calibration.seeds,
             "placebos": self.placebos,
-            "identity": {**make_run_identity(config, resolve_protocol(config)), **taught},
+            "identity": {**make_run_identity(config, resolve_protocol(config)), **given},
         }
 
     def forecast(self, protocol: NamedProtocol) -> Forecast:
@@ -93,7 +89,7 @@ class CompileRequest:
             total -= len(calibration.train)
             for variant in calibration.train:
                 lessons.update({f"{TEACHING}{role}": calls for role, calls in costs[variant].items()})
-        train = _accumulate_costliest_calls([costs[v] for v in (*calibration.train, *calibration.spare)], total)
+        train = _accumulate_costliest_calls([costs[v] for v in calibration.train], total)
         others = calibration.val if reserved else (*calibration.val, *calibration.confirm)
         val = _accumulate_costliest_calls([costs[v] for v in others], total)
         most = 0 if self.teacher else total  # the student is not played on train under a teacher
@@ -108,10 +104,7 @@ class CompileRequest:
 
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.options.trials, learn_after_success=False)
-        of = get_benchmark(self.calibration.benchmark)
-        known = variant not in self.calibration.spare or of.budget.is_known(variant)  # an unknown one takes minutes
-        budget = self.find_budget(variant) if known else self.options.steps
-        unit = Unit(Arm(self.method), variant, self.seed, budget)
+        unit = Unit(Arm(self.method), variant, self.seed, self.find_budget(variant))
         alone = protocol.skills.pairs == "any"
         return forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls
 
@@ -120,21 +113,21 @@ def build_request(
     method: Method,
     protocol: NamedProtocol,
     calibration: Calibration,
-    optimizer_name: str | None = None,
+    optimizer: str | Optimizer | None = None,
     options: CompileOptions | None = None,
     max_rollouts: int | None = None,
     max_cost: float | None = None,
     seed: int = 0,
     seeds: int = 1,
     teacher: Teacher | None = None,
-    start: Compiled | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> CompileRequest:
-    """Build a checked request. Without a name, the optimizer is gepa, or bootstrap under a teacher. Raises
-    `UnknownName` for an unknown optimizer, `UsageError` for a budget below one candidate or a program to start from
-    that is of another method or environment. Unknown gold lengths are computed; `say` is told."""
+    """Build a checked request. When `optimizer` is None, it is gepa, or bootstrap under a teacher. Raises
+    `UnknownName` for an unknown optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are
+    computed; `say` is told."""
     options = options or CompileOptions()
-    chosen = get_optimizer(optimizer_name or ("bootstrap" if teacher else "gepa"))
+    name = optimizer or ("bootstrap" if teacher else "gepa")
+    chosen = get_optimizer(name) if isinstance(name, str) else name
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"cannot play a variant with {seeds} seeds; ask for 1 to {MOST_SEEDS}")
     if "constitution" in method.memories and method.writing is None:
@@ -143,42 +136,35 @@ def build_request(
             "program plays with a constitution too"
         )
     calibration, played = replace(calibration, seeds=seeds), get_benchmark(calibration.benchmark)
-    if start is not None:
-        here = CompileEnvironment(played.name, played.version, calibration.variants[0].simplification)
-        check_environment(start, "the program to start from", here)
-        if start.method != method.name:
-            raise UsageError(
-                f"the program to start from is of {start.method}, not {method.name}; give --method {start.method}"
-            )
     if teacher:
         teacher.check(calibration, chosen.name)
-    compute_step_budgets(protocol, (*calibration.train, *calibration.val, *calibration.confirm), say, played)
+    compute_step_budgets(protocol, calibration.variants, say, played)
 
     def find_budget(variant: Variant) -> int:
-        try:
-            return min(protocol.find_budget(variant, played), options.steps)
-        except GoldUnknown:  # only of a spare variant: the others are known from above
-            return options.steps
+        return min(protocol.find_budget(variant, played), options.steps)
 
     rollouts = _choose_budget(chosen, calibration, max_rollouts)
     placebos = PLACEBOS if chosen.searches else 0
     return CompileRequest(
-        method, calibration, find_budget, chosen, options, seed, rollouts, max_cost, start, placebos, teacher
+        method, calibration, find_budget, chosen, options, seed, rollouts, max_cost, placebos, teacher
     )
 
 
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
     """How many rollouts may be played: what was asked for, or the usual number, at most what the optimizer can use."""
     least, confirming = chosen.least(calibration), calibration.confirm_rollouts if chosen.searches else 0
-    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts)) + confirming
+    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
+    if chosen.most:
+        usual = chosen.most(calibration) + PLACEBOS * chosen.searches * calibration.val_rollouts
+    usual += confirming
     rollouts = usual if max_rollouts is None else max_rollouts
     if rollouts < least:
         raise UsageError(
             f"{rollouts} rollouts are too few for one candidate: {chosen.name} on {len(calibration.train)} train and "
             f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
         )
-    if chosen.tries_once:
-        rollouts = min(rollouts, least + confirming + PLACEBOS * chosen.searches * calibration.val_rollouts)
+    if chosen.most:
+        rollouts = min(rollouts, usual)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
     return rollouts

@@ -5,7 +5,6 @@ of 0. So they are given a `Student`, whose rollouts are played here: each (candi
 against the budget. A failure of infrastructure ends the compile and is never scored.
 
     rollouts.play(program, variant)             # played once, whoever asks
-    rollouts.stop_compile("interrupted")        # nothing more is begun, and what runs stops before its next step
     race_on_val(rollouts, program)              # in blocks of val, until it is hopeless
 
 Every rollout and every question to the proposer is logged beside the compiled program as it comes. A compile that is
@@ -72,7 +71,7 @@ class RolloutLogs:
         self.store = Store(out.with_name(f"{out.name}.rollouts"), option="-o") if out else None
         self.source = Store(find_log_folder(source), read_only=True) if source else None
         self._stop = threading.Event()
-        self._proposals: UnitLog | None = None
+        self.proposals: UnitLog | None = None  # once the proposer was asked
 
     def check_request(self, request: Mapping[str, Any]) -> int:
         """Return how many rollouts are kept. Raises `RunMismatch` when they were played for another request, and
@@ -118,15 +117,10 @@ class RolloutLogs:
             yield log
 
     @contextmanager
-    def log_proposals(self) -> Iterator[None]:
+    def log_proposals(self) -> Iterator[UnitLog]:
         """Log the proposer's calls inside the block, or answer them from their log."""
-        with self.log_calls(PROPOSALS, self._proposals) as self._proposals:
-            yield
-
-    def void_proposal(self, number: int, why: str) -> None:
-        """Write that this question to the proposer has failed and is to be asked again."""
-        if self._proposals is not None:
-            self._proposals.void(number, why)
+        with self.log_calls(PROPOSALS, self.proposals) as self.proposals:
+            yield self.proposals
 
     def sum_usage(self) -> dict[str, Usage]:
         """Usage of everything that was ever answered here, by role."""
@@ -197,19 +191,15 @@ class Rollouts:
         self.seeds: int = wanted.calibration.seeds
         self.logs = logs or RolloutLogs(source=live.backend.replay)
         self.events = events or EventStream()
-        self.reserved: int = wanted.reserved
-        """Rollouts that are kept back for confirming: the search may not begin them."""
-        self.spent, self.recalled = 0, 0
-        """Rollouts begun, and how many of them were found in the log instead of played."""
-        self.usage: dict[str, Usage] = {}
-        """Usage of all answers by role, the proposer's included."""
+        self.reserved: int = wanted.reserved  # kept back for confirming: the search may not begin them
+        self.spent, self.recalled = 0, 0  # rollouts begun, and those found in the log instead of played
+        self.usage: dict[str, Usage] = {}  # of all answers by role, the proposer's included
         self.candidates: dict[str, CandidateProgram] = {}
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
         self.taught: dict[Variant, Rollout] = {}
         """Rollouts that the teacher played. They belong to no candidate, because their scores are not the student's."""
         self.search_end: str | None = None
-        self.unconfirmed = ""
-        """Why the search ended early, and why the confirm variants were not played, if so."""
+        self.unconfirmed = ""  # why the confirm variants were not played, if so
         self.ended_by: CompileEnding | None = None
         self.error: BaseException | None = None
         self._lead = lead
@@ -240,7 +230,6 @@ class Rollouts:
 
     @property
     def lm_calls(self) -> int:
-        """Answers of models."""
         return sum(usage.calls for usage in self.usage.values())
 
     @property
@@ -305,11 +294,6 @@ class Rollouts:
                 number = len(self.candidates)
                 self.candidates[name] = CandidateProgram(name, program.dump_state(), {}, number, placebo)
             return self.candidates[name]
-
-    def is_dropped_on(self, program: Agent, variant: Variant) -> bool:
-        """Whether a program was dropped before this val variant was played."""
-        candidate = self.candidates.get(fingerprint_program(program))
-        return bool(candidate and candidate.dropped and variant in self.val and variant not in candidate.rollouts)
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
         """How many rollouts of a program on these variants have not begun."""

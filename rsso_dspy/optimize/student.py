@@ -65,8 +65,7 @@ class Search:
         self.agent, self.rollouts = agent, rollouts
         self.calibration: Calibration = rollouts.wanted.calibration
         self.seed: int = rollouts.wanted.seed
-        self.open: set[str] = set(ROLE_OF)
-        """Predictors that the optimizer sees."""
+        self.open: set[str] = set(ROLE_OF)  # predictors that the optimizer sees
         self.adapter = ProposerAdapter(rollouts, self.seed)
         self._lock = threading.Lock()
         self._paid: dict[str, bool] = {}
@@ -101,14 +100,14 @@ class Search:
     def is_done(self, needed: int = 0) -> bool:
         """Whether the search should end instead of beginning `needed` more rollouts, because nothing better can be
         found or the budget does not cover them. The reason is noted."""
-        rollouts, why = self.rollouts, None
+        rollouts = self.rollouts
         if self.has_perfect_candidate:
-            why = ALL_SOLVED
+            rollouts.end_search(ALL_SOLVED)
         elif needed and (rollouts.rollouts_left < needed or rollouts.has_spent_search_share):
-            why = BUDGET_SPENT
-        if why:
-            rollouts.end_search(why)
-        return why is not None
+            rollouts.end_search(BUDGET_SPENT)
+        else:
+            return False
+        return True
 
     def is_too_late(self, program: Agent, on_val: bool) -> bool:
         """Whether the search should end rather than play a program: nothing better can be found, or the program is new
@@ -187,9 +186,8 @@ def _intern_texts(fields: Any) -> dict[str, Any]:
     """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
     differs between equal texts and one shared text, and so between a rollout that was played and one read from a
     file."""
-    return {
-        sys.intern(name): sys.intern(value) if type(value) is str else value for name, value in dict(fields).items()
-    }
+    one = {name: sys.intern(value) if type(value) is str else value for name, value in dict(fields).items()}
+    return {sys.intern(name): value for name, value in one.items()}
 
 
 class EvaluationListener(BaseCallback):
@@ -205,15 +203,13 @@ class EvaluationListener(BaseCallback):
         program = student.get_program()
         if set(variants) == set(self.rollouts.val) and not student.search.is_too_late(program, on_val=True):
             race_on_val(self.rollouts, program)
-        missing = [each for each in variants if not self.rollouts.is_dropped_on(program, each)]
-        self.rollouts.reserve_budget(program, missing)
+        self.rollouts.reserve_budget(program, variants)
 
 
 @contextmanager
 def silence_output() -> Iterator[None]:
     """Inside the block, print nothing, draw no tqdm bar, and let only errors of the optimizers' logs through."""
-    loggers = [logging.getLogger(name) for name in ("dspy", "gepa")]
-    levels = [logger.level for logger in loggers]
+    loggers = {logging.getLogger(name): logging.getLogger(name).level for name in ("dspy", "gepa")}
     no_bar = partialmethod(tqdm.tqdm.__init__, disable=True)
     try:
         for logger in loggers:
@@ -221,7 +217,7 @@ def silence_output() -> Iterator[None]:
         with redirect_stdout(StringIO()), patch.object(tqdm.tqdm, "__init__", no_bar):
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in loggers.items():
             logger.setLevel(level)
 
 
@@ -240,14 +236,7 @@ class ProposerAdapter(dspy.Adapter):
     def __deepcopy__(self, memo: dict[int, Any]) -> "ProposerAdapter":
         return self
 
-    def __call__(
-        self,
-        lm: Any,  # noqa: ARG002
-        lm_kwargs: dict[str, Any],
-        signature: type[dspy.Signature],
-        demos: list[dict[str, Any]],
-        inputs: dict[str, Any],
-    ) -> list[dict[str, Any]]:
+    def __call__(self, lm: Any, lm_kwargs: Any, signature: Any, demos: Any, inputs: Any) -> list[dict[str, Any]]:  # noqa: ARG002
         """As many answers as were asked for, each as output fields by name. Raises `CompileStopped` when the model
         fails, which ends the compile."""
         current = str(inputs.get("current_instruction") or inputs.get("basic_instruction") or "")
@@ -276,7 +265,8 @@ class ProposerAdapter(dspy.Adapter):
             raise CompileStopped from error
         except LMError as error:
             failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
-            rollouts.logs.void_proposal(self.asked, str(failure))
+            if rollouts.logs.proposals:
+                rollouts.logs.proposals.void(self.asked, str(failure))
             rollouts.stop_compile("error", failure)
             raise CompileStopped from error
         except (AdapterParseError, ValueError):
@@ -287,8 +277,7 @@ class ProposerAdapter(dspy.Adapter):
 def make_placebo(agent: Agent, seed: int) -> Agent:
     """A rewording that means nothing: what it gains on `val` is luck, and shows how much of a candidate's gain may be
     luck too. It is the program with a meaningless sentence, chosen by the seed, at the end of every instruction."""
-    placebo = Agent(agent.method.name)
-    placebo.load_state(agent.dump_state())
+    placebo = agent.deepcopy()
     for predictor in placebo.predictors_by_name.values():
         said = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"
         predictor.signature = predictor.signature.with_instructions(said)

@@ -1,9 +1,5 @@
 """A teacher plays the train variants in place of the program that is compiled, to make demonstrations.
 
-    teacher = choose_teacher("gold", config)          # or the name of a [backends.NAME] table
-    teacher.check(calibration, "bootstrap")           # SplitError, UsageError: before anything is played
-    lead = open_lead(teacher, calibration, live)      # given to `Rollouts`, which asks it on train variants
-
 Every teacher plays the student's own program, with its prompts and fields: a `gold` teacher answers with the
 benchmark's solution of a training variant, step by step; another backend answers as its model does. Its cost is booked
 under ``teacher-ROLE``.
@@ -89,12 +85,9 @@ SLACK = 20
 class Teacher:
     """Who teaches."""
 
-    name: str
-    """`gold`, or the name of a backend."""
-    backend: BackendConfig | None = None
-    """None for `gold`."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """What its answers depend on, as JSON data."""
+    name: str  # `gold`, or the name of a backend
+    backend: BackendConfig | None = None  # None for `gold`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what its answers depend on, as JSON data
 
     @property
     def models(self) -> dict[str, str]:
@@ -118,12 +111,11 @@ class Teacher:
         `SplitError` when `gold` would play anything but training variants."""
         if optimizer != "bootstrap":
             raise UsageError(
-                f"{optimizer} has no use for a teacher: compile with --optimizer bootstrap first, then "
-                f"improve on a confirmed file with --optimizer {optimizer} --set compile.start=FILE"
+                f"{optimizer} has no use for a teacher, who plays for demonstrations: leave out --teacher, or take "
+                "--optimizer bootstrap"
             )
-        if self.backend:
-            return
-        get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
+        if not self.backend:
+            get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
 
     def describe(self) -> dict[str, Any]:
         """What the result of a compile depends on, as JSON data."""
@@ -144,11 +136,9 @@ class Lead:
     """A teacher that is ready to play. `Rollouts` has it play `variants`."""
 
     variants: frozenset[Variant]
-    adapter: dspy.Adapter
-    """The format of its answers."""
+    adapter: dspy.Adapter  # the format of its answers
     asks_models: bool
-    take_over: Callable[[Runtime, Variant], Runtime]
-    """Returns the runtime of a rollout with the teacher in place of the student."""
+    take_over: Callable[[Runtime, Variant], Runtime]  # with the teacher in place of the student
 
     def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
         """The trials with their usage booked under the teacher's roles; a gold path costs nothing."""

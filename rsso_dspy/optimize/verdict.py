@@ -1,7 +1,6 @@
 """Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
 beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
 
-    is_hopeless(candidate, best, met, left)     # blocks of val, dropped when hopeless
     judge_candidate(...).verdict                # confirmed, unconfirmed, or not better
     confirm(before, after, examples, metric)    # the same test for any two DSPy programs
     find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
@@ -21,8 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
-from inspect import signature
+from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
@@ -60,15 +58,11 @@ class Rollout:
     """The trials of one candidate on one calibration variant."""
 
     variant: Variant
-    score: float
-    """The metric, 0 to 1."""
+    score: float  # the metric, 0 to 1
     trials: tuple[TrialResult, ...]
-    progress: tuple[tuple[Goal, ...], ...]
-    """The goals at the end of each trial: kinds and states, no texts."""
-    calls: tuple[TracedCall, ...]
-    """The informative calls, in order."""
-    repeat: int = 0
-    """Which of its variant's seeds it was played with, from 0."""
+    progress: tuple[tuple[Goal, ...], ...]  # the goals at the end of each trial: kinds and states, no texts
+    calls: tuple[TracedCall, ...]  # the informative ones, in order
+    repeat: int = 0  # which of its variant's seeds it was played with
 
     @property
     def accumulator(self) -> int:
@@ -80,19 +74,14 @@ class Rollout:
 class CandidateProgram:
     """A program that was tried."""
 
-    program: str
-    """Fingerprint of the state."""
+    program: str  # fingerprint of the state
     state: dict[str, Any]
-    rollouts: dict[Variant, Rollout] = field(default_factory=dict)
-    """Rollouts with the first seed."""
+    rollouts: dict[Variant, Rollout] = field(default_factory=dict)  # with the first seed
     number: int = 0
     """In the order of trying, the same in the file, in progress and on pages; 0 is the program to improve."""
-    placebo: bool = False
-    """A placebo shows what luck brings and is never chosen."""
-    dropped: bool = False
-    """Whether it fell too far behind on `val` to be played on all of it."""
-    repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)
-    """Rollouts with every further seed."""
+    placebo: bool = False  # shows what luck brings and is never chosen
+    dropped: bool = False  # it fell too far behind on `val` to be played on all of it
+    repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)  # with every further seed
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
         """The rollouts on a variant with the first `seeds` seeds, as far as they were played."""
@@ -114,10 +103,8 @@ class CandidateProgram:
 
 # The race on `val`.
 
-HOPE = 0.1
-"""A candidate goes on while it would catch up in one of ten cases, were it as good as the best on the variants left."""
-WORTH = 0.001
-"""How much better a candidate must be on `val`: a tenth of a point."""
+HOPE = 0.1  # a candidate goes on while it would catch up so often, were it as good as the best on the variants left
+WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a point
 
 
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
@@ -164,25 +151,20 @@ _ONE_BY_ONE = 12  # the largest differences, whose arrangements are counted one 
 _GRID, _CELLS = 1000, 40_000  # steps that the largest of the others is divided into, and that all together may take
 _UNITS = (1.0, 0.1, 0.01, 0.001, 0.0001)  # that scores are often whole multiples of
 _FEWEST_EQUAL = 6  # differences that are all equal and fewer give no interval: it would have no width
-_HALVINGS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
     """Second program minus first, over pairs."""
 
-    difference: float
-    """Mean."""
-    low: float | None
-    high: float | None
+    difference: float  # mean
+    interval: tuple[float, float] | None
     """Interval of 1 - 2 `level`. None when there are too few pairs to exclude any difference, or fewer than six that
     are all equal."""
     p: float
     level: float
     pairs: int
-    seeds: int = 1
-    scores_a: tuple[float, ...] = ()
-    """Scores of the first program by example, on the metric's own scale; with several seeds, their mean."""
+    scores_a: tuple[float, ...] = ()  # of the first program by example, on the metric's own scale
     scores_b: tuple[float, ...] = ()
 
     @property
@@ -192,28 +174,22 @@ class PairedTest:
             return "not better"
         return "confirmed" if self.p < self.level else "unconfirmed"
 
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """From `low` to `high`; None when there are too few pairs to exclude any difference."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
     def __str__(self) -> str:
-        seeds = f" with {self.seeds} seeds each" if self.seeds > 1 else ""
-        within = f", {1 - 2 * self.level:.0%} interval {self.low:+.3f} to {self.high:+.3f}" if self.interval else ""
+        low, high = self.interval or (0, 0)
+        within = f", {1 - 2 * self.level:.0%} interval {low:+.3f} to {high:+.3f}" if self.interval else ""
         return (
-            f"{self.verdict}: {self.difference:+.3f} on {self.pairs} examples{seeds}{within}, one-sided p "
-            f"{self.p:.3f}, level {self.level}"
+            f"{self.verdict}: {self.difference:+.3f} on {self.pairs} examples{within}, one-sided p {self.p:.3f}, level "
+            f"{self.level}"
         )
 
 
 def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
     """The test over these differences, one a pair. Raises what `compute_p` raises."""
-    p = compute_p(differences)
-    low, high = None, None
-    if len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1:
-        fallen, high = (_find_upper_bound(each, level) for each in ([-d for d in differences], differences))
-        low = None if fallen is None else -fallen
-    return PairedTest(fmean(differences), low, high, p, level, len(differences))
+    p, interval = compute_p(differences), None
+    varied = len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1
+    if varied and 0.5 ** len(differences) < level:
+        interval = -_find_upper_bound([-each for each in differences], level), _find_upper_bound(differences, level)
+    return PairedTest(fmean(differences), interval, p, level, len(differences))
 
 
 def compute_p(differences: Sequence[float]) -> float:
@@ -264,12 +240,10 @@ def _share_by_sum(sizes: Any) -> Any:
     return share
 
 
-def _find_upper_bound(differences: Sequence[float], level: float) -> float | None:
-    """The smallest gain that these differences rule out, found by bisection. None when there are too few of them."""
+def _find_upper_bound(differences: Sequence[float], level: float) -> float:
+    """The smallest gain that these differences rule out, found by bisection."""
     inside, outside = fmean(differences), max(differences) + 1e-9
-    if 0.5 ** len(differences) >= level:
-        return None
-    for _ in range(_HALVINGS):
+    for _ in range(24):
         middle = (inside + outside) / 2
         if _compute_p([middle - each for each in differences]) < level:
             outside = middle
@@ -288,7 +262,6 @@ class Confirmation:
 
     verdict: Verdict
     why: str
-    """In words."""
     difference: float | None = None
     low: float | None = None
     high: float | None = None
@@ -296,8 +269,7 @@ class Confirmation:
     level: float = LEVEL
     pairs: int = 0
     seeds: int = 1
-    per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Variant to the scores of start and candidate."""
+    per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # scores of start and candidate
 
     def __str__(self) -> str:
         if self.difference is None or self.p is None:
@@ -336,7 +308,7 @@ def judge_candidate(
         "unconfirmed": f"p is not below {found.level}: equally good programs differ as much",
         "not better": "on confirm variants it did not do better",
     }[found.verdict]
-    low, high = (None if each is None else round(each, 6) for each in (found.low, found.high))
+    low, high = [round(each, 6) for each in found.interval] if found.interval else (None, None)
     numbers = (round(found.difference, 6), low, high, round(found.p, 6), found.level, found.pairs)
     per_variant = {key: (round(one, 4), round(other, 4)) for key, (one, other) in known.items()}
     return Confirmation(found.verdict, why, *numbers, seeds, per_variant)
@@ -346,10 +318,8 @@ def judge_candidate(
 class Noise:
     """What luck brought in this compile."""
 
-    gains: tuple[float, ...] = ()
-    """Gain on `val` of every placebo over the program to improve."""
-    won: bool = False
-    """Whether a placebo did better on `val` than every candidate."""
+    gains: tuple[float, ...] = ()  # on `val`, of every placebo over the program to improve
+    won: bool = False  # whether a placebo did better on `val` than every candidate
 
 
 def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
@@ -415,8 +385,6 @@ def _is_confirmed(differences: tuple[int, ...]) -> bool:
 
 # Any two programs.
 
-MOST_SEEDS = 1000
-
 
 def confirm(
     program_a: dspy.Module,
@@ -424,7 +392,6 @@ def confirm(
     examples: Sequence[dspy.Example],
     metric: Callable[..., Any],
     *,
-    seeds: int = 1,
     num_threads: int = 1,
     level: float = LEVEL,
 ) -> PairedTest:
@@ -432,53 +399,33 @@ def confirm(
     metric may give a number, a truth value or a prediction with a ``score``. `p` is valid only if neither program was
     made from these examples or chosen by them.
 
-    Both play every example `seeds` times. The test is over examples, because repetitions of one example are not
-    independent. A program whose `forward` takes a ``seed`` is given 0, 1, ...; for any other, the model of
-    `dspy.settings` gets the seed as ``rollout_id``, which changes its answers at a temperature above 0.
-
-    Raises `UsageError` for no examples, an example given twice, seeds or a level out of range, or a score that is no
-    number, not finite or above a million in size, with its example's number from 1; and what a program or the metric
-    raises: an error is no score.
+    Raises `UsageError` for no examples, an example given twice, a level out of range, or a score that is no number, not
+    finite or above a million in size, with its example's number from 1; and what a program or the metric raises: an
+    error is no score.
     """
     if not examples:
         raise UsageError("there are no examples to confirm by")
     if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):
         raise UsageError(
             f"{repeats} of the {len(examples)} examples equal an earlier one, and would count as independent: give "
-            "each once, and seeds=... to play it several times"
+            "each once"
         )
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise UsageError(f"cannot play an example {seeds} times; ask for 1 to {MOST_SEEDS} seeds")
     if not 0 < level < 0.5:
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
-    pair = (program_a, program_b)
 
-    def score_one(number: int, example: dspy.Example, program: dspy.Module, seed: int) -> float:
-        said = metric(example, _play(program, example, seed))
+    def score_one(number: int, example: dspy.Example, program: dspy.Module) -> float:
+        said = metric(example, program(**example.inputs()))
         value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
         return check_score(value, "score of example", number)
 
     with ThreadPoolExecutor(num_threads) as threads:
-        numbered = enumerate(examples, 1)
-        jobs = [partial(score_one, *each, program, n) for each in numbered for n in range(seeds) for program in pair]
-        futures = [threads.submit(copy_context().run, job) for job in jobs]
+        jobs = [(*each, program) for each in enumerate(examples, 1) for program in (program_a, program_b)]
+        futures = [threads.submit(copy_context().run, score_one, *job) for job in jobs]
         try:
             scores = [future.result() for future in futures]
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
-    rows = [scores[at : at + 2 * seeds] for at in range(0, len(scores), 2 * seeds)]
-    a, b = (tuple(fmean(row[side::2]) for row in rows) for side in (0, 1))
+    a, b = tuple(scores[::2]), tuple(scores[1::2])
     found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
-    return replace(found, seeds=seeds, scores_a=a, scores_b=b)
-
-
-def _play(program: dspy.Module, example: dspy.Example, seed: int) -> Any:
-    inputs: Mapping[str, Any] = example.inputs()
-    forward = getattr(type(program), "forward", None)
-    if forward is not None and "seed" in signature(forward).parameters and "seed" not in inputs:
-        return program(**inputs, seed=seed)
-    if seed == 0 or dspy.settings.lm is None:
-        return program(**inputs)
-    with dspy.context(lm=dspy.settings.lm.copy(rollout_id=seed)):
-        return program(**inputs)
+    return replace(found, scores_a=a, scores_b=b)

@@ -54,12 +54,10 @@ def test_gold_paths_of_train_variants_are_in_the_students_prompts(rsso):
         assert code == 0, err
         prompts = [request["messages"] for request in served.requests]
         made = json.loads(Path("mine.json").read_text())
-        assert (made["teacher"], made["demo_tokens"], made["usage"].keys()) == ("gold", 1500, {"actor"})
+        assert (made["teacher"], made["usage"].keys()) == ("gold", {"actor"})
         assert made["usage"]["actor"]["calls"] == len(prompts), "a gold path asks no model"
         code, _, _ = rsso(*words)
         assert (code, len(served.requests)) == (0, len(prompts)), "it is finished"
-        code, _, err = rsso(*words, "--set", "compile.demo_tokens=300")
-        assert (code, "demo_tokens: there 1500, now 300" in err) == (2, True)
     (train,) = made["train"]
     demos = made["candidate"]["state"]["actor"]["demos"]
     assert {demo["task"] for demo in demos} == {f"Count from 0 to {2 + int(train.partition('::')[2]) % 3}."}

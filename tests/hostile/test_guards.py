@@ -167,6 +167,6 @@ def test_what_may_not_be_scored_is_refused_before_anything_is_written(rsso, name
 def test_all_variants_of_a_run_are_held_out_and_not_only_those_of_a_shard():
     config = load_config(overrides=FAST)
     spec = RunSpec(methods=("rsso",), programs=("mine",), variants=(PLAYED, "find-plant::229"), out=Path("run"))
-    program = replace(a_program(), seen=("find-plant::229",))
+    program = replace(a_program(), train=("find-plant::229",))
     with pytest.raises(SplitError, match="compiled on find-plant::229"):
         plan_run(config, replace(spec, shard=Shard(1, 2)), {"mine": program})

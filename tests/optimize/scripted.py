@@ -16,7 +16,7 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers import get_optimizer
+from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.optimize.verdict import Rollout
@@ -100,7 +100,7 @@ def proposer(lines: Iterable[str]) -> Callable[[str], str]:
 
 
 def wanted(
-    optimizer_name: str = "gepa",
+    optimizer: str | Optimizer = "gepa",
     train: tuple[Variant, ...] = LONGEST[:2],
     val: tuple[Variant, ...] = SHORTEST[:1],
     rollouts: int = 12,
@@ -115,7 +115,7 @@ def wanted(
         method=get_method(method_name),
         calibration=Calibration(train, val, confirm),
         find_budget=lambda _: steps,
-        optimizer=get_optimizer(optimizer_name),
+        optimizer=get_optimizer(optimizer) if isinstance(optimizer, str) else optimizer,
         options=CompileOptions(trials=trials, steps=steps),
         seed=0,
         max_rollouts=rollouts,

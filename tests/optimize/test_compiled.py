@@ -126,7 +126,6 @@ def test_a_file_that_is_no_compiled_program_is_refused(tmp_path, content, said):
         ({"train": []}, "no calibration variants in train"),
         ({"train": [HELD_OUT]}, f"held-out test split: {HELD_OUT}; take train or dev"),
         ({"val": [HELD_OUT]}, f"held-out test split: {HELD_OUT}; take train or dev"),
-        ({"seen": [HELD_OUT]}, f"was made on held-out variants: {HELD_OUT}"),
         ({"before": {"metric": 1}}, r"damaged \(before\.mean: "),
         ({"ended_by": "magic"}, r"damaged \(ended_by: "),
         *(({part: None}, rf"damaged \({part}: ") for part in ("state", "method", "program", "identity")),

@@ -15,14 +15,13 @@ from rsso_dspy.optimize.feedback import LINES, RULES, build_feedback, digest_tri
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.render import render_transcript
 from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.signatures import ErrorRule
 from tests.records import STATE
 
 GOALS = LESSONS.goals
 VARIANT = Variant("find-plant", 28, "train")
 
 
-def trial(*acts, number=1, outcome="budget", shown=None):
+def trial(*acts, number=1, outcome="budget"):
     """A trial of (action, reward) or (action, reward, fields of the step)."""
     steps, total = [], 0
     for action, reward, *more in acts:
@@ -31,7 +30,7 @@ def trial(*acts, number=1, outcome="budget", shown=None):
         state = State(f"You did {action}.", STATE.look, STATE.inventory)
         steps.append(Step(action, action, state, reward, total, **fields))
     path = Trajectory(VARIANT, number, "Your task is to find a plant.", STATE, 0, tuple(steps), outcome)
-    return TrialResult(number, path, shown=shown or {})
+    return TrialResult(number, path)
 
 
 def actor(action, *results, goals=(), done=(), **answer):
@@ -186,85 +185,6 @@ def test_the_reflector_is_blamed_for_what_it_does_not_name():
     assert extract_feedback_lines(good) == []
 
 
-SHOWN = {"skills:abc,def": "Subgoal 1: A fern is held.\n  1. pick up fern\nSubgoal 2: A door is open.\n  1. open door"}
-
-
-def test_a_skill_is_judged_by_its_use():
-    used = trial(
-        ("wait", 0, {"recalled": ("abc", "def"), "subgoal": "A fern is held."}),
-        ("pick up fern", 25, {"recalled": ("abc",)}),
-        ("open door", 0, {"recalled": ("def",), "subgoal": "A door is open."}),
-        shown=SHOWN,
-    )
-    held = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [used])
-    assert held.startswith("Facts:\nThe skill was offered at 2 steps and pursued at 1; points followed on 1.")
-    door = build_feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["open door"]), [used])
-    assert "offered at 2 steps and pursued at 1; points followed on 0." in door
-    assert "Only keep the steps that the points depended on" in door
-    assert (
-        extract_feedback_lines(held)
-        == extract_feedback_lines(
-            build_feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["pick up fern"]), [used])
-        )
-        == []
-    )
-    ignored = trial(("wait", 0, {"recalled": ("abc",)}), shown=SHOWN)
-    aimed = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [ignored])
-    assert extract_feedback_lines(aimed) == [
-        "Always word a skill by what the player wants to reach, so that it is chosen."
-    ]
-    unused = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A lamp is lit."), [used])
-    assert "offered at 0 steps" in unused
-
-
-def test_equivalence_is_told_what_its_answer_meant():
-    def said(*numbers):
-        given = {"library": "1. Target: A. Instructions: b\n2. Target: C. Instructions: d"}
-        return build_feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
-
-    assert said().startswith("Facts:\nThe new skill was called new.")
-    assert said(2).startswith("Facts:\nThe new skill was called the same as number 2.")
-    assert "There is no skill number 7." in said(7)
-
-
-def test_names_and_steps_of_skills_have_a_form():
-    for name, words in (("get a plant", 0), ("how one gets hold of a plant", 7), ("plant", 1)):
-        text = build_feedback("skill_verbalizer.summary", {}, dspy.Prediction(skill_name=name), [PLAYED])
-        assert (f"The name has {words} words." in text) == bool(words)
-    given = {"action_templates": "TEMPLATES:\npick up OBJ", "examples": "Action 1: pick up fern"}
-    said = dspy.Prediction(steps=["pick up fern", "be patient"])
-    assert "Of 2 steps 1 are no actions." in build_feedback("skill_verbalizer.instructions", given, said, [PLAYED])
-
-
-ROCK = {"mistake": "focus on rock", "solution": "Focus on what the task names."}
-RULES_OF_A_WRITER = {"abstract_rules": ["Doors have to be opened."], "error_rules": [ROCK], "progress_rules": []}
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "said"),
-    [
-        ("constitution_writer.write", RULES_OF_A_WRITER, ""),
-        ("constitution_writer.write", {"abstract_rules": None, "error_rules": "Wait.", "progress_rules": [{}]}, ""),
-        (
-            "constitution_writer.summarize",
-            {"abstract_rules": [f"Room {n} holds thing {n}." for n in range(51)], "error_rules": []},
-            "It gave 51 abstract rules where 50 are the most",
-        ),
-        (
-            "constitution_writer.write",
-            {"error_rules": [ErrorRule(mistake="wait", solution="Look. " * 60)]},
-            "Longer than 300 characters: error rule 1.",
-        ),
-        ("cheatsheet_writer", {"new_cheatsheet": "Wait.\nWait."}, ""),
-        ("strategy_writer", {"strategies": [f"Try {n}." for n in range(4)]}, "It gave 4 texts where 3 are the most"),
-    ],
-)
-def test_writers_are_told_what_is_too_much(name, fields, said):
-    text = build_feedback(name, {}, dspy.Prediction(**fields), [PLAYED])
-    assert said in text
-    assert ("Advice:" in text) == bool(said)
-
-
 def test_other_predictors_get_the_result_alone():
     text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
     assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
@@ -284,12 +204,10 @@ def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
         assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 
-def test_every_predictor_has_a_rule_and_a_row_of_the_page():
-    assert RULES.keys() == ROLE_OF.keys()
+def test_every_predictor_with_a_rule_has_a_row_of_the_page():
     page = (Path(__file__).parents[2] / "docs" / "COMPILING.md").read_text(encoding="utf-8")
     feedback = page.partition("\n## Feedback\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (`[^|]+) \|", feedback, re.M)
-    assert sorted(name for row in rows for name in re.findall(r"`([\w.]+)`", row)) == sorted(RULES)
+    assert set(re.findall(r"^\| `([\w.]+)` \|", feedback, re.M)) == RULES.keys() <= ROLE_OF.keys()
 
 
 # The digest

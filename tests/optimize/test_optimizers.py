@@ -5,6 +5,7 @@ import json
 import re
 from contextvars import Context
 from dataclasses import replace
+from pathlib import Path
 
 import dspy
 import pytest
@@ -13,11 +14,14 @@ import rsso_dspy
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
+from rsso_dspy.optimize.optimizers import CANDIDATES, OPTIMIZERS, get_optimizer, read_candidates
 from rsso_dspy.optimize.program_file import ProgramScores, load
+from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.runtime import TrialRules
 from tests.live import Engine, acting, is_asked, model, says
 from tests.optimize.conftest import TRAIN, VAL
@@ -53,7 +57,17 @@ SEARCHES = {
     "gepa": (12, [ADVICE], False),
     "mipro": (16, [ADVICE, HARM, ADVICE], True),
     "bootstrap": (9, [], False),
+    "candidates": (8, [], True),
 }
+
+
+@pytest.fixture
+def own(tmp_path_factory):
+    """Where an optimizer is named, the same; for `candidates`, the one of a file with a wording that harms and one that
+    helps."""
+    file = tmp_path_factory.mktemp("own") / "own.toml"
+    file.write_text(f'actor = ["{HARM}", "{ADVICE}"]')
+    return lambda name: read_candidates(file, Agent("react")) if name == CANDIDATES else name
 
 
 def goes(prompt):
@@ -65,8 +79,8 @@ def goes(prompt):
 
 
 def test_no_optimizer_is_left_out_and_an_unknown_one_offers_the_nearest(monkeypatch):
-    assert set(SEARCHES) == {name for name, row in OPTIMIZERS.items() if row.searches}
-    with pytest.raises(UnknownName, match="bootstrap"):
+    assert set(SEARCHES) == {CANDIDATES, *(name for name, row in OPTIMIZERS.items() if row.searches)}
+    with pytest.raises(UnknownName, match=r"bootstrap.*--candidates FILE"):
         get_optimizer("bootstraps")
     monkeypatch.setattr("rsso_dspy.optimize.optimizers.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[mipro\]'"):
@@ -78,10 +92,10 @@ def test_no_optimizer_is_left_out_and_an_unknown_one_offers_the_nearest(monkeypa
     [(name, HELPED, "confirmed", 1 / 32) for name in SEARCHES]
     + [(name, ALIKE, "not better", 1.0) for name in ("gepa", "bootstrap")],
 )
-def test_whatever_searches_is_raced_chosen_and_confirmed_alike(live, name, confirm, verdict, p):
+def test_whatever_searches_is_raced_chosen_and_confirmed_alike(live, own, name, confirm, verdict, p):
     rollouts, lines, drops = SEARCHES[name]
     models = Models(actor=actor(goes), proposer=proposer(lines))
-    request = wanted(name, LEARN, CHOOSE, rollouts + 2 * len(confirm), confirm=confirm, placebos=1)
+    request = wanted(own(name), LEARN, CHOOSE, rollouts + 2 * len(confirm), confirm=confirm, placebos=1)
     keep = Keep()
     compiled = compile_agent(Agent("react"), models.within(live), request, events=keep)
     start, placebo, *others = keep.of.candidates.values()
@@ -101,13 +115,13 @@ def test_whatever_searches_is_raced_chosen_and_confirmed_alike(live, name, confi
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_is_the_same_with_more_jobs_and_prints_nothing(live, name, capfd, tmp_path, monkeypatch):
+def test_a_search_is_the_same_with_more_jobs_and_prints_nothing(live, own, name, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rollouts, lines, _ = SEARCHES[name]
     compiled = []
     for jobs in (1, 2):
         models = Models(actor=actor(goes), proposer=proposer(lines))
-        request = wanted(name, LEARN, CHOOSE, rollouts)
+        request = wanted(own(name), LEARN, CHOOSE, rollouts)
         compiled.append(compile_agent(Agent("react"), models.within(live), request, jobs))
     assert compiled[0] == compiled[1]
     assert len(compiled[0].tried) > 1
@@ -117,10 +131,10 @@ def test_a_search_is_the_same_with_more_jobs_and_prints_nothing(live, name, capf
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
+def test_a_perfect_program_is_not_searched_beyond(live, own, name, monkeypatch):
     monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", lambda _: 1.0)
     models = Models(actor=actor(goes), proposer=proposer([ADVICE]))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted(name, LEARN, CHOOSE, SEARCHES[name][0]))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(own(name), LEARN, CHOOSE, SEARCHES[name][0]))
     assert (len(compiled.tried), compiled.rollouts, models.asked["proposer"]) == (1, 2, 0)
 
 
@@ -147,6 +161,59 @@ def test_a_proposer_that_never_says_anything_usable_changes_nothing(live, answer
     compiled = compile_agent(Agent("react"), models.within(live), wanted("mipro", rollouts=20))
     assert compiled.candidate is None
     assert len(compiled.tried) == 1
+
+
+# Wordings of a person's own
+
+PRESENT = Agent("react").actor.signature.instructions
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read the candidates .*No such file.*write actor ="),
+        ("", "holds no instruction; write actor ="),
+        ("actor = [", "not valid TOML"),
+        ("player = ['Go.']", "unknown role in .*'player'.*nown: actor, reflector"),
+        ("actor = []", "actor is no list of instructions; write actor ="),
+        ("reflector = 'Go.'", "reflector is no list of instructions; write reflector ="),
+        ("actor = ['Go.', ' ']", "actor is no list of instructions"),
+        ("actor = ['Go.', 'Look.', ' Go. ']", "instruction 3 of actor is instruction 1 once more"),
+        (f"actor = [{json.dumps(PRESENT)}]", "instruction 1 of actor is the present instruction once more"),
+    ],
+)
+def test_a_file_of_wordings_that_holds_none_is_refused_with_the_fix(tmp_path, content, said):
+    file = tmp_path / "own.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError, match=said):
+        read_candidates(file, Agent("reflexion"))
+
+
+def test_wordings_are_told_apart_by_their_texts_and_make_room_for_all(live, tmp_path):
+    named = {}
+    for name, text in (
+        ("one", "actor=['Go.']"),
+        ("same", "# Mine.\nactor = [' Go. ']"),
+        ("more", "actor=['Go.', 'Do.']"),
+    ):
+        (tmp_path / name).write_text(f"{text}\n[skill_verbalizer]\ntarget = ['Name it.']")
+        named[name] = read_candidates(tmp_path / name, Agent("rsso"))
+    assert named["one"].settings == named["same"].settings != named["more"].settings
+    calibration = Calibration(LEARN, CHOOSE, HELPED)
+    request = build_request(get_method("rsso"), live.protocol, calibration, named["more"])
+    assert request.max_rollouts == (2 + 3) * len(CHOOSE) + 2 * len(HELPED)
+    assert request.describe(live.config)["identity"]["candidates"] == named["more"].settings["candidates"]
+    assert "proposer" not in request.forecast(live.protocol).calls
+    with pytest.raises(UsageError, match="leave out --optimizer gepa"):
+        read_candidates(tmp_path / "one", Agent("rsso"), "gepa")
+
+
+def test_the_wordings_that_are_shipped_are_ten_for_the_actor_of_any_method():
+    file = Path(__file__).parents[2] / "examples/candidates.toml"
+    assert [read_candidates(file, Agent(name)).notes for name in ("react", "rsso")] == [
+        ("instructions of candidates.toml: 10 of actor; candidates are numbered in the order of the file",)
+    ] * 2
 
 
 # What it costs

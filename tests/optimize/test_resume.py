@@ -1,22 +1,17 @@
-"""A compile that is cut short pays for nothing twice; and where it starts."""
+"""A compile that is cut short pays for nothing twice."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import CompileOptions
 from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.errors import RunMismatch, SplitError, UsageError
-from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.errors import RunMismatch
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.program_file import load
-from rsso_dspy.optimize.request import build_request
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.store.guards import check_held_out
 from tests.optimize.conftest import TRAIN, VAL
-from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
+from tests.optimize.scripted import ADVICE, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
 
 SMALL = wanted("gepa", TRAIN, VAL, 8, method_name="rsso", trials=2, steps=STEPS + 2)
 """A compile by the embedded model."""
@@ -42,28 +37,6 @@ def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_p
     out.unlink()
     with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
         compile_agent(Agent("rsso"), live, replace(SMALL, seed=1), out=out)
-
-
-# Where it starts
-
-
-def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live, tmp_path):
-    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
-    first = compile_agent(Agent("react"), models.within(live), wanted(rollouts=6), out=tmp_path / "first.json")
-    assert first.candidate
-    start = load(tmp_path / "first.json").select_candidate()
-    calibration = Calibration(LONGEST[2:3], SHORTEST[2:3])
-    options = CompileOptions(trials=1, steps=2)
-    again = build_request(METHODS["react"], live.protocol, calibration, "gepa", options, max_rollouts=4, start=start)
-    second = compile_agent(start.agent(), models.within(live), again, out=tmp_path / "second.json")
-    there = load(tmp_path / "second.json")
-    assert there.start == start.program
-    assert second.before.metric == start.after.metric
-    assert set(there.calibration) == {*start.calibration, LONGEST[2].key, SHORTEST[2].key}
-    with pytest.raises(SplitError, match="compiled on"):
-        check_held_out(there.calibration, LONGEST[:1])
-    with pytest.raises(UsageError, match="--method react"):
-        build_request(METHODS["rsso"], live.protocol, calibration, start=start)
 
 
 def make_models():

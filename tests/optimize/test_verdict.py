@@ -155,8 +155,8 @@ def test_junk_is_seldom_confirmed_and_a_true_gain_of_10_points_mostly():
     assert confirmed[0.1] >= 5
 
 
-def test_spare_variants_take_the_places_of_solved_ones_and_the_search_ends_with_the_last():
-    wanted = request(["boil", "find-plant", "freeze"], max_rollouts=1000)
+def test_gepa_leaves_out_what_is_solved_and_ends_with_the_last():
+    wanted = request(THREE, max_rollouts=1000)
     calibration = wanted.calibration
     rollouts = Table(wanted, lambda _, variant, __: 0.3 if variant == calibration.train[1] else 1.0)
     agent = Agent("rsso")
@@ -164,10 +164,7 @@ def test_spare_variants_take_the_places_of_solved_ones_and_the_search_ends_with_
     batches = UnsolvedBatches(Search(agent, rollouts))
     assert sorted(batches.next_minibatch_ids(None, None)) == [0, 1, 2]
     rollouts.play_all(agent, calibration.train)
-    for _ in range(2 * len(calibration.spare)):
-        batch = batches.next_minibatch_ids(None, None)
-        rollouts.play_all(agent, [batches.variants[place] for place in batch])
-    assert batch == [1], "the only one that is not solved"
+    assert [batches.next_minibatch_ids(None, None) for _ in range(2)] == [[1], [1]], "the only one that is not solved"
     rollouts.score = lambda *_: 1.0
     rollouts.play_all(make_candidates(1)[0], calibration.variants)
     next(iter(rollouts.candidates.values())).dropped = True
@@ -181,7 +178,7 @@ def test_spare_variants_take_the_places_of_solved_ones_and_the_search_ends_with_
 
 @pytest.mark.parametrize("name", [name for name, row in OPTIMIZERS.items() if row.searches])
 def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm(name):
-    wanted = request(THREE, optimizer_name=name)
+    wanted = request(THREE, optimizer=name)
     assert wanted.reserved == wanted.calibration.confirm_rollouts == 18
     assert wanted.max_rollouts - wanted.reserved >= get_optimizer(name).least(wanted.calibration)
 
@@ -206,7 +203,7 @@ def test_a_budget_without_room_to_confirm_says_so_afterwards_too():
 def test_a_plan_tells_the_smallest_gain_or_what_would_do(tasks, changes, said):
     (line,) = describe_power(request(tasks, **changes))
     assert [part for part in said if part not in line] == [], line
-    assert not list(describe_power(request(optimizer_name="none")))
+    assert not list(describe_power(request(optimizer="none")))
 
 
 def confirm_by_dice(gain, pairs, seeds, draws=300):
@@ -288,24 +285,25 @@ def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
     found = compare_pairs(differences)
     assert found.verdict == verdict
     if len(differences) < 6 and len(set(differences)) == 1:
-        assert (found.low, found.high) == (None, None), "so few pairs exclude nothing, or nothing but themselves"
+        assert found.interval is None, "so few pairs exclude nothing, or nothing but themselves"
     else:
-        assert (found.low > 1e-6) == (verdict == "confirmed")
-        assert found.low - 1e-6 <= found.difference <= found.high + 1e-6
+        low, high = found.interval
+        assert (low > 1e-6) == (verdict == "confirmed")
+        assert low - 1e-6 <= found.difference <= high + 1e-6
 
 
 # Any two programs
 
 
 class Knows(dspy.Module):
-    """Is right below a bound; with a seed, the bound moves."""
+    """Is right below a bound."""
 
-    def __init__(self, bound, wobble=0):
+    def __init__(self, bound):
         super().__init__()
-        self.bound, self.wobble = bound, wobble
+        self.bound = bound
 
-    def forward(self, number, seed=0):
-        return dspy.Prediction(right=number < self.bound + self.wobble * seed)
+    def forward(self, number):
+        return dspy.Prediction(right=number < self.bound)
 
 
 def right(_, prediction):
@@ -324,25 +322,6 @@ def test_two_programs_are_compared_example_by_example(threads):
     assert confirm(Knows(5), Knows(7), EXAMPLES, right).verdict == "unconfirmed"
 
 
-def test_seeds_are_means_and_not_examples():
-    found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
-    assert found.pairs == 20
-    assert found.scores_b[5:9] == pytest.approx((2 / 3, 2 / 3, 1 / 3, 1 / 3))
-
-
-def test_the_model_of_a_program_without_seeds_is_asked_by_rollout():
-    asked = []
-
-    class Asks(dspy.Module):
-        def forward(self, number):  # noqa: ARG002
-            asked.append(dspy.settings.lm.kwargs.get("rollout_id"))
-            return dspy.Prediction(right=True)
-
-    with dspy.context(lm=dspy.LM("openai/none", temperature=1.0)):
-        confirm(Asks(), Asks(), EXAMPLES[:1], right, seeds=3)
-    assert sorted(asked, key=str) == [1, 1, 2, 2, None, None]
-
-
 def test_an_error_is_raised_and_no_score():
     class Fails(dspy.Module):
         def forward(self, number):
@@ -357,8 +336,6 @@ def test_an_error_is_raised_and_no_score():
     [
         ([], {}, right, "no examples"),
         ([EXAMPLES[0]] * 5, {}, right, "4 of the 5 examples equal an earlier one"),
-        (EXAMPLES, {"seeds": 0}, right, "0 times; ask for 1 to"),
-        (EXAMPLES, {"seeds": 10**9}, right, "ask for 1 to"),
         (EXAMPLES, {"level": 1.0}, right, "between 0 and 0.5"),
         (EXAMPLES, {}, lambda *_: "good", "score of example 1 is 'good': only numbers from"),
         (EXAMPLES, {}, lambda *_: None, "score of example 1 is None: only numbers from"),
@@ -379,7 +356,7 @@ def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
         return bad if example.number == 2 else prediction.right
 
     for statistic, name in (
-        (lambda: confirm(Knows(5), Knows(6), EXAMPLES, score_third_badly, seeds=2), "score of example 3"),
+        (lambda: confirm(Knows(5), Knows(6), EXAMPLES, score_third_badly), "score of example 3"),
         (lambda: compare_pairs(differences), "difference of pair 3"),
         (lambda: run_wilcoxon_test(differences), "value 3"),
         (lambda: run_sign_test(differences), "value 3"),
