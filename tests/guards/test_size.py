@@ -10,19 +10,19 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 31257,
-    "files of the package": 146,
-    "lines of tests": 21575,
+    "lines of the package": 28593,
+    "files of the package": 141,
+    "lines of tests": 21023,
     "lines of reflexion": 1987,
     "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,
     "functions with over 8 parameters": 8,
     "options of all commands": 104,
     "options of run": 23,
-    "words of the documentation": 34358,
+    "words of the documentation": 33571,
     "lines of the page's assets": 1280,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2946,
+    "lines that the loop imports": 2903,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
