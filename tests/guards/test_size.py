@@ -10,9 +10,9 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 28593,
-    "files of the package": 141,
-    "lines of tests": 21023,
+    "lines of the package": 29419,
+    "files of the package": 142,
+    "lines of tests": 21066,
     "lines of reflexion": 1987,
     "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,
