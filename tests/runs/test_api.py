@@ -49,8 +49,10 @@ def test_arms_share_the_answers_to_equal_requests_and_their_records_stay_what_th
     monkeypatch.setattr(Explorer, "complete", lambda self, request: asked.append(request) or answer(self, request))
     options = {**SMALL, "settings": [*SMALL["settings"], "shared_answers=true"], "progress": False}
     shared = rsso_dspy.run(["react", "reflexion"], out=tmp_path / "shared", jobs=jobs, **options)
-    units, alone = ([unit for unit in Store(each.folder).units()] for each in (shared, played))
-    assert [(unit.key, unit.arm, unit.trials) for unit in units] == [(unit.key, unit.arm, unit.trials) for unit in alone]
+    units, alone = (list(Store(each.folder).units()) for each in (shared, played))
+    assert [(unit.arm, unit.key, unit.trials) for unit in units] == [
+        (each.arm, each.key, each.trials) for each in alone
+    ]
     logs = [Store(shared.folder).read_log(unit) for unit in units]
     calls = [log.decode(lines) for log in logs for lines in log.by_number.values()]
     firsts = sum(call.trial == 1 and call.role == "actor" for call in calls)
