@@ -25,6 +25,7 @@ class RunRecords:
     missing_shards: Sequence[str] = ()  # parts `i/n` of the run that are not here
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
+    shares_answers: bool = False  # whether arms took answers from the first one
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,11 @@ def analyze(
         bill=cost.build_cost_report(
             everything, played.begun, played.abandoned, price_of, played.under_way, played.models
         ),
-        facts={**collect_run_facts(everything), **({"played": played.dates} if played.dates else {})},
+        facts={
+            **collect_run_facts(everything),
+            **({"played": played.dates} if played.dates else {}),
+            **({"answers": (SHARED,)} if played.shares_answers else {}),
+        },
         rule_based=any(record.rule_based for record in everything),
         alike=metrics.have_same_units(arms.values()),
         missing=played.missing,
@@ -199,6 +204,9 @@ PROVENANCE = (
     | {"config_hash": "configuration", "prompts": "prompts"}
 )
 """Key of a record's provenance to its name in reports."""
+
+
+SHARED = "shared with the first arm where requests were equal (calls, tokens and dollars count them for each arm)"
 
 
 def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, ...]]:
