@@ -1,5 +1,7 @@
 """The runs of real models that stand in examples/recorded: read and replayed where no model is."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ from tests.cli.conftest import rsso
 
 __all__ = ["rsso"]
 
-FOLDERS = sorted(file.parent for file in (Path(__file__).parents[2] / "examples/recorded").glob("*/run.json"))
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(file.parent for file in (ROOT / "examples/recorded").glob("*/run.json"))
 PLAYED = 3
 """Variants of each run that are played again, with all its arms: the longest ones."""
 
@@ -33,3 +36,9 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         logs = (store.read_log(unit) for store in (Store(folder, read_only=True), again))
         first, second = ([log.decode(lines) for lines in log.by_number.values()] for log in logs)
         assert first == second
+
+
+def test_the_pages_say_what_the_recorded_runs_show():
+    command = [sys.executable, ROOT / "scripts/write_recorded.py", "--check"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr

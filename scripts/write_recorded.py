@@ -1,0 +1,78 @@
+"""Writes what the recorded runs of `examples/recorded` show into README.md, docs/BENCHMARKS.md and docs/images.
+
+    python scripts/write_recorded.py            # writes
+    python scripts/write_recorded.py --check    # fails where the pages say anything else
+
+A page names what it wants between two comments: ``<!-- recorded NAME WHAT -->`` and ``<!-- end -->``. WHAT is
+`sentence` or `tables`. Everything is computed from the folder of the run, by `rsso-dspy report`.
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+RECORDED = ROOT / "examples/recorded"
+IMAGES = ROOT / "docs/images"
+PAGES = (ROOT / "README.md", ROOT / "docs/BENCHMARKS.md")
+CONTROL = "react"
+BLOCK = re.compile(r"(<!-- recorded (\S+) (\S+) -->\n).*?(?=<!-- end -->)", re.S)
+
+
+def run_report(name: str, *options: str) -> str:
+    command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "report", str(RECORDED / name)]
+    settings = {**os.environ, "COLUMNS": "10000"}
+    done = subprocess.run([*command, "--against", CONTROL, *options], check=True, stdout=-1, text=True, env=settings)
+    return done.stdout.strip()
+
+
+@cache
+def make_tables(name: str) -> dict[str, str]:
+    """The tables of the report as Markdown, by their names; draws the picture of the run too."""
+    with TemporaryDirectory() as folder:
+        run_report(name, "--tables", folder, "--figures", folder)
+        if "--check" not in sys.argv:
+            shutil.copy(Path(folder, "differences.svg"), IMAGES / f"{name}.svg")
+        return {file.stem: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.md")}
+
+
+def measure_hours(name: str) -> float:
+    """Hours in which the model answered. An answer that several arms share took its time once."""
+    seconds = {}
+    for file in (RECORDED / name / "units").rglob("*.jsonl.gz"):
+        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
+            if line.startswith('{"call"') and (call := json.loads(line)).get("answer"):
+                place = (*file.parts[-2:], call["trial"], call["step"], call["role"], str(call["answer"]))
+                seconds[(*place, call["seconds"])] = call["seconds"]
+    return sum(seconds.values()) / 3600
+
+
+def write_sentence(name: str) -> str:
+    return run_report(name).rpartition("\n\n")[2].replace("\n", " ") + "\n"
+
+
+def write_tables(name: str) -> str:
+    tables = make_tables(name)
+    shown = [tables[table].split("\n\n")[1] for table in ("learning", "differences", "measures")]
+    return "\n\n".join([*shown, f"The model answered for {measure_hours(name):.1f} hours.\n"])
+
+
+def main() -> None:
+    writers = {"sentence": write_sentence, "tables": write_tables}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        new = BLOCK.sub(lambda block: block.group(1) + writers[block.group(3)](block.group(2)), text)
+        if new != text and "--check" in sys.argv:
+            sys.exit(f"{page.name} does not say what the recorded runs show: run python scripts/write_recorded.py")
+        page.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
