@@ -11,12 +11,10 @@ alike as in a run. Every route encodes them in a fresh process of its own:
 - agreement: largest difference to a number of the torch route's vectors, which are of length 1; for `lexical`, which
   has other dimensions, the rank correlation of all pairwise cosines with torch's.
 
-The rows "warm" are the same routes with every text kept on disk by the process before: no model is loaded. ratio = ms a
-text with torch / with numpy.
+ratio = ms a text with torch / with numpy.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -36,9 +34,9 @@ import numpy as np
 from rsso_dspy.embed import Embedder
 from rsso_dspy.config import EmbedderConfig
 
-name, cache, texts, file = sys.argv[1], sys.argv[2] == "cache", json.load(open(sys.argv[3])), sys.argv[4]
+name, texts, file = sys.argv[1], json.load(open(sys.argv[2])), sys.argv[3]
 begun = time.perf_counter()
-embed = Embedder(EmbedderConfig(model=name, cache=cache))
+embed = Embedder(EmbedderConfig(model=name))
 embed(texts[:1])
 start = time.perf_counter()
 cpu = time.process_time()
@@ -67,29 +65,26 @@ def main() -> None:
 
 
 def compare_routes(model: str, texts: list[str], folder: Path) -> dict[str, Any]:
-    os.environ["RSSO_DSPY_CACHE"] = str(folder / "cache")
     (folder / "texts.json").write_text(json.dumps(texts))
     print(f"| route | start, s | ms a text | memory, MB | agreement with torch |\n{'|---' * 5}|")
     names = {"torch": model, "numpy": f"numpy/{model}", "lexical": "lexical", "hash": "hash"}
     rows: dict[str, dict[str, Any]] = {}
-    rows["torch"], truth = measure_route(folder, model, cache=True)
+    rows["torch"], truth = measure_route(folder, model)
     print_row("torch", rows["torch"], "")
-    for label, cache in (("torch, warm", True), ("numpy", True), ("numpy, warm", True), ("lexical", False)):
-        rows[label], vectors = measure_route(folder, names[label.partition(",")[0]], cache)
+    for label in ("numpy", "lexical"):
+        rows[label], vectors = measure_route(folder, names[label])
         print_row(label, rows[label], measure_agreement(vectors, truth))
-    rows["hash"], _ = measure_route(folder, "hash", cache=False)
+    rows["hash"], _ = measure_route(folder, "hash")
     print_row("hash", rows["hash"], "")
-    assert not rows["torch, warm"]["loaded"], "a warm run loads no model"
-    assert not rows["numpy, warm"]["loaded"], "a warm run loads no model"
     assert not rows["numpy"]["loaded"], "the numpy route leaves torch alone"
     figures = {f"{key} {label}": round(row[key], 3) for label, row in rows.items() for key in ("start", "ms", "mb")}
     return {"ratio": round(rows["torch"]["ms"] / rows["numpy"]["ms"], 2), "texts": len(texts), **figures}
 
 
-def measure_route(folder: Path, name: str, cache: bool) -> tuple[dict[str, Any], np.ndarray]:
+def measure_route(folder: Path, name: str) -> tuple[dict[str, Any], np.ndarray]:
     """One route in a process of its own: its figures and its vectors."""
     file = folder / "vectors.npy"
-    words = [name, "cache" if cache else "no cache", str(folder / "texts.json"), str(file)]
+    words = [name, str(folder / "texts.json"), str(file)]
     done = subprocess.run([sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1]), np.load(file)
 

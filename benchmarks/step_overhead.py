@@ -58,7 +58,7 @@ SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("recall", ReflectionMemory, ("preamble", "recall", "observe")),
     ("learn", SkillMemory, ("learn", "snapshot")),
     ("learn", ReflectionMemory, ("learn", "snapshot")),
-    ("embedding", Embedder, ("_encode_texts",)),
+    ("embedding", Embedder, ("__call__",)),
     ("DSPy's call", dspy.Predict, ("__call__",)),
     ("prompt", ChatAdapter, ("format", "_call_preprocess")),
     ("parsing", ChatAdapter, ("_call_postprocess",)),

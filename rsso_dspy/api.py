@@ -21,7 +21,7 @@ from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.executor import EventStream, UnitFinished
 from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.pricing import make_price_lookup
-from rsso_dspy.records import ZERO_SHOT
+from rsso_dspy.records import ZERO_SHOT, RoleUsage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
@@ -51,8 +51,7 @@ class RunResult:
     """The results of a run's folder, as far as it is played."""
 
     def __init__(self, folder: Path, config: Config, units_beside: int = 0):
-        """`units_beside` of its units were asked for by earlier calls alone. Raises `UsageError` if the folder holds no
-        run."""
+        """`units_beside` of its units were asked for by earlier calls alone."""
         self.folder = folder
         self.store = Store(folder, read_only=True)
         self.pool = PooledRuns([self.store])
@@ -81,10 +80,7 @@ class RunResult:
         return RunReport(written.getvalue().rstrip())
 
     def to_pandas(self, rows: RowKind = "trials") -> Any:
-        """Return a `pandas.DataFrame` with one row per trial, or per step with its texts.
-
-        The columns are those of `rsso-dspy export`. Raises `NotInstalled` without pandas.
-        """
+        """Return a `pandas.DataFrame` with a row per trial, or per step, and the columns of `rsso-dspy export`."""
         require_extra("pandas", "data frames need pandas", "pandas")
         import pandas
 
@@ -203,15 +199,11 @@ def _split(names: Sequence[Path | str] | str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(map(str, names))
 
 
-REPORT_WIDTH = 100
-"""Columns of a report as text."""
+REPORT_WIDTH = 100  # columns of a report as text
 
 
 def open_run(folder: Path | str, config: Config | None = None) -> RunResult:
-    """Open the folder of a run, whoever played it. Prices come from `config`.
-
-    Raises `UsageError` if the folder holds no run.
-    """
+    """Open the folder of a run, whoever played it. Prices come from `config`."""
     return RunResult(Path(folder), config or load_config())
 
 
@@ -221,15 +213,19 @@ def _format_mean(mean: float | None) -> str:
 
 def collect_played(pool: PooledRuns) -> RunRecords:
     """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
-    under_way: dict[bool, list[Any]] = {True: [], False: []}
+    under_way: dict[bool, list[RoleUsage]] = {True: [], False: []}
+    abandoned: list[RoleUsage] = []
     wanted, dates, shards = set[str](), list[str](), list[str]()
     models: dict[str, dict[str, str]] = {}
     answers: tuple[str, ...] = ()
     for store in pool.stores:
-        under_way[bool(store.is_playing())] += pool.read_under_way(store)
-        wanted |= {pool.label_unit(store, unit) for unit in store.list_planned_units()}
-        dates += store.list_played_days()
-        shards += store.read_shards()
+        playing = bool(store.is_playing())
+        abandoned += pool.label_usage(store, store.read_abandoned())
+        under_way[playing] += pool.label_usage(store, store.read_under_way())
+        planned = [key.partition("/") for key in store.read_file().get("planned", ()) if " (training)/" not in key]
+        wanted |= {f"{pool.label_arm(store, arm)}/{unit}" for arm, _, unit in planned}
+        dates += [time[:10] for _, log in store.load_logs() for time in log.times]
+        shards += store.read_file().get("shards", ())
         identity, arms = store.read_identity()
         if identity.get("config", {}).get("shared_answers"):
             answers = ("shared with the first arm where requests were equal, and counted for each arm",)
@@ -240,7 +236,7 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         records,
         list(pool.trainings()),
         list(pool.load_begun()),
-        [*pool.read_abandoned(), *under_way[False]],
+        [*abandoned, *under_way[False]],
         tuple(dict.fromkeys([min(dates), max(dates)] if dates else [])),
         len(wanted - there),
         list_missing_shards(shards),

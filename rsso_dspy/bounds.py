@@ -19,9 +19,7 @@ MOST_STEPS = 1_000_000  # of a trial
 MOST_DIGITS = 9  # of a count in a text: Python refuses to read thousands of them
 MOST_SCORE = 1_000_000  # in size: metrics give 0 to 1 or 0 to 100; statistics of such scores cannot overflow
 MOST_DIFFERENCE = 10 * MOST_SCORE  # of two scores, or of two such differences
-
-SHOWN = 80
-"""Maximum characters of a wrong text repeated in a message."""
+SHOWN = 80  # maximum characters of a wrong text repeated in a message
 
 
 def shorten_text(text: str) -> str:
@@ -29,8 +27,7 @@ def shorten_text(text: str) -> str:
 
 
 def check_score(score: Any, *name: object, most: int = MOST_SCORE) -> float:
-    """Return the score, or difference of scores, as a number. Raises `UsageError` with its name, such as ``"score of
-    example", 3``, unless it is a number from -`most` to `most`."""
+    """Return the score, or difference of scores, as a number. Raises `UsageError` that begins with its name."""
     try:
         number = float(score)
         shown = str(number)

@@ -9,11 +9,6 @@
     {"call": 7, "answer": [...], "usage": [...], "served": "m-2", "cut": true, "seconds": 1.2}
     {"read": 7, "malformed": true}          its answer could not be read, or was read although it broke the format
 
-    calls = CallLines(write)                                # `write` appends text to the file
-    found = calls.find(Place(1, 0, 3, "actor"), request)    # the answer to an equal request of this trial, if there is
-    number = calls.begin(Place(1, 0, 3, "actor"), request)
-    calls.end(number, answer=["..."], usage=[...])
-
 A trial that was cut off is answered from its own lines, and a replay from those of another log: in both, a request is
 found by its trial and attempt, its role, its exact text and its number among equal requests. Secrets are redacted.
 """
@@ -33,14 +28,9 @@ from rsso_dspy.files import read_json
 from rsso_dspy.records import Usage, add_usage, read_usage
 from rsso_dspy.redact import redact, redact_json
 
-EMBEDDER = "embedder"
-"""Stands in the place of a role in a call that is a text and its vector, float32 as hexadecimal digits."""
-
-LINES, LETTERS = 6, 300
-"""Maximum lines of a difference in a message, and maximum characters of a line."""
-COMPARED = 200
-"""Maximum number of calls compared to find the nearest."""
-
+EMBEDDER = "embedder"  # in the place of a role: the call is a text and its vector, float32 in hexadecimal
+LINES, LETTERS = 6, 300  # maximum lines of a difference in a message, and maximum characters of a line
+COMPARED = 200  # maximum number of calls compared to find the nearest
 Write = Callable[[str], None]
 
 
@@ -48,10 +38,8 @@ class Place(NamedTuple):
     """Where in a unit a call is made."""
 
     trial: int
-    attempt: int
-    """1 if the trial is played again because its simulator died."""
-    step: int
-    """The actor's current step, or the last one; 0 outside of a trial."""
+    attempt: int  # 1 if the trial is played again because its simulator died
+    step: int  # the actor's current step, or the last one; 0 outside of a trial
     role: str
 
 
@@ -63,26 +51,17 @@ class Call:
     attempt: int
     step: int
     role: str
-    request: Mapping[str, Any]
-    """``model``, ``messages`` and ``parameters``: all that an answer depends on, without the connection."""
-    answer: list[Any] | None = None
-    """The response of DSPy's client; None if there is an error instead."""
-    error: Mapping[str, Any] | None = None
-    """``kind``, ``message`` and further fields of the error."""
-    failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
-    """Kind of error and reported usage of each attempt without an answer."""
-    usage: list[dict[str, Any]] = field(default_factory=list)
-    """Usage as reported by the provider."""
-    served: str = ""
-    """Name of the answering model as reported by the server."""
-    cut: bool = False
-    """Whether the answer was cut off at the length limit, or too long to be read."""
-    seconds: float = 0.0
-    """Seconds from the answered request to its answer."""
+    request: Mapping[str, Any]  # ``model``, ``messages`` and ``parameters``: all that an answer depends on
+    answer: list[Any] | None = None  # the response of DSPy's client; None if there is an error instead
+    error: Mapping[str, Any] | None = None  # ``kind``, ``message`` and further fields of the error
+    failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)  # attempts: kind of error, usage
+    usage: list[dict[str, Any]] = field(default_factory=list)  # usage as reported by the provider
+    served: str = ""  # name of the answering model as reported by the server
+    cut: bool = False  # whether the answer was cut off at the length limit, or too long to be read
+    seconds: float = 0.0  # seconds from the answered request to its answer
 
     @property
     def text(self) -> str:
-        """The answer as text; empty if there is none."""
         first = self.answer[0] if self.answer else ""
         return str(first.get("text") or "") if isinstance(first, dict) else str(first or "")
 
@@ -131,8 +110,7 @@ def _write_ranges(numbers: Sequence[int]) -> str:
     return " ".join(parts)
 
 
-Lines = list[dict[str, Any]]
-"""The lines of one call, in order; the first one holds its request."""
+Lines = list[dict[str, Any]]  # the lines of one call, in order; the first one holds its request
 
 
 class CallLines:
@@ -140,12 +118,9 @@ class CallLines:
 
     def __init__(self, write: Write = lambda _: None):
         self.texts = TextTable()
-        self.by_number: dict[int, Lines] = {}
-        """Calls that were read, by number, without those that a void line covers."""
-        self.source: RecordedCalls | None = None
-        """Calls of another log, which answer instead of models."""
-        self.shared: RecordedCalls | None = None
-        """Calls of another arm on the same variant, which answer where a request is the same."""
+        self.by_number: dict[int, Lines] = {}  # calls that were read, by number, without those that a void line covers
+        self.source: RecordedCalls | None = None  # calls of another log, which answer instead of models
+        self.shared: RecordedCalls | None = None  # calls of another arm, which answer where a request is the same
         self._write = write
         self._written = 0
         self._begun: dict[int, dict[str, Any]] = {}
@@ -171,8 +146,7 @@ class CallLines:
                 raise TypeError(f"call {line['call']} has no answer and no error")
 
     def answer_from_own(self, trial: int) -> None:
-        """Answer this and later trials from the calls that there are of them: they were cut off. Vectors are known,
-        whatever their trial."""
+        """Answer this and later trials, which were cut off, from their own calls; vectors from all trials."""
         self._own = RecordedCalls("", self, first=trial)
         self._vectors |= self._own.vectors.keys()
 
@@ -211,19 +185,18 @@ class CallLines:
         return add_usage(*({lines[0]["role"]: read_cost(lines)} for lines in unused))
 
     def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
-        """Return the known vectors by text: those of this log, and of the log that answers, if that holds any. Raises
-        `NotRecorded` for a text that it lacks."""
+        """Return the known vectors by text. Raises `NotRecorded` for a text that the log that answers lacks."""
         found = {}
         for text in texts:
             if self._own is not None and (own := self._own.get_vector(model, text)):
                 found[text] = own
             elif self.source is not None and self.source.vectors:
-                if not (known := self.source.get_vector(model, text)):
+                found[text] = self.source.get_vector(model, text)
+                if not found[text]:
                     raise NotRecorded(
                         f"not recorded: the vector of a text in {self.source.name}, from {model}: "
                         f"{redact(text)[:LETTERS]!r}\nRepeat the recorded command, or leave --replay out."
                     )
-                found[text] = known
         return found
 
     # Writing.
@@ -242,7 +215,6 @@ class CallLines:
             return self._last
 
     def fail(self, number: int, kind: str, usage: list[dict[str, Any]]) -> None:
-        """Write an attempt without an answer."""
         self._put(number, {"failed": kind, "usage": usage})
 
     def end(self, number: int, **outcome: Any) -> None:
@@ -250,15 +222,11 @@ class CallLines:
         self._put(number, {name: value for name, value in outcome.items() if value not in (False, "")})
 
     def copy(self, call: Call) -> None:
-        """Write a call of another log."""
         number = self.begin(Place(call.trial, call.attempt, call.step, call.role), call.request)
         for kind, usage in call.failed:
             self.fail(number, kind, usage)
-        if call.error is not None:
-            self.end(number, error=call.error)
-        else:
-            told = ("answer", "usage", "served", "cut", "seconds")
-            self.end(number, **{name: getattr(call, name) for name in told})
+        told = ("answer", "usage", "served", "cut", "seconds") if call.error is None else ("error",)
+        self.end(number, **{name: getattr(call, name) for name in told})
 
     def note_read(self, **what: bool) -> None:
         """Write that the last answer was `malformed`, or `repaired`."""
@@ -317,13 +285,17 @@ class RecordedCalls:
     def _add(self, head: Mapping[str, Any], lines: Lines) -> None:
         trial, attempt = head["trial"], head["attempt"]
         self.unused.setdefault(trial, deque()).append(lines)
-        if self._attempts is not None and attempt != self._attempts.get(trial, attempt):
-            return
-        if "answer" in lines[-1] or "error" in lines[-1]:
+        counts = self._attempts is None or attempt == self._attempts.get(trial, attempt)
+        if counts and ("answer" in lines[-1] or "error" in lines[-1]):
             self.trials.setdefault(trial, []).append(lines)
-            asked = 0 if self._attempts is not None else attempt
-            key = (trial, asked, *_key(head["role"], head["model"], head["parameters"], head["messages"]))
-            self._known.setdefault(key, []).append(lines)
+            self._known.setdefault(self._key(trial, attempt, head["role"], head, head["messages"]), []).append(lines)
+
+    def _key(self, trial: int, attempt: int, role: str, request: Mapping[str, Any], messages: Any) -> tuple[Any, ...]:
+        """Return what is equal for equal requests of a role. Only the presence of a seed counts, because it follows
+        from unit, trial and the request's number, which are matched separately."""
+        settings = {name: name == "seed" or value for name, value in request["parameters"].items()}
+        told = json.dumps(settings, sort_keys=True, default=make_plain), json.dumps(messages)
+        return trial, 0 if self._attempts is not None else attempt, role, request["model"], *told
 
     def take(self, place: Place, request: Mapping[str, Any]) -> Call | None:
         """Return the next call with this request; None if there is none."""
@@ -332,8 +304,7 @@ class RecordedCalls:
         messages = [encode_message(self._calls.texts, each, add=False) for each in request["messages"]]
         if None in messages:
             return None
-        asked = 0 if self._attempts is not None else place.attempt
-        key = (place.trial, asked, *_key(place.role, request["model"], request["parameters"], messages))
+        key = self._key(place.trial, place.attempt, place.role, request, messages)
         number = self._given.get((place.attempt, key), 0)
         there = self._known.get(key, [])
         if number >= len(there):
@@ -356,7 +327,6 @@ class RecordedCalls:
         )
 
     def get_vector(self, model: str, text: str) -> bytes:
-        """Return the vector of a text; empty if there is none."""
         return bytes.fromhex(self.vectors.get((model, self._calls.texts.encode(text, add=False) or ""), ""))
 
     def _explain(self, place: Place, request: Mapping[str, Any]) -> str:
@@ -378,13 +348,6 @@ class RecordedCalls:
         return "\n".join((f"this request was not recorded; the nearest one was sent at step {nearest.step}:", *lines))
 
 
-def _key(role: str, model: str, parameters: Mapping[str, Any], messages: Sequence[Any]) -> tuple[str, str, str, str]:
-    """Return what is equal for equal requests of a role. Only the presence of a seed counts, because it follows from
-    unit, trial and the request's number, which are matched separately."""
-    settings = {name: name == "seed" or value for name, value in parameters.items()}
-    return role, model, json.dumps(settings, sort_keys=True, default=make_plain), json.dumps(messages)
-
-
 def _list_lines(request: Mapping[str, Any]) -> list[str]:
     lines = [f"model: {request['model']}"]
     lines += [f"{name}: {value}" for name, value in sorted(request["parameters"].items()) if name != "seed"]
@@ -396,7 +359,6 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
 
 
 def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
-    """Return what lines of a call cost."""
     total = Usage()
     for line in lines:
         entries = [read_usage(each) for each in line.get("usage", ())]
@@ -422,10 +384,7 @@ def text_of(content: object) -> str:
 
 
 def find_log_folder(path: Path) -> Path:
-    """Return the folder of the logs of a run, a compiled program or a constitution, by its own name or theirs.
-
-    Raises `UsageError` if there is none.
-    """
+    """Return the folder of the logs of a run, a compiled program or a constitution, by its name or theirs."""
     for folder in (path, path.with_name(f"{path.name}.rollouts"), path.with_name(f"{path.name}.run")):
         if (folder / "run.json").is_file() or (folder / "1" / "run.json").is_file():
             return folder

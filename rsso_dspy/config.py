@@ -20,9 +20,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
     MOST_COUNT,
     MOST_DOLLARS,
@@ -35,45 +43,38 @@ from rsso_dspy.bounds import (
 from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
-from rsso_dspy.files import parse_entry, read_toml
-from rsso_dspy.redact import register_address, register_secret, watch_variable
+from rsso_dspy.files import read_toml
+from rsso_dspy.redact import register_address, register_secret, strip_addresses, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 """actor acts; reflector writes reflections; verbalizer describes skills; advisor writes constitutions; proposer is the
 optimizer's model."""
 
-EMBEDDED = "embedded/explorer"
-"""The rule-based offline model, which costs nothing."""
-
+EMBEDDED = "embedded/explorer"  # the rule-based offline model, which costs nothing
 TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait", "replay"}
 """Settings of a backend or the embedder that affect how a model is reached, but not its answers."""
 
 
-def _check_url(value: str | None) -> str | None:
+def _check_url(value: str) -> str:
     """Check an http(s) address. Messages do not show its secrets."""
     register_address(value)
-    if value is not None:
-        usable = False
-        with suppress(ValueError):
-            parts = urlsplit(value)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        if not usable:
-            raise ValueError("not an address like http://127.0.0.1:8000/v1")
-    return value
+    with suppress(ValueError):
+        parts = urlsplit(value)
+        if parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0:
+            return value
+    raise ValueError("not an address like http://127.0.0.1:8000/v1")
 
 
-Url = Annotated[str | None, AfterValidator(_check_url)]
-
-
-def _check_key_variable(value: str | None) -> str | None:
+def _check_key_variable(value: str) -> str:
     """Keep what is no name of a variable out of messages, since it may be the key itself."""
     watch_variable(value)
-    if value and not re.fullmatch(r"[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*", value):
+    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*", value):
         register_secret(value)
     return value
 
 
-Variable = Annotated[str | None, AfterValidator(_check_key_variable)]
+Url = Annotated[str, AfterValidator(_check_url)] | None
+Variable = Annotated[str, AfterValidator(_check_key_variable)] | None
 
 
 class Section(BaseModel):
@@ -93,22 +94,18 @@ class RoleOverride(Section):
     """What a role may have of its own, in place of its backend's."""
 
     model: str | None = None
-    """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
     base_url: Url = None
     """Endpoint, if not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable with the key; absent for a backend without keys."""
     temperature: Temperature | None = None
-    """Sampling temperature of every role that does not override it."""
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
     """Nucleus sampling (top-p); not sent when absent."""
     top_k: Count | None = None
     """Top-k sampling; not sent when absent. OpenAI and Ollama do not support it."""
     repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
-    """Penalty of repeated tokens, 1 for none; not sent when absent. Self-hosted servers such as vLLM and llama.cpp
-    support it; Anthropic, OpenAI and Ollama do not."""
+    """Penalty of repeated tokens, 1 for none; not sent when absent. Anthropic, OpenAI and Ollama do not support it."""
     max_tokens: Count | None = None
-    """Maximum answer length in tokens."""
 
 
 class BackendConfig(RoleOverride):
@@ -132,8 +129,7 @@ class BackendConfig(RoleOverride):
     ask_again: bool | None = None
     """Whether to ask once more, in the same conversation, for an answer that cannot be read. When absent: yes."""
     replay: str | None = None
-    """Folder of a run whose logs answer in place of the models. Only exact matches
-    count, and nothing is sent."""
+    """Folder of a run whose logs answer in place of the models. Only exact matches count, and nothing is sent."""
     roles: dict[Role, RoleOverride] = Field(default_factory=dict)
     """Overrides per role."""
 
@@ -155,16 +151,13 @@ PROFILES: dict[str, dict[str, Any]] = {
     "openai": {"model": "openai/gpt-4.1-mini", "key_variable": "OPENAI_API_KEY"},
     "ollama": {"model": "ollama_chat/llama3.1", "base_url": "http://127.0.0.1:11434"},
     "vllm": {"model": "hosted_vllm/served-model", "base_url": "http://127.0.0.1:8000/v1"},
-}
-"""Built-in backends; a file may override or extend them."""
+}  # built-in backends; a file may override or extend them
 
-MINILM = "all-MiniLM-L6-v2"
-"""The default sentence-transformers model."""
+MINILM = "all-MiniLM-L6-v2"  # the default sentence-transformers model
 
 
 def pick_default_embedder() -> str:
-    """Return the default of `embedder.model`: with torch where sentence-transformers is installed, else in numpy. Both
-    have the same weights; records and protocol ids name the one in use, and a folder continues only with its own."""
+    """Return the default of `embedder.model`: with torch where it is installed, else in numpy."""
     return MINILM if all(find_spec(name) for name in ("sentence_transformers", "torch")) else f"numpy/{MINILM}"
 
 
@@ -181,8 +174,12 @@ class EmbedderConfig(Section):
     """Time limit of an embedding request in seconds."""
     retries: int = Field(4, ge=0, le=1000)
     """Retries of an embedding request after a connection failure, a rate limit or a server error."""
-    cache: bool = True
-    """Whether to keep vectors in the user's cache folder for later runs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_cache(cls, data: Any) -> Any:
+        """Read past a key that is gone, which the runs in examples/recorded were given."""
+        return {key: value for key, value in data.items() if key != "cache"} if isinstance(data, dict) else data
 
     @field_validator("model")
     @classmethod
@@ -209,8 +206,7 @@ class PriceConfig(Section):
 
 class EnvironmentConfig(Section):
     simplification: str = "easy"
-    """Comma-separated simplifications, for benchmarks that have any. The paper plays `easy`, whose gold lengths are
-    shipped."""
+    """Comma-separated simplifications, for benchmarks that have any. The paper plays `easy`."""
     heap: str = Field("512m", pattern="^[1-9][0-9]*[kmgKMG]$")
     """Memory limit of each simulator process, e.g. 512m or 2g."""
     step_seconds: Seconds = 20.0
@@ -220,52 +216,45 @@ class EnvironmentConfig(Section):
 
 
 class ProtocolConfig(Section):
-    """How to play held-out variants. Every setting here departs from the named protocol and becomes part of its id."""
+    """How to play held-out variants. What is left out is the preset's; every other setting becomes part of its id."""
 
     preset: str = "adapt/3"
     """`adapt/3` (the paper's rules; shows all actions and the whole room), `sso-adapt/2` (the paper's rules; shows what
     the SSO code shows), `release` (the SSO code's choices); `adapt/3-cap60` and `sso-adapt/2-cap60` have at most 60
     steps. `omnireflect/2`, `agentboard/2` and `reflexion/2` are the rules of these projects on their benchmarks."""
     trials: Trials | None = None
-    """Trials per variant (default: the preset's)."""
+    """Trials per variant."""
     steps: Count | None = None
-    """Steps per trial, whatever the gold length (default: the preset's, most of which have 1.5 times the gold
-    length)."""
+    """Steps per trial, whatever the gold length; most presets have 1.5 times the gold length."""
     demonstrations: int | None = Field(None, ge=0, le=20)
-    """Solved training variants of the task type shown to the actor, if the benchmark knows solutions (default: the
-    preset's)."""
+    """Solved training variants of the task type shown to the actor, if the benchmark knows solutions."""
     retry_temperature: Temperature | None = None
     """Temperature of the actor from the second trial of a variant on. Default: 0.7 for an actor at temperature 0, whose
     trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
     action_choice: Literal["free", "listed"] | None = None
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
-    benchmarks with short lists. Default: the preset's; `adapt/3` lists them where a benchmark can."""
+    benchmarks with short lists. `adapt/3` lists them where a benchmark can."""
     layout: Literal["conversation", "paper"] | None = None
-    """How prompts of the actor are laid out: `conversation`, a message for a step; `paper`, one message with the last
-    ten states (default: the preset's)."""
+    """Prompts of the actor: `conversation`, a message for a step; `paper`, one message with the last ten states."""
     thoughts: bool | None = None
     """Whether the actor is asked for a thought beside the action. Default: where actions are not listed."""
     in_system: tuple[str, ...] | None = None
-    """Regions of the actor's prompt that stand in the system message, such as `constitution`, as in OmniReflect, and
-    `plans_from_past_attempts` (default: none)."""
+    """Regions of the prompt that stand in the system message, such as `constitution` and `plans_from_past_attempts`."""
     stop_on_success: bool | None = None
-    """Whether to stop replaying a variant once it is solved (default: the preset's)."""
+    """Whether to stop replaying a variant once it is solved."""
     learn_after_last: bool | None = None
-    """Whether memories also learn from the last trial, although no trial follows (default: the preset's)."""
+    """Whether memories also learn from the last trial, although no trial follows."""
     learn_after_success: bool | None = None
-    """Whether memories learn from the trial that solves a variant, although no trial follows (default: the
-    preset's)."""
+    """Whether memories learn from the trial that solves a variant, although no trial follows."""
     exhausted_by_repeat: bool | None = None
-    """Whether a trial ends as `exhausted` when an action is the one before it, as in the released code of Reflexion
-    (default: the preset's, which is no)."""
+    """Whether a trial ends as `exhausted` when an action is the one before it, as in the released code of Reflexion."""
     exhausted_by_loop: bool | None = None
-    """Whether a trial ends as `exhausted` in a semantic loop: ten actions of at most three kinds, or eight steps in at
-    most two places (default: the preset's, which is no)."""
+    """Whether a loop ends a trial as `exhausted`: ten actions of at most three kinds, or eight steps in two places."""
     frozen: bool | None = None
     """Whether memories are read-only, as in held-out trials of the transfer setting."""
     interface: Literal["sso", "complete"] | None = None
     """What the actor sees and how its actions are understood: `sso` as in the SSO code (14 templates, new lines of the
-    room), `complete` with all actions, whole listings and observed names (default: the preset's)."""
+    room), `complete` with all actions, whole listings and observed names."""
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""
@@ -296,8 +285,7 @@ class ConstitutionConfig(Section):
     at_end: bool | None = None
     """Whether a model is asked at the end of an episode too, and told its outcome; the preset's when absent."""
     prompts: Literal["joint", "separate"] | None = None
-    """Whether a model is asked for all categories in one call (`joint`) or for each in a call of its own (`separate`,
-    three calls in place of one). Default: the preset's, which is joint."""
+    """Whether a model is asked for all categories in one call (`joint`) or for each in its own (`separate`)."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
     """Categories of rules to keep; a model is asked only for these."""
     max_rules: Count = 50
@@ -309,15 +297,14 @@ class ConstitutionConfig(Section):
 
 
 def _digest_units(name: str) -> str:
-    """Hash what memories held after each trial of a run. Raises `ConfigError` if there is none."""
+    """Hash the trials of a run with what memories held after each. Raises `ConfigError` if there is none."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
     units = sorted(run.glob("units/*/*/*.jsonl"))
     if not units:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
     for unit in units:
-        entries = [parse_entry(line) for line in unit.read_bytes().splitlines() if line.startswith(b'{"trial"')]
-        memories = [entry.get("memories") for entry in entries if isinstance(entry, dict)]
-        digest.update(f"{unit.relative_to(run).as_posix()}\n{json.dumps(memories, sort_keys=True)}".encode())
+        trials = [line for line in unit.read_bytes().splitlines() if line.startswith(b'{"trial"')]
+        digest.update(b"\n".join((unit.relative_to(run).as_posix().encode(), *trials)))
     return digest.hexdigest()[:12]
 
 
@@ -330,15 +317,13 @@ class ReflectionsConfig(Section):
         ],
         ...,
     ] = ()
-    """Improvements over Reflexion, any of: structured, loops, hierarchical, across-tasks, adaptive, novelty,
-    counterfactual, retrieval (docs/CONCEPTS.md explains each)."""
+    """Any of structured, loops, hierarchical, across-tasks, adaptive, novelty, counterfactual and retrieval."""
     novelty_threshold: float = Field(0.85, ge=0, le=1)
     """`novelty`: a reflection is dropped when its cosine similarity with one that is kept is higher."""
     retrieved: Count = 3
     """`retrieval`: number of reflections of other units that are shown."""
     index: str | None = None
-    """`retrieval`: folder of an earlier run whose reflections are read; without one, they come from earlier units of
-    the stream."""
+    """`retrieval`: folder of an earlier run whose reflections are read; without one, those of the stream so far."""
 
     def identify(self) -> dict[str, Any]:
         """What results depend on: the size, the improvements and what these read."""
@@ -377,8 +362,7 @@ def _join_names(value: Any) -> Any:
     return ",".join(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
 
 
-Names = Annotated[str, BeforeValidator(_join_names)]
-"""Comma-separated names, or a list of them."""
+Names = Annotated[str, BeforeValidator(_join_names)]  # comma-separated names, or a list of them
 
 
 class RunOptions(Section):
@@ -411,7 +395,7 @@ class Config(Section):
     benchmark: str = DEFAULT
     """Name of the benchmark: a built-in one, or one of an installed package."""
     protocol: ProtocolConfig = ProtocolConfig()
-    """The held-out protocol."""
+    """The held-out protocol; what is left out is the preset's."""
     memory: MemoryConfig = MemoryConfig()
     """The memories."""
     embedder: EmbedderConfig = EmbedderConfig()
@@ -449,15 +433,12 @@ class Config(Section):
         return self.active_benchmark.check_simplification(self.environment.simplification)
 
     def resolve_settings(self) -> dict[str, Any]:
-        """Return what results depend on, as JSON data: no unused backend, and nothing of how a model is reached, which
-        may have to change during a run."""
+        """Return what results depend on, as JSON data: the backend in use, and not how a model is reached."""
         data = self.model_dump(
-            mode="json", exclude={"environment": {"heap", "data"}, "prices": True, "embedder": TRANSPORT | {"cache"}}
+            mode="json", exclude={"environment": {"heap", "data"}, "prices": True, "embedder": TRANSPORT}
         )
-        used = self.active_backend.model_dump(mode="json", exclude=TRANSPORT)
-        roles = self.active_backend.roles.items()
-        used["roles"] = {role: own.model_dump(mode="json", exclude=TRANSPORT) for role, own in roles}
-        data["backends"] = {self.backend: used}
+        hidden: Any = {**dict.fromkeys(TRANSPORT, True), "roles": {"__all__": TRANSPORT}}
+        data["backends"] = {self.backend: self.active_backend.model_dump(mode="json", exclude=hidden)}
         if (folder := self.active_benchmark.locate_data(self.environment.data)) is not None:
             data["environment"]["data"] = self.active_benchmark.identify_data(folder)
         data["memory"]["reflections"] = self.memory.reflections.identify()
@@ -465,10 +446,10 @@ class Config(Section):
             data["memory"]["constitution"]["examples"] = Path(examples).name
         return data
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self, exclude_none: bool = False) -> dict[str, Any]:
         """Return every key as JSON data, with the selected backend only and without secrets in addresses."""
-        data = self.model_dump(mode="json", exclude={"backends"})
-        data["backends"] = {self.backend: self.active_backend.model_dump(mode="json")}
+        data = self.model_dump(mode="json", exclude={"backends"}, exclude_none=exclude_none)
+        data["backends"] = {self.backend: self.active_backend.model_dump(mode="json", exclude_none=exclude_none)}
         strip_addresses(data)
         return data
 
@@ -479,17 +460,13 @@ class Config(Section):
 
 # Reading and writing.
 
-RECORDED = "replay"
-"""Name of the backend that stands for the recorded one."""
-
-DEFAULT_FILE = "rsso.toml"
-"""File that is read from the working directory if it exists and no other is named."""
+RECORDED = "replay"  # name of the backend that stands for the recorded one
+DEFAULT_FILE = "rsso.toml"  # file that is read from the working directory if it exists and no other is named
 
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
     """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides. Unless it is `whole`, options
-    may yet name another backend and benchmark, so that these are not checked. Raises `ConfigError` for an unreadable
-    file or an invalid value, and `UnknownName` for an unknown key, with the nearest."""
+    may yet name another backend and benchmark, so that these are not checked."""
     data = _read_config_file(path)
     for override in overrides:
         _merge_tables(data, _parse_override(override))

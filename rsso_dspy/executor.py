@@ -1,14 +1,11 @@
 """Executes a plan: trainings, then units, several at once on an engine, each from its last finished trial on.
 
-    events = EventStream()
-    events.subscribe(TrialFinished, lambda event: print(event.work.key, event.result.trial))
     player = UnitRunner(live, store, programs, provenance, events=events)
     Executor(player).run(plan, list_pending_jobs(plan, store), jobs=2)
 
 A unit starts from empty memories, from those of its training, from what the previous unit in its stream hands on, or
-from loaded files. Every finished trial is saved at once; a started unit resumes from the memories after its last one,
-so its record does not depend on the interruption. An errored unit is saved too; it has no score, and the next run plays
-it again. A backend that fails repeatedly stops the run. A stream stops at an errored unit.
+from loaded files. Every finished trial is saved at once, and a started unit resumes from the memories after it. An
+errored unit has no score, ends its stream, and is played again by the next run. A failing backend stops the run.
 """
 
 import threading
@@ -61,8 +58,6 @@ class TrialFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class UnitFinished(Event):
-    """A unit or training is finished and saved."""
-
     work: Job
     record: JobRecord
 
@@ -77,8 +72,7 @@ J = TypeVar("J", Unit, Training)
 
 
 class EventStream:
-    """Delivers events to subscribers in order, in the thread where they happen. An error of a subscriber ends the
-    run."""
+    """Delivers events in order, in the thread where they happen. An error of a subscriber ends the run."""
 
     def __init__(self) -> None:
         self._subscribers: tuple[tuple[type[Event], Callable[[Any], object]], ...] = ()
@@ -99,8 +93,7 @@ def open_source(live: Session) -> Store | None:
     return Store(find_log_folder(folder), read_only=True) if folder else None
 
 
-Episode = tuple[Variant, int, int]
-"""A variant, its steps, and the number of its last trial."""
+Episode = tuple[Variant, int, int]  # a variant, its steps, and the number of its last trial
 
 
 @dataclass(eq=False)
@@ -109,17 +102,12 @@ class UnitRunner:
 
     live: Session
     store: Store
-    programs: Mapping[Arm, Agent]
-    """Arm to its program, which threads share."""
+    programs: Mapping[Arm, Agent]  # arm to its program, which threads share
     provenance: dict[str, str]
-    carried: InitialMemories = NOTHING_CARRIED
-    """Initial memories of every unit."""
-    events: EventStream = field(default_factory=EventStream)
-    """Receives the cost of every answer and every finished trial."""
-    source: Store | None = None
-    """Run whose logs answer instead of models."""
-    stop: threading.Event = field(default_factory=threading.Event)
-    """Set it to abandon all current trials before their next step."""
+    carried: InitialMemories = NOTHING_CARRIED  # initial memories of every unit
+    events: EventStream = field(default_factory=EventStream)  # receives every cost and every trial
+    source: Store | None = None  # run whose logs answer instead of models
+    stop: threading.Event = field(default_factory=threading.Event)  # abandons all trials before their next step
 
     def run_job(self, plan: Plan, work: Job) -> JobRecord:
         """Play the pending trials of a unit or training, and return its record."""
@@ -192,8 +180,7 @@ class UnitRunner:
     def _run_trials(
         self, rules: TrialRules, work: Job, episode: Episode, start: ResumeState, log: UnitLog, keeps: bool
     ) -> dspy.Prediction:
-        """Play a variant on from `start`. Calls and trials are written as they come; with `keeps`, the memories after
-        each trial too."""
+        """Play a variant on from `start`. With `keeps`, the memories after each trial are written too."""
         variant, budget, until = episode
         begun = time.perf_counter()
 
@@ -233,11 +220,8 @@ class UnitRunner:
         }
 
 
-LISTENING = 1.0
-"""Maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it."""
-
-FAILURES_TO_STOP = 3
-"""Number of consecutive units with an error of the model's or simulator's side that stops the run."""
+LISTENING = 1.0  # maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it
+FAILURES_TO_STOP = 3  # number of consecutive units with an error of the model's or simulator's side that stops the run
 
 
 Submit = Callable[[Plan, Job], Future[JobRecord]]
@@ -249,7 +233,6 @@ EngineFactory = Callable[[UnitRunner, int], AbstractContextManager[Submit]]
 
 @contextmanager
 def open_thread_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
-    """Open the engine of this process: `jobs` threads."""
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="unit")
     try:
         yield lambda plan, work: pool.submit(player.run_job, plan, work)
@@ -259,12 +242,9 @@ def open_thread_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
 
 @dataclass
 class RunOutcome:
-    """The outcome of an execution."""
-
     played: int = 0
     errored: list[JobRecord] = field(default_factory=list)
-    untrained: list[Unit] = field(default_factory=list)
-    """Units not played because their training, or a unit that they wait for, errored."""
+    untrained: list[Unit] = field(default_factory=list)  # not played: what they start from errored
 
     @property
     def skipped(self) -> list[JobRecord]:
@@ -273,10 +253,7 @@ class RunOutcome:
 
 
 def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
-    """Return the pending work of a plan: trainings first, then units.
-
-    Work that errored before comes last of its kind, so it never blocks other work.
-    """
+    """Return the pending work: trainings, then units; what errored last of its kind, so that it blocks no other."""
     units = _select_unfinished(store, plan.units)
     for stream in plan.streams.values():  # each unit starts from the results of those before it
         units += [unit for unit in _list_downstream(stream, units) if unit not in units]
@@ -308,7 +285,6 @@ def make_zero_shot_programs(plan: Plan) -> dict[Arm, Agent]:
 
 
 def fingerprint_programs(programs: Mapping[Arm, Agent]) -> dict[str, str]:
-    """Return the fingerprint of each arm's program, as stored in a run's folder."""
     return {arm.name: fingerprint_program(program) for arm, program in programs.items()}
 
 
@@ -321,11 +297,8 @@ class Executor:
         self._failures = 0
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
-        """Play `work`, up to `jobs` at once, trainings first.
-
-        Every finished trial is kept. After Ctrl-C, raises KeyboardInterrupt once current work has stopped; a failing
-        backend raises `BackendUnreachable` likewise.
-        """
+        """Play `work`, up to `jobs` at once, trainings first. Every finished trial is kept. After Ctrl-C, raises
+        KeyboardInterrupt once current work has stopped; a failing backend raises `BackendUnreachable` likewise."""
         outcome = RunOutcome()
         if not work:
             return outcome

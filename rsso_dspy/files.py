@@ -1,12 +1,8 @@
 """Files: atomic writes, reads that end with data or with a sentence, and the user's cache folder.
 
-atomic_write_text(path, text)           a file is complete or absent, whatever happens during the write
-with atomic_path(path) as temporary:    for code that writes a file itself
-data = read_json(path); table = read_toml(path); entry = parse_entry(line)
-
 `DamagedFile` is raised for a folder, and for files that are not UTF-8, not JSON or not TOML. Failures of the system
-(missing file, no permission, disk error) stay `OSError`. The content of the cache folder can be deleted and is
-recreated on demand: gold_lengths/ (of gold paths that are not shipped) and embeddings/ (vectors of texts).
+(missing file, no permission, disk error) stay `OSError`. The cache folder, with gold lengths that are not shipped, can
+be deleted.
 """
 
 import errno
@@ -24,15 +20,10 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.errors import DamagedFile, UsageError
 
-CACHE_VARIABLE = "RSSO_DSPY_CACHE"
-"""Environment variable that moves the user's cache folder."""
-
-HEAD = 4096
-"""Number of bytes at the beginning of a file to search for a mark."""
-
+CACHE_VARIABLE = "RSSO_DSPY_CACHE"  # environment variable that moves the user's cache folder
+HEAD = 4096  # number of bytes at the beginning of a file to search for a mark
 OWN_FOLDERS = ("units", "trainings")
-OWN_FILES = ("run.json", ".lock")
-"""Files and folders that a run keeps in its folder."""
+OWN_FILES = ("run.json", ".lock")  # files and folders that a run keeps in its folder
 
 
 def get_cache_folder() -> Path:
@@ -46,11 +37,8 @@ def get_cache_folder() -> Path:
 
 @contextmanager
 def atomic_path(path: Path, folders: bool = True) -> Iterator[Path]:
-    """Yield a temporary file beside `path`, which replaces it at the end of the block, or is removed after an error.
-
-    Creates parent folders if `folders` is true. Raises `OSError` that names `path` if it cannot be written, or is a
-    device or a folder.
-    """
+    """Yield a temporary file beside `path`, which replaces it at the end of the block. Raises `OSError` that names
+    `path` if it cannot be written, or is a device or a folder."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "that is no file", str(path))
     try:
@@ -99,10 +87,7 @@ def make_marked_kind(name: str, mark: bytes) -> FileKind:
 
 
 def check_output_path(path: Path, option: str = "-o", kind: FileKind | None = None) -> None:
-    """Raise `UsageError`, before any work, if `path` cannot or must not be written; `option` names it.
-
-    It must not be written if a run keeps its own files there, or if it is a non-empty file of another `kind`.
-    """
+    """Raise `UsageError` if `path` cannot be written, or is a run's own or a file of another `kind`."""
     if why := find_obstacle(path):
         raise UsageError(f"{path} cannot be written: {why}; name another {option}")
     if run := find_owning_run(path):
@@ -184,7 +169,6 @@ def parse_json(text: str, path: Path) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read the content as a TOML table."""
     try:
         return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:

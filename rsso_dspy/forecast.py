@@ -1,10 +1,7 @@
 """What a run costs: at most, and so far.
 
-    forecast_calls(plan, left)                              # the most that a plan can cost
-    price_forecast(forecast, models, price_of)              # its dollars
-    SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events, player.stop)
-
-Times depend on machine and server, and are not forecast.
+price_forecast(forecast_calls(plan, left), models, price_of)              # the most dollars that a plan can cost
+SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events, player.stop)
 """
 
 import threading
@@ -23,8 +20,6 @@ from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage
 from rsso_dspy.store.run_folder import Job, Store, Training, Unit
 
-NOTHING_PLAYED: Mapping[str, int] = {}
-
 TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
     "actor": (2760, 145), "reflector": (3040, 185), "verbalizer": (790, 35), "advisor": (4200, 65),
     "proposer": (4000, 250),
@@ -32,8 +27,7 @@ TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
 """Role to input and output tokens of an average call: means of 324 units of the offline player on the default
 benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
 
-TEACHING = "teacher-"
-"""Ahead of a role that a teacher plays in a compile, in its account."""
+TEACHING = "teacher-"  # ahead of a role that a teacher plays in a compile, in its account
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +52,9 @@ class Forecast:
         return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
 
-def forecast_calls(
-    plan: Plan, work: Sequence[Job] | None = None, played: Mapping[str, int] = NOTHING_PLAYED
-) -> Forecast:
-    """Return the maximum cost of trainings and units (default: all) if every answer can be parsed.
-
-    DSPy asks a second time for a malformed one. `played` holds the finished trials by key.
-    """
-    calls: Counter[str] = Counter(actor=0, reflector=0, verbalizer=0)
+def forecast_calls(plan: Plan, work: Sequence[Job] | None = None, played: Mapping[str, int] | None = None) -> Forecast:
+    """Return the maximum cost of trainings and units, if every answer can be read. `played`: finished trials by key."""
+    calls, played = Counter[str](actor=0, reflector=0, verbalizer=0), played or {}
     jobs: Sequence[Job] = [*plan.trainings, *plan.units] if work is None else work
     for job in jobs:
         rules, budgets, known = _describe_trials(plan, job)
@@ -111,11 +100,7 @@ def _count_distillations(plan: Plan, method: Method, trials: int, rules: TrialRu
 
 
 def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
-    """Return the maximum calls of rule writer and summarizer.
-
-    The writer is called every `r_freq` steps and possibly at the end of an episode, the summarizer every `s_freq`
-    tasks. Summaries triggered by bounds are not included.
-    """
+    """Return the maximum calls of rule writer and summarizer, without summaries triggered by bounds."""
     writings, tasks = 0, Counter[str]()
     for job in work:
         if job.arm.method.writing not in ("neural", "neuro-symbolic"):
@@ -133,20 +118,14 @@ def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, i
 
 
 def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf) -> float | None:
-    """Return the dollars of a forecast without a cache; None if the price of a model is unknown.
-
-    `models` maps role to model.
-    """
+    """Return the dollars of a forecast without a cache; None if the price of a role's model is unknown."""
     prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
     return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
 
 
 class SpendLimit:
-    """Limits of a run in dollars and in tokens (in and out); None means no limit. Thread-safe.
-
-    `models` maps role to model; `asked` names the roles in use (default: all). Raises `UsageError` for a
-    negative limit, and if dollars are limited and the price of a model is unknown.
-    """
+    """Limits of a run in dollars and in tokens (in and out). Thread-safe. `models` maps role to model; `asked` names
+    the roles in use. Raises `UsageError` if dollars are limited and the price of a model is unknown."""
 
     def __init__(
         self,
@@ -168,11 +147,9 @@ class SpendLimit:
             )
         self.max_cost = max_cost
         self.max_tokens = max_tokens
-        self.cost = 0.0
-        """Dollars spent so far, at known prices."""
+        self.cost = 0.0  # dollars spent so far, at known prices
         self.tokens = 0
-        self.unmetered = 0
-        """Number of answers without a token count from the server."""
+        self.unmetered = 0  # number of answers without a token count from the server
         self._models = models
         self._price_of = price_of
         self._lock = threading.Lock()
@@ -213,10 +190,7 @@ class SpendLimit:
 def open_spend_limit(
     config: Config, plans: Sequence[Plan], stores: Sequence[Store], max_cost: float | None, max_tokens: int | None
 ) -> SpendLimit:
-    """Return the spend limit of these plans, which counts what their folders have cost so far.
-
-    Raises `UsageError` if dollars are limited and the price of a model is unknown.
-    """
+    """Return the spend limit of these plans, which counts what their folders have cost so far."""
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     roles = {role for plan in plans for role in forecast_calls(plan).calls}
     limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())

@@ -1,7 +1,6 @@
 """Language models by role.
 
-    backend = Backend(config.active_backend)
-    backend.lm("actor", 1)      # a dspy.LM: role, rollout number
+    Backend(config.active_backend).lm("actor", 1)      # a dspy.LM: role, rollout number
 
 Keys are read from the environment when a model is created and are stored nowhere else.
 """
@@ -10,25 +9,23 @@ import os
 import socket
 from collections.abc import Callable
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
-from rsso_dspy.addresses import bypass_proxy, find_proxy, strip_credentials
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
 from rsso_dspy.logged_lm import LoggedLM, RequestRetrier, import_litellm
-from rsso_dspy.redact import register_secret, watch_variable
+from rsso_dspy.redact import register_secret, strip_credentials, watch_variable
 
-CONNECT_SECONDS = 5.0
-"""Seconds that an endpoint may take to accept a connection."""
-
-ADDRESSED_BY_HOST = {"anthropic", "ollama", "ollama_chat"}
-"""Providers whose address is usually given without its path, /v1 (for Ollama the path of its OpenAI format)."""
+CONNECT_SECONDS = 5.0  # seconds that an endpoint may take to accept a connection
+ADDRESSED_BY_HOST = {"anthropic", "ollama", "ollama_chat"}  # providers whose address is usually given without /v1
 
 ADDRESSES = {
     "anthropic": "https://api.anthropic.com",
@@ -36,8 +33,7 @@ ADDRESSES = {
     "hosted_vllm": "http://localhost:8000",
     "ollama": "http://localhost:11434",
     "ollama_chat": "http://localhost:11434",
-}
-"""Addresses of providers, used to find the proxy for them; others are assumed to be at https://NAME."""
+}  # addresses of providers, used to find the proxy for them; others are assumed to be at https://NAME
 
 NATIVE = ADDRESSES.keys()
 """Providers that DSPy's own client supports. Variables such as ANTHROPIC_BASE_URL make DSPy use LiteLLM instead, which
@@ -45,38 +41,30 @@ builds other paths; an endpoint in the configuration always uses DSPy's client."
 
 
 class Backend:
-    """The models of one `[backends.NAME]` table. Thread-safe; creates a model on the first call of its role.
-
-    Threads that wait for a backend to recover call `stopped` and give up when it returns True. `users_lm` replaces the
-    models of all roles.
-    """
+    """The models of one `[backends.NAME]` table. Thread-safe; creates a model on the first call of its role. Waiting
+    threads call `stopped` and give up when it returns True. `users_lm` replaces the models of all roles."""
 
     def __init__(
         self, config: BackendConfig, stopped: Callable[[], bool] = lambda: False, users_lm: dspy.BaseLM | None = None
     ):
         self.config = config
         self.users_lm = users_lm
-        self.replay = Path(config.replay) if config.replay else None
-        """Folder whose log answers instead of the models; None when models are called."""
+        self.replay = Path(config.replay) if config.replay else None  # folder whose log answers
         self.patience = RequestRetrier(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy(*self.addresses.values())
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise it downloads prices
 
     @property
     def rule_based(self) -> bool:
-        """Whether the embedded model answers in any role."""
         return EMBEDDED in self.models.values()
 
     @property
     def models(self) -> dict[Role, str]:
-        """Model of each role, ``provider/model``."""
         return {role: self.config.resolve_role(role).model or "" for role in get_args(Role)}
 
     @property
     def addresses(self) -> dict[Role, str]:
-        """Address of each role's requests: the configured one, or the provider's own. The embedded model has none, and
-        no role has one when a log answers."""
+        """Address of each role's requests; none of the embedded model, or when a log answers."""
         if self.config.replay:
             return {}
         settings = {role: self.config.resolve_role(role) for role in self.models if self.models[role] != EMBEDDED}
@@ -85,7 +73,7 @@ class Backend:
     @property
     def adapter(self) -> dspy.Adapter:
         """The answer format the backend asks for, read with tolerance for answers that do not keep to it."""
-        return make_adapter(self.config.adapter)
+        return {"chat": ChatAdapter, "json": JSONAdapter}[self.config.adapter]()
 
     def check(self, retry_temperature: float | None = None) -> None:
         """Raise errors that would stop every unit: a malformed model name, a missing key, an unsupported setting."""
@@ -116,16 +104,8 @@ class Backend:
                     "backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
                 ) from None
 
-    def is_stochastic(self, role: Role, temperature: float | None = None) -> bool:
-        """Return whether the role's model may answer an equal request differently, at its own or the given
-        temperature: whether decoding can draw other than the likeliest token, as a provider's own temperature (None) is
-        taken to do. A seed changes nothing at temperature 0."""
-        settings = self.config.resolve_role(role, temperature)
-        return settings.model == EMBEDDED or (settings.temperature != 0 and settings.top_k != 1)
-
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
-        """Build the model of a role at its own or the given temperature. `rollout` distinguishes repeats of a request
-        for backends that use seeds."""
+        """Build the model of a role. `rollout` tells repeats of a request apart for backends that use seeds."""
         if self.users_lm is not None:
             return self.users_lm if temperature is None else self.users_lm.copy(temperature=temperature)
         settings = self.config.resolve_role(role, temperature)
@@ -141,25 +121,26 @@ class Backend:
                 raise ConfigError(f"model {settings.model!r}: the only embedded model is {EMBEDDED}")
             from rsso_dspy.offline import Explorer
 
-            unhurried = RequestRetrier(0, 0.0, self.patience.stopped)
-            return LoggedLM(settings.model, unhurried, engine=Explorer(seed=rollout), cache=False, **options)
+            player = LoggedLM(settings.model, engine=Explorer(seed=rollout), cache=False, num_retries=0, **options)
+            player.patience = RequestRetrier(0, 0.0, self.patience.stopped)
+            return player
         known = settings.model_copy(update={"base_url": settings.base_url or "recorded"} if self.replay else {})
-        options |= {**build_decoding_options(role, known, self.config.seed), "cache": False}
-        options |= {"replays": True} if self.replay else self._way_to(role, settings)
+        options |= build_decoding_options(role, known, self.config.seed)
+        options |= {} if self.replay else self._way_to(role, settings)
         try:
-            seeds = rollout if self.config.seed else None
-            return LoggedLM(
-                f"{provider}/{name}", self.patience, seeds, asks_again=self.config.ask_again is not False, **options
-            )
+            lm = LoggedLM(f"{provider}/{name}", cache=False, num_retries=0, **options)
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "
                 f"max_tokens {settings.max_tokens}: {error.message}"
             ) from None
+        lm.patience, lm.seeds = self.patience, rollout if self.config.seed else None
+        lm.replays, lm.asks_again = self.replay is not None, self.config.ask_again is not False
+        return lm
 
     def _way_to(self, role: Role, settings: RoleOverride) -> dict[str, Any]:
         """Build the options for reaching a model: address, client, key, timeout."""
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"timeout": self.config.timeout}
         provider = (settings.model or "").partition("/")[0]
         if provider in NATIVE and "@" in urlsplit(settings.base_url or "").netloc:
             raise ConfigError(
@@ -173,26 +154,19 @@ class Backend:
             options["engine"] = "lm15" if provider in NATIVE else "auto"
         if is_litellm_needed(settings):
             options["engine"] = "litellm"
-        by_variable = not settings.base_url and resolve_provider_address(settings.model or "") != ADDRESSES.get(
-            provider
-        )
+        address = settings.base_url or resolve_provider_address(settings.model or "")
+        by_variable = not settings.base_url and address != ADDRESSES.get(provider)
         if provider not in NATIVE or by_variable or is_litellm_needed(settings):
             import_litellm()  # now, because its seconds should not count against the first request's timeout
         if settings.key_variable:
             options["api_key"] = read_api_key(settings.key_variable, settings.model or "", "--backend embedded")
         elif key := read_provider_key(settings.model or ""):
             options["api_key"] = key
-        return options | {"timeout": self.config.timeout}
-
-
-def make_adapter(name: str) -> dspy.Adapter:
-    adapters = {"chat": ChatAdapter, "json": JSONAdapter}
-    return adapters[name]()
+        return options
 
 
 def resolve_provider_address(model: str) -> str:
-    """Return the address for `provider/model` when none is configured: from the provider's environment variables,
-    otherwise its own endpoint."""
+    """Return the address of a provider: that of its environment variables, otherwise its own."""
     provider = model.partition("/")[0]
     named = (os.environ.get(f"{provider.upper()}_{name}") for name in ("API_BASE", "BASE_URL"))
     return next(filter(None, named), "") or ADDRESSES.get(provider, f"https://{provider}")
@@ -206,13 +180,56 @@ def list_backend_proxies(config: Config) -> dict[str, str]:
     return {strip_credentials(url): proxy for url in sent if (proxy := find_proxy(url))}
 
 
+# Proxies. Those of the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`, in either case) apply as for
+# any HTTP tool, except to this machine: a remote proxy could not reach it, and would see prompts and keys.
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # libraries know its other names
+
+
+def is_local(address: str) -> bool:
+    """Return whether the address is of this machine: a loopback address in any notation, or its own name."""
+    host = (urlsplit(address).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost") or host == socket.gethostname().lower():
+        return True
+    try:
+        number = ip_address(host)
+    except ValueError:
+        try:
+            number = ip_address(socket.inet_aton(host))  # 127.1
+        except OSError:
+            return False
+    number = getattr(number, "ipv4_mapped", None) or number
+    return number.is_loopback or number.is_unspecified
+
+
+def find_proxy(address: str) -> str:
+    """Return the proxy for this address without user and password, or an empty string."""
+    parts = urlsplit(address)
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or is_local(address) or proxy_bypass(parts.hostname or ""):
+        return ""
+    return strip_credentials(proxy if "://" in proxy else f"http://{proxy}")
+
+
+def bypass_proxy(*addresses: str | None) -> None:
+    """Make every HTTP library reach this machine without a proxy: in `no_proxy`, plain names mean the same to all."""
+    proxies = getproxies()
+    if not {"http", "https", "all"} & set(proxies) or proxies.get("no", "").strip() == "*":
+        return
+    hosts = [urlsplit(address).hostname or "" for address in addresses if address and is_local(address)]
+    spared = [name.strip() for name in proxies.get("no", "").split(",") if name.strip()]
+    names = ",".join(dict.fromkeys([*spared, *LOOPBACK, *hosts]))
+    if names != proxies.get("no"):
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = names
+
+
 # Keys.
 
 
 def read_api_key(variable: str, model: str, otherwise: str) -> str:
-    """Return the key in an environment variable, without surrounding white space, which files with Windows line ends
-    leave. `otherwise` names an option that needs no key. Raises `MissingKey` if the variable is not set, `ConfigError`
-    for a key that no HTTP header can hold."""
+    """Return the key in an environment variable, without surrounding white space. Raises `MissingKey`, which names the
+    option `otherwise` that needs none, and `ConfigError` for a key that no HTTP header can hold."""
     watch_variable(variable)
     key = os.environ.get(variable, "").strip()
     if not key:
@@ -231,8 +248,7 @@ def read_api_key(variable: str, model: str, otherwise: str) -> str:
 
 
 def read_provider_key(model: str) -> str | None:
-    """Return the key in the provider's usual variable if it has surrounding white space, which libraries would send
-    along; None otherwise. Raises `ConfigError` for a key that cannot be sent."""
+    """Return the key in the provider's usual variable if it has surrounding white space, which libraries would send."""
     variable = f"{model.partition('/')[0].upper()}_API_KEY"
     found = os.environ.get(variable, "")
     key = read_api_key(variable, model, "--backend embedded") if found.strip() else found
@@ -248,13 +264,11 @@ NOT_TAKEN = {
 """Provider to the settings that it does not support, which are refused before anything is sent: some providers drop
 them silently, and results would name settings that nobody used."""
 
-HOTTEST = {"anthropic": 1.0}
-"""Provider to the highest temperature that it supports; DSPy would silently reduce a higher one to it."""
+HOTTEST = {"anthropic": 1.0}  # highest temperatures; DSPy would silently reduce a higher one
 
 
 def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> dict[str, Any]:
-    """Return the decoding options of a model except temperature and length. Raises `ConfigError` for a setting that the
-    provider does not support."""
+    """Return the decoding options except temperature and length. Raises `ConfigError` for one not supported."""
     found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
     options: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
     provider = (settings.model or "").partition("/")[0]

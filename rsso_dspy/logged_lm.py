@@ -1,6 +1,5 @@
 """Language models whose calls are logged, limited, retried and booked.
 
-lm = LoggedLM("openai/gpt-4.1-mini", RequestRetrier(retries=4, longest=60.0), temperature=0.0)      # a dspy.LM
 with dspy.context(adapter=Listening(dspy.ChatAdapter())):
     dspy.Predict("question -> answer")(question="...")      # whatever model answers here, its calls are logged
 """
@@ -37,14 +36,15 @@ from rsso_dspy.errors import (
 )
 from rsso_dspy.playing import get_playing
 from rsso_dspy.records import Failure
-from rsso_dspy.redact import redact, register_secret
+from rsso_dspy.redact import redact
 
 T = TypeVar("T")
 
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise LiteLLM downloads prices
+
 # Asking through the log.
 
-ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
-"""Attributes of an error that are kept besides its message."""
+ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
 
 WAYS = {
     "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
@@ -66,33 +66,20 @@ def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mappin
 
 
 def restore_error(said: Mapping[str, Any]) -> LMError:
-    """Restore the recorded error of a model's client."""
     kind = getattr(exceptions, str(said.get("kind")), LMError)
     kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
     about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
-    error: LMError = kind(message=str(said.get("message")), **about)
-    return error
+    return kind(message=str(said.get("message")), **about)
 
 
 # Limits of a request.
 
-LONGEST_ANSWER = 100_000
-"""Maximum characters of an answer. Longer ones are not read, because they would fill records and later prompts."""
+LONGEST_ANSWER = 100_000  # maximum characters of an answer; longer ones would fill records and later prompts
 
 
-class RequestTimeout(Exception):
-    """A request exceeded its total time."""
-
-    status_code = 408
-    """The HTTP status that a server would use."""
-
-
-def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
-    """Return the result of `request` or raise its error; raises `RequestTimeout` after `seconds`.
-
-    Clients limit only the wait for the next byte, so a server that sends a byte now and then could hold them for ever.
-    The request therefore runs in a thread of its own, which is abandoned after the timeout and never keeps the process
-    alive."""
+def call_with_timeout(seconds: float, request: Callable[[], T], model: str) -> T:
+    """Return the result of `request`; raises `LMTimeoutError` after `seconds`. Clients limit only the wait for the next
+    byte; the thread of a server that drips is abandoned, and never keeps the process alive."""
     answer: Future[T] = Future()
     context = contextvars.copy_context()
 
@@ -104,7 +91,7 @@ def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
 
     threading.Thread(target=run_request, name="request", daemon=True).start()
     if not wait([answer], seconds).done:
-        raise RequestTimeout(f"no complete answer within {seconds:g} s (setting timeout)")
+        raise LMTimeoutError(f"no complete answer within {seconds:g} s (setting timeout)", model=model)
     return answer.result()
 
 
@@ -112,7 +99,6 @@ def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
 def import_litellm() -> Any:
     """Import LiteLLM, which takes seconds, and make the clients that it creates from now on follow no redirect, as
     DSPy's own follows none: clients send most headers with keys along to the other host."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
     from litellm.llms.custom_httpx.http_handler import HTTPHandler
     from litellm.llms.openai.common_utils import BaseOpenAILLM
@@ -160,11 +146,8 @@ POLICIES: dict[type[Exception], Policy] = {
     stop       the error would affect every unit: the run stops at once
 """
 
-NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")
-"""Words by which providers report an empty account under the status of a rate limit or a bad request."""
-
-REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")
-"""Codes of bad requests with settings that a model does not support; some messages begin with the setting instead."""
+NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")  # of an empty account
+REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")  # codes of settings that a model does not take
 
 
 def classify(error: LMError) -> type[LMError]:
@@ -198,24 +181,19 @@ def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
 
 # Retries.
 
-TICK = 0.2
-"""Seconds between a waiting thread's checks whether it should stop."""
+TICK = 0.2  # seconds between a waiting thread's checks whether it should stop
 
 
 class RequestRetrier:
-    """Retries of one backend, shared by its threads. `longest` is the longest wait in seconds: if a server asks for
-    more, the request fails. Waiting threads call `stopped` and raise `Stopped` when it returns True.
-
-    The wait is the server's Retry-After, otherwise it doubles from one second, with jitter so that threads do not
-    return together. A rate limit makes every thread wait.
-    """
+    """Retries of one backend, shared by its threads. The wait is the server's Retry-After, up to `longest` seconds,
+    otherwise it doubles from one second, with jitter. A rate limit makes every thread wait. Waiting threads call
+    `stopped` and raise `Stopped` when it returns True."""
 
     def __init__(self, retries: int, longest: float, stopped: Callable[[], bool] = lambda: False):
         self.retries = retries
         self.longest = longest
         self.stopped = stopped
-        self._until = 0.0
-        """When the last rate limit ends, on the monotonic clock."""
+        self._until = 0.0  # when the last rate limit ends, on the monotonic clock
 
     def send_with_retries(self, request: Callable[[], T]) -> T:
         """Return the answer. Raises the last error if all attempts fail, and any lasting error at once."""
@@ -269,11 +247,8 @@ ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
 DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
 """Options of a request that control decoding."""
 
-LONGEST_WAIT = 60.0
-"""Longest wait in seconds that a server may ask for where no configuration says it."""
-
-LONGEST_NAME = 200
-"""Maximum characters kept of a model name that a server reports."""
+LONGEST_WAIT = 60.0  # longest wait in seconds that a server may ask for where no configuration says it
+LONGEST_NAME = 200  # maximum characters kept of a model name that a server reports
 
 
 class RequestTracker:
@@ -292,13 +267,10 @@ class RequestTracker:
 
 
 class Logged:
-    """What a model does whose calls go through the log of the unit that is played: a mixin before a class of models.
-
-    It retries through `patience`; DSPy's own retries are off, because they wait as long as a server asks. Its errors
-    contain no keys. With a rollout number as `seeds`, each request has its own seed. With `replays` it sends nothing
-    and a log answers. `asks_again` tells adapters whether to ask a second time, in another format, after an unreadable
-    answer.
-    """
+    """What a model does whose calls go through the log of the unit that is played: a mixin before a class of models. It
+    retries through `patience`, since DSPy's own retries wait as long as a server asks. With a rollout number as
+    `seeds`, each request has its own seed. With `replays` it sends nothing. `asks_again` tells adapters whether to ask
+    a second time."""
 
     model: str
     kwargs: dict[str, Any]
@@ -314,11 +286,7 @@ class Logged:
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
-        model, whose attempts are written.
-
-        Raises errors of the model, live or recorded, and `Stopped` from `NotRecorded` if the replayed log lacks the
-        request.
-        """
+        model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
         at, calls = get_playing().ledger, get_playing().calls
         if at is not None:
             if self.seeds is not None:
@@ -363,28 +331,25 @@ class Logged:
         ledger, calls = get_playing().ledger, get_playing().calls
         try:
             answer = self.send(heard, prompt, messages, kwargs)
-        except RequestTimeout as error:
-            failure: Exception = LMTimeoutError(str(error), model=self.model)
-        except LMError as error:
-            # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or normalize_error(error)
-        else:
             if heard.changed:
-                failure = exceptions.LMUnsupportedFeatureError(
+                raise exceptions.LMUnsupportedFeatureError(
                     f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of "
                     "the backend, or leave it out",
                     model=self.model,
                 )
-            elif answer == []:
-                failure = exceptions.LMProviderError("a response without any choice", model=self.model)
-            else:
-                answer, is_overlong = _drop_overlong_texts(answer)
-                cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
-                if calls is not None:
-                    seconds = round(time.perf_counter() - begun, 3)
-                    calls.end(number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds)
-                self._book(heard.usage, heard.name, cut)
-                return answer
+            if answer == []:
+                raise exceptions.LMProviderError("a response without any choice", model=self.model)
+        except LMError as error:
+            # A shortage on this machine is not the provider's fault, and retrying does not help.
+            failure = find_shortage(error) or normalize_error(error)
+        else:
+            answer, is_overlong = _drop_overlong_texts(answer)
+            cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
+            if calls is not None:
+                seconds = round(time.perf_counter() - begun, 3)
+                calls.end(number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds)
+            self._book(heard.usage, heard.name, cut)
+            return answer
         if calls is not None:
             calls.fail(number, type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
         self._book(heard.usage, heard.name, heard.cut)
@@ -401,9 +366,7 @@ class Logged:
             ledger.note_model(served)
 
     def _give_again(self, call: Call, is_paid: bool, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the answer of a recorded call or raise its error. Notifies the same listeners as a live request:
-        DSPy's callbacks, usage trackers and the ledger, to which it costs nothing more if it was paid in this very
-        trial."""
+        """Return the answer of a recorded call or raise its error. Notifies the same listeners as a live request."""
 
         def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
             """A stand-in for a request, with the signature that DSPy's callbacks expect."""
@@ -423,8 +386,7 @@ class Logged:
         return list(call.answer or [])
 
     def update_history(self, entry: dict[str, Any]) -> None:
-        """Take the model name and changed settings from DSPy's entry of a request, and pass it on to the history if
-        that is wanted."""
+        """Take the model's name and changed settings from DSPy's entry of a request."""
         heard = dspy.settings.get("usage_tracker")
         if isinstance(heard, RequestTracker):
             heard.name = "" if self.is_player else str(entry.get("response_model") or "")[:LONGEST_NAME]
@@ -442,24 +404,11 @@ class Logged:
 
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
-        return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked)
+        return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked, self.model)
 
 
 class LoggedLM(Logged, dspy.LM):
     """A model of a backend."""
-
-    def __init__(
-        self,
-        model: str,
-        patience: RequestRetrier,
-        seeds: int | None = None,
-        replays: bool = False,
-        asks_again: bool = True,
-        **options: Any,
-    ):
-        register_secret(options.get("api_key"))
-        super().__init__(model, num_retries=0, **options)
-        self.patience, self.seeds, self.replays, self.asks_again = patience, seeds, replays, asks_again
 
 
 @functools.cache
@@ -482,8 +431,7 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
 
 
 class Listening:
-    """An adapter that lets a logged copy of the model at hand answer. It is the one place that sees the model that
-    DSPy has chosen."""
+    """An adapter that lets a logged copy of the model answer that DSPy has chosen."""
 
     def __init__(self, adapter: dspy.Adapter):
         self.adapter = adapter

@@ -91,8 +91,7 @@ def _read_by_any(memory: str, plan: Plan) -> bool:
 
 
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the constitution that units of the plan start from. `say` receives a note on test variants that it was
-    learned on. Raises `UsageError` if no method reads one, and what `check_sources` and `read_book` raise."""
+    """Load the constitution that units start from; `say` receives a note on test variants behind it."""
     if not _read_by_any("constitution", plan):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
@@ -106,8 +105,7 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the library that units of the plan start from; `say` receives a note on test variants that it was learned
-    on. Raises `RunMismatch` for another embedder or other settings."""
+    """Load the library that units start from; `say` receives a note on test variants behind it."""
     if not _read_by_any("skills", plan):
         raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
@@ -136,8 +134,6 @@ def _hash_text(text: str) -> str:
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
-    """Read a constitution file, or the constitution of an arm of a run. Raises what `read_book` and
-    `load_stream_constitution` raise."""
     if source.is_dir():
         return load_stream_constitution(source, arm)
     if arm is not None:
@@ -200,8 +196,7 @@ def export_library(
     folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
 ) -> tuple[SkillLibraryFile, JobRecord]:
     """Return the library of the unit ``task::index`` or the training of a ``task``, by default of the first arm with
-    skills, and its record. `left_out` receives the unreadable files. Raises `UsageError` that says what exists
-    instead."""
+    skills, and its record. `left_out` receives the unreadable files."""
     store = Store(folder, read_only=True)
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)

@@ -12,7 +12,6 @@ from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import ReflectionSettings
@@ -26,27 +25,19 @@ from rsso_dspy.store.run_folder import Arm, Training, Unit
 
 @dataclass(frozen=True)
 class Plan:
-    """All units of a run in order: variant by variant, so that an interrupted run can still be compared.
-
-    Units of an arm and task with a training start from its memories.
-    """
+    """All units of a run in order: variant by variant, so that an interrupted run can still be compared. Units of an
+    arm and task with a training start from its memories."""
 
     protocol: str
     rules: TrialRules
     units: tuple[Unit, ...]
     trainings: tuple[Training, ...] = ()
-    carried: int = 0
-    """Number of states in every unit's skill memory at its start."""
-    writings: ConstitutionSettings = field(default_factory=ConstitutionSettings)
-    """When constitutions are written."""
-    stream_trials: int = 1
-    """Trials of a unit in a stream."""
-    alone: bool = False
-    """Whether a single trial can make skills."""
-    reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
-    """Settings of the reflection memory."""
-    shares_answers: bool = False
-    """Whether arms take answers from the first arm of their variant."""
+    carried: int = 0  # number of states in every unit's skill memory at its start
+    writings: ConstitutionSettings = field(default_factory=ConstitutionSettings)  # when constitutions are written
+    stream_trials: int = 1  # trials of a unit in a stream
+    alone: bool = False  # whether a single trial can make skills
+    reflections: ReflectionSettings = field(default_factory=ReflectionSettings)  # settings of the reflection memory
+    shares_answers: bool = False  # whether arms take answers from the first arm of their variant
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -59,8 +50,7 @@ class Plan:
 
     @cached_property
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
-        """Units in order, each starting from the lasting memories of the previous one (OmniReflect, self-sustaining
-        mode)."""
+        """Units in order, each starting from the lasting memories of the previous one (OmniReflect)."""
         found: dict[Arm, list[Unit]] = {}
         for unit in self.units:
             if unit.place:
@@ -107,10 +97,8 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
 
 
 def arrange_streams(plan: Plan) -> Plan:
-    """Put the units of every arm that writes a constitution, or passes another memory on, into a stream.
-
-    The seed draws the order, equal for all arms. Streams come last, because each unit waits for the previous one.
-    """
+    """Put the units of every arm that writes a constitution, or passes another memory on, into a stream. The seed draws
+    the order, equal for all arms. Streams come last, because each unit waits for the previous one."""
     rest = [unit for unit in plan.units if not unit.arm.method.is_in_stream]
     streams: list[Unit] = []
     for arm in dict.fromkeys(unit.arm for unit in plan.units if unit.arm.method.is_in_stream):
@@ -131,10 +119,7 @@ def plan_held_out(
     say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
     """Plan a held-out run: each method with every program on the selected variants, under the configured protocol.
-
-    `say` receives a note on gold lengths that must be computed. Raises `UnknownName` and `SplitError`, and
-    `UsageError` for variants that the user's data do not let play.
-    """
+    `say` receives a note on gold lengths that must be computed."""
     if not methods:
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
@@ -173,8 +158,7 @@ def plan_held_out(
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:
-    """Raise `UsageError` if a method's writer of rules needs examples and there are none, and what `format_examples`
-    raises."""
+    """Raise `UsageError` if a method's writer of rules needs examples and there are none."""
     book = config.memory.constitution
     examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.hints.examples())
     for method in methods:
@@ -201,10 +185,8 @@ def compute_step_budgets(
     say: Callable[[str], None] = lambda _: None,
     of: Benchmark | None = None,
 ) -> dict[Variant, int]:
-    """Return the step budget of each variant of a benchmark (default: the built-in one).
-
-    Computes unknown gold lengths, which may take minutes each, and announces that through `say`.
-    """
+    """Return the step budget of each variant of a benchmark (default: the built-in one). Computes unknown gold lengths,
+    which may take minutes each, and announces that through `say`."""
     of = of or get_benchmark()
     unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
@@ -220,13 +202,9 @@ def choose_variants(
     simplification: str | None = None,
     of: Benchmark | None = None,
 ) -> list[Variant]:
-    """Return held-out variants of the tasks (default: all), task by task, at most `per_task` of each.
-
-    `variants` is one named selection (such as ``first``) or a list of ``task::index``; by default the benchmark's first
-    selection. `of` is the benchmark (default: the built-in one), `simplification` that
-    of the variants (default: the benchmark's). Raises `UnknownName` for a task, `SplitError` for a variant that is not
-    held out.
-    """
+    """Return held-out variants of the tasks (default: all), task by task, at most `per_task` of each. `variants` is one
+    named selection (such as ``first``) or a list of ``task::index``, `of` the benchmark (default: the built-in one).
+    Raises `UnknownName` for a task, `SplitError` for a variant that is not held out."""
     of = of or get_benchmark()
     table = of.tasks
     variants = variants or table.selections[:1]
@@ -245,10 +223,7 @@ def choose_variants(
 
 
 def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], config: Config) -> str:
-    """Say what a selection left out because the user's data folder does not hold it; empty if nothing.
-
-    Raises `UsageError` if it left out everything.
-    """
+    """Say what the user's data folder does not hold. Raises `UsageError` if it holds nothing selected."""
     split = config.benchmark_in_data.tasks.played_split
     folder = config.active_benchmark.locate_data(config.environment.data)
     if not chosen and wanted:
@@ -278,17 +253,3 @@ def select_shard(plan: Plan, shard: Shard | None) -> Plan:
     needed = {plan.get_training(unit) for unit in mine}
     units = tuple(unit for unit in plan.units if unit in mine)
     return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))
-
-
-def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
-    """Return a warning if trials repeat the first one because the actor's answers do not vary; otherwise nothing."""
-    if backend.is_stochastic("actor", plan.rules.retry_temperature):
-        return []
-    arms = list(dict.fromkeys(unit.arm.name for unit in plan.units if plan.get_rules(unit).trials > 1))
-    if not arms:
-        return []
-    return [
-        f"warning: the actor draws the likeliest token only (temperature 0 or top_k 1), so further trials of "
-        f"{', '.join(arms)} repeat the first one but for what memories learn: set protocol.retry_temperature (e.g. "
-        "--set protocol.retry_temperature=0.7), or the temperature of the actor"
-    ]

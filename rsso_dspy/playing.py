@@ -14,26 +14,18 @@ import dspy
 
 @dataclass(frozen=True, slots=True)
 class Playing:
-    runtime: Any = None
-    """The `Runtime` that programs play with; None outside of a session."""
-    layout: str = "conversation"
-    """How a prompt is laid out: `conversation`, a message for each turn, or `paper`, all in one message."""
-    in_system: tuple[str, ...] = ()
-    """Inputs that stand in the system message."""
-    session_models_only: bool = False
-    """Whether a model that the user set in DSPy does not answer, as in runs and compiles."""
-    calls: Any = None
-    """The log of the unit that is played, `CallLines`; None where there is none."""
-    ledger: Any = None
-    """Books what the current call costs: a `TrialLedger`."""
-    rollout: int | None = None
-    """Tells repeats of the same request apart."""
+    runtime: Any = None  # the `Runtime` that programs play with; None outside of a session
+    layout: str = "conversation"  # of a prompt: `conversation`, a message for each turn, or `paper`, all in one
+    in_system: tuple[str, ...] = ()  # inputs that stand in the system message
+    session_models_only: bool = False  # ignores a model that the user set in DSPy, as runs and compiles do
+    calls: Any = None  # the log of the unit that is played, `CallLines`; None where there is none
+    ledger: Any = None  # books what the current call costs: a `TrialLedger`
+    rollout: int | None = None  # tells repeats of the same request apart
     verbs: frozenset[str] = frozenset()
     """First words of the environment's actions, for an answer that is an action alone."""
     possible: frozenset[str] = frozenset()
     """The actions that are listed in the prompt: an answer that is one of them is that action."""
-    unasked: frozenset[str] = frozenset()
-    """Outputs that a signature has and that are not asked for."""
+    unasked: frozenset[str] = frozenset()  # outputs that a signature has and that are not asked for
 
 
 NOTHING = Playing()

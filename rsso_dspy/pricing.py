@@ -1,9 +1,5 @@
 """Costs of tokens in US dollars; an unknown price is None, never 0.
 
-    price_of = make_price_lookup(config.prices)
-    price_of("anthropic/claude-sonnet-4-6")      # Price(input=3e-06, ...); None if unknown
-    itemize_costs(records, price_of)             # costs so far, by arm and role
-
 Prices come from the configuration, else from LiteLLM's installed table: nothing is downloaded, and LiteLLM itself is
 not imported, which would take seconds.
 """
@@ -20,8 +16,7 @@ from rsso_dspy.config import EMBEDDED, PriceConfig
 from rsso_dspy.files import read_json
 from rsso_dspy.records import TrialsRecord, Usage
 
-PriceOf = Callable[[str], "Price | None"]
-"""Returns the price of a model ``provider/model``, or None if unknown."""
+PriceOf = Callable[[str], "Price | None"]  # returns the price of a model ``provider/model``, or None if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +25,8 @@ class Price:
 
     input: float
     output: float
-    cached: float
-    """Input tokens read from the provider's cache."""
-    cache_write: float
-    """Input tokens written to the provider's cache."""
+    cached: float  # input tokens read from the provider's cache
+    cache_write: float  # input tokens written to the provider's cache
 
     @property
     def is_free(self) -> bool:
@@ -44,7 +37,6 @@ FREE = Price(0.0, 0.0, 0.0, 0.0)
 
 
 def compute_cost(usage: Usage, price: Price) -> float:
-    """Return the cost of the tokens."""
     plain = max(0, usage.input - usage.cached - usage.cache_write)
     sent = plain * price.input + usage.cached * price.cached + usage.cache_write * price.cache_write
     return sent + usage.output * price.output
@@ -52,14 +44,11 @@ def compute_cost(usage: Usage, price: Price) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CostEntry:
-    """The cost of one role of one arm."""
-
     arm: str
     role: str
     model: str
     usage: Usage
-    billed: float | None
-    """None if the model's price is unknown or the server did not report all tokens."""
+    billed: float | None  # None if the model's price is unknown or the server did not report all tokens
     without_cache: float | None
 
 
@@ -74,7 +63,6 @@ def itemize_costs(records: Iterable[TrialsRecord], price_of: PriceOf) -> list[Co
 
 
 def price_usage(arm: str, role: str, model: str, usage: Usage, price_of: PriceOf) -> CostEntry:
-    """Return the cost of what one role of an arm used."""
     price = price_of(model)
     if price is None or (usage.unmetered and not price.is_free):
         return CostEntry(arm, role, model, usage, None, None)
@@ -101,9 +89,7 @@ def format_tokens(number: float) -> str:
 
 
 MILLION = 1_000_000
-
-_ALIASES = {"ollama_chat": "ollama"}
-"""Providers that LiteLLM lists under another name."""
+_ALIASES = {"ollama_chat": "ollama"}  # providers that LiteLLM lists under another name
 
 
 def make_price_lookup(own: Mapping[str, PriceConfig]) -> PriceOf:

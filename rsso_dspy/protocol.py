@@ -1,7 +1,5 @@
 """Protocols by name, and the identity of a run: what its results depend on.
 
-    get_protocol("omnireflect/2").steps             # 50
-    apply_decoding(config)                          # temperature 0, top_p 0.7, top_k 50, where that protocol is named
     make_run_identity(config, resolve_protocol(config))
 
 Scores compare only under one protocol, so every result carries its id.
@@ -38,25 +36,19 @@ from rsso_dspy.programs.runtime import TrialRules, choose_retry_temperature
 from rsso_dspy.records import Variant
 from rsso_dspy.version import __version__
 
-GOLD_FACTOR = 1.5
-"""Steps per trial = floor(1.5 x gold length) (rSSO, section 4)."""
+GOLD_FACTOR = 1.5  # steps per trial = floor(1.5 x gold length) (rSSO, section 4)
 
 
 @dataclass(frozen=True, slots=True)
 class NamedProtocol:
-    """One protocol."""
-
     id: str
     source: str
     rules: TrialRules = field(default_factory=TrialRules)
     skills: SkillSettings = field(default_factory=SkillSettings)
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
-    max_steps: int | None = None
-    """Upper bound of the step budget."""
-    steps: int | None = None
-    """Step budget of every trial, whatever the gold length."""
-    decoding: tuple[tuple[str, float], ...] = ()
-    """Decoding settings of language models, by their names in `[backends.NAME]`."""
+    max_steps: int | None = None  # upper bound of the step budget
+    steps: int | None = None  # step budget of every trial, whatever the gold length
+    decoding: tuple[tuple[str, float], ...] = ()  # of language models, by the names of `[backends.NAME]`
 
     def compute_budget(self, gold: int) -> int:
         """Return the step budget of a trial for a gold path of `gold` actions."""
@@ -69,35 +61,25 @@ class NamedProtocol:
         return benchmark.limit_steps(budget)
 
 
+_ADAPT = NamedProtocol(
+    "adapt/3",
+    "the paper's protocol (rSSO, section 4) as a conversation, with all actions and all that can be seen",
+    TrialRules(interface="complete"),
+    SkillSettings.adapt(),
+    ConstitutionSettings(at_end=True),
+)
+_SSO_ADAPT = NamedProtocol(
+    "sso-adapt/2", "the paper's protocol with the interface of the released SSO code", TrialRules(layout="paper")
+)
+_CAPPED = "at most 60 steps a trial: for demos and benchmarks"
+
 PRESETS = {
     preset.id: preset
     for preset in (
-        NamedProtocol(
-            "adapt/3",
-            "the paper's protocol (rSSO, section 4) as a conversation, with all actions and all that can be seen",
-            TrialRules(interface="complete"),
-            SkillSettings.adapt(),
-            ConstitutionSettings(at_end=True),
-        ),
-        NamedProtocol(
-            "adapt/3-cap60",
-            "the same, at most 60 steps a trial: for demos and benchmarks",
-            TrialRules(interface="complete"),
-            SkillSettings.adapt(),
-            ConstitutionSettings(at_end=True),
-            max_steps=60,
-        ),
-        NamedProtocol(
-            "sso-adapt/2",
-            "the paper's protocol with the interface of the released SSO code",
-            TrialRules(layout="paper"),
-        ),
-        NamedProtocol(
-            "sso-adapt/2-cap60",
-            "the paper's protocol, at most 60 steps a trial: for demos and benchmarks",
-            TrialRules(layout="paper"),
-            max_steps=60,
-        ),
+        _ADAPT,
+        replace(_ADAPT, id="adapt/3-cap60", source=f"the same, {_CAPPED}", max_steps=60),
+        _SSO_ADAPT,
+        replace(_SSO_ADAPT, id="sso-adapt/2-cap60", source=f"the paper's protocol, {_CAPPED}", max_steps=60),
         NamedProtocol(
             "release",
             "the released SSO code's choices: no stop on success, ten equal actions end a trial, 100 simulator ticks",
@@ -136,21 +118,9 @@ def get_protocol(name: str) -> NamedProtocol:
     return PRESETS[name]
 
 
-def check_action_choice(config: Config) -> None:
-    """Raise `ConfigError` if the actions that can be taken are to be listed and the benchmark lists none."""
-    if config.protocol.action_choice == "listed" and not config.active_benchmark.lists_actions:
-        raise ConfigError(
-            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} does not "
-            "list them: leave it out"
-        )
-
-
 def apply_decoding(config: Config) -> Config:
-    """Return the configuration with the protocol's decoding settings in its backend.
-
-    Settings that the configuration names are kept, settings that the provider refuses are left out; `resolve_protocol`
-    names both in the id. The offline player has no such settings.
-    """
+    """Return the configuration with the protocol's decoding settings in its backend, where the configuration names none
+    and the provider takes them; `resolve_protocol` names both cases in the id."""
     wanted = get_protocol(config.protocol.preset).decoding
     backend = config.active_backend
     if not wanted or backend.model == EMBEDDED:
@@ -162,7 +132,13 @@ def apply_decoding(config: Config) -> Config:
 
 
 def resolve_protocol(config: Config) -> NamedProtocol:
-    """Return the configured protocol: the preset with setting and departures, all of which are part of the id."""
+    """Return the configured protocol: the preset with setting and departures, all of which are part of the id. Raises
+    `ConfigError` if actions are to be listed and the benchmark lists none."""
+    if config.protocol.action_choice == "listed" and not config.active_benchmark.lists_actions:
+        raise ConfigError(
+            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} does not "
+            "list them: leave it out"
+        )
     base = get_protocol(config.protocol.preset)
     setting = []
     if config.protocol.setting == "transfer":
@@ -248,48 +224,39 @@ def _get_field_names(record: type) -> list[str]:
     return [entry.name for entry in fields(record)]
 
 
-NOTHING_CARRIED: Mapping[str, str] = {}
-
-
 def make_run_identity(
-    config: Config, preset: NamedProtocol, carried: Mapping[str, str] = NOTHING_CARRIED
+    config: Config, preset: NamedProtocol, carried: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return what all results of a folder depend on; the folder refuses any other identity.
-
-    `carried` maps memories to the digests of the files that units start from.
-    """
+    """Return what all results of a folder depend on; the folder refuses any other identity. `carried` maps memories to
+    the digests of the files that units start from."""
     return {
         **({"carried": dict(carried)} if carried else {}),
         "protocol": preset.id,
         "config": config.resolve_settings(),
-        "config_hash": config.hash(),
-        "prompts": hash_prompts(config.active_benchmark, preset.rules.interface),
-        "rsso_dspy": __version__,
-        "dspy": version("dspy"),
-        **config.active_benchmark.origin(),
+        **_describe_origin(config, preset),
     }
 
 
 def make_provenance(config: Config) -> dict[str, str]:
     """Return the provenance of each record. It is equal for all runs of one installation."""
+    origin = _describe_origin(config, resolve_protocol(config))
+    return {**origin, "python": platform.python_version(), "commit": read_commit()}
+
+
+def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
     return {
         "config_hash": config.hash(),
-        "prompts": hash_prompts(config.active_benchmark, resolve_protocol(config).rules.interface),
+        "prompts": hash_prompts(config.active_benchmark, protocol.rules.interface),
         "rsso_dspy": __version__,
-        **config.active_benchmark.origin(),
         "dspy": version("dspy"),
-        "python": platform.python_version(),
-        "commit": read_commit(),
+        **config.active_benchmark.origin(),
     }
 
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
-    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits.
-
-    Covers instructions and fields of `signatures.__all__` and the benchmark's action templates; for templates that vary
-    with the variant, their common texts. Signatures of the writers of entries are not in `__all__`: the
-    fingerprint of each arm's program covers them.
-    """
+    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields of
+    `signatures.__all__` and the benchmark's action templates. The fingerprint of each arm's program covers the writers
+    of entries."""
     texts = [of.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)

@@ -14,10 +14,10 @@ import socket
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,30 +29,24 @@ from rsso_dspy.config import Config
 from rsso_dspy.errors import DamagedFile, RssoError, Stopped, UsageError
 from rsso_dspy.executor import Event, EventStream, Submit, UnitRunner, open_source
 from rsso_dspy.files import read_bytes
-from rsso_dspy.memory_files import InitialMemories
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import make_provenance
 from rsso_dspy.redact import redact
-from rsso_dspy.sessions import Session, session
-from rsso_dspy.store.run_folder import ORIGIN, Arm, Job, Store
+from rsso_dspy.sessions import Session, make_session
+from rsso_dspy.store.run_folder import ORIGIN, Job, Store
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
-RETRIES = 3
-"""Maximum restarts of a task after its node or process died."""
-
-NEWS = 0.2
-"""Polling interval of the driver in seconds."""
-
-OBJECT_STORE = 128 * 2**20
-"""Bytes of shared memory of a local cluster: records are small and do not stay."""
-
+RETRIES = 3  # maximum restarts of a task after its node or process died
+NEWS = 0.2  # polling interval of the driver in seconds
+OBJECT_STORE = 128 * 2**20  # bytes of shared memory of a local cluster: records are small and do not stay
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # no usage reports
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise every start warns of a future change
 }
+
+Failed = tuple[type[BaseException], str]  # kind and text of an error, because some errors cannot be pickled
 
 
 # The driver
@@ -60,27 +54,69 @@ ENVIRONMENT = {
 
 @contextmanager
 def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
-    """Open an engine that plays as Ray tasks.
-
-    Uses the cluster of RAY_ADDRESS or of `ray start` on this machine, otherwise a local one with `jobs` CPUs that ends
-    with the block. Raises `UsageError` for an unusable address, and `RssoError` if no cluster answers there.
-    """
-    pool = ThreadPoolExecutor(jobs, "ray")
+    """Open an engine that plays as Ray tasks, on the cluster of RAY_ADDRESS or of `ray start` on this machine,
+    otherwise on a local one with `jobs` CPUs that ends with the block."""
+    pool, pending, closing = ThreadPoolExecutor(jobs + 1, "ray"), set[ray.ObjectRef](), threading.Event()
     with _connect_ray(jobs):
-        cluster = Cluster(player)
+        here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
+        home = actor.remote(player.store.folder.resolve())
+        states = {arm: program.dump_state() for arm, program in player.programs.items()}
+        given = ray.put((player.live.config, states, player.provenance, player.carried))
+        task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
+
+        def play(plan: Plan, work: Job) -> JobRecord:
+            """Play as a task. Raises the error that ended it, and `RssoError` if its process died too often."""
+            reference = task.options(name=work.key).remote(home, given, plan, work)
+            pending.add(reference)
+            try:
+                reply: JobRecord | Failed = ray.get(reference)
+            except RayError as error:
+                first = (str(error).strip().splitlines() or [""])[0]
+                raise RssoError(
+                    f"the process that played {work.key} is lost ({type(error).__name__}: {first}). Finished trials "
+                    "are kept: check memory and disks of the nodes (`ray status`), then repeat the command."
+                ) from None
+            finally:
+                pending.discard(reference)
+            if listener.done():
+                listener.result()
+            if isinstance(reply, tuple):
+                raise reply[0].__new__(*reply)
+            return reply
+
+        listener = pool.submit(_forward_events, player, home, closing)
         try:
-            yield lambda plan, work: pool.submit(cluster.play, plan, work)
+            yield lambda plan, work: pool.submit(play, plan, work)
         finally:
             pool.shutdown(wait=False)
-            cluster.close()
+            closing.set()
+            try:
+                listener.result()
+            finally:
+                for reference in list(pending):
+                    ray.cancel(reference, force=True)
+                ray.kill(home)
+
+
+def _forward_events(player: UnitRunner, home: Any, closing: threading.Event) -> None:
+    """Forward events until the engine closes, and tell the workers to stop. What fails here stops the run."""
+    try:
+        while True:
+            is_last = closing.wait(NEWS)
+            for event in ray.get(home.drain_events.remote(player.stop.is_set())):
+                player.events.emit(event)
+            if is_last:
+                return
+    except BaseException:
+        player.stop.set()
+        with suppress(RayError):
+            ray.get(home.drain_events.remote(True))
+        raise
 
 
 @contextmanager
 def _connect_ray(jobs: int) -> Iterator[None]:
-    """Connect to Ray, or use and keep an existing connection."""
-    if ray.is_initialized():
-        yield
-        return
     address = os.environ.get("RAY_ADDRESS", "")
     if "://" in address:
         raise UsageError(
@@ -105,70 +141,6 @@ def _connect_ray(jobs: int) -> Iterator[None]:
         ray.shutdown()
 
 
-class Cluster:
-    """Plays tasks, and forwards their events to those of the player."""
-
-    def __init__(self, player: UnitRunner):
-        self._player = player
-        here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
-        self._home = actor.remote(player.store.folder.resolve())
-        states = {arm: program.dump_state() for arm, program in player.programs.items()}
-        self._payload = ray.put(TaskPayload(player.live.config, states, player.provenance, player.carried))
-        self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
-        self._pending: set[ray.ObjectRef] = set()
-        self._failure: BaseException | None = None
-        """Why events are no longer forwarded."""
-        self._closing = threading.Event()
-        self._listener = threading.Thread(target=self._forward_events, name="ray-events", daemon=True)
-        self._listener.start()
-
-    def play(self, plan: Plan, work: Job) -> JobRecord:
-        """Play as a task. Raises the error that ended it, and `RssoError` if its process died too often."""
-        reference = self._task.options(name=work.key).remote(self._home, self._payload, plan, work)
-        self._pending.add(reference)
-        try:
-            reply: JobRecord | TaskFailure = ray.get(reference)
-        except RayError as error:
-            first = (str(error).strip().splitlines() or [""])[0]
-            raise RssoError(
-                f"the process that played {work.key} is lost ({type(error).__name__}: {first}). Finished trials are "
-                "kept: check memory and disks of the nodes (`ray status`), then repeat the command."
-            ) from None
-        finally:
-            self._pending.discard(reference)
-        if self._failure is not None:
-            raise self._failure
-        if isinstance(reply, TaskFailure):
-            raise reply.kind.__new__(reply.kind, reply.text)
-        return reply
-
-    def close(self) -> None:
-        self._closing.set()
-        self._listener.join()
-        for reference in list(self._pending):
-            ray.cancel(reference, force=True)
-        ray.kill(self._home)
-        if self._failure is not None:
-            raise self._failure
-
-    def _forward_events(self) -> None:
-        """Forward events until the engine closes, and tell the workers when the run is being stopped. What fails here
-        stops the run."""
-        try:
-            while self._failure is None:
-                closing = self._closing.wait(NEWS)
-                for event in ray.get(self._home.drain_events.remote(self._player.stop.is_set())):
-                    self._player.events.emit(event)
-                if closing:
-                    return
-        except BaseException as error:
-            self._failure = error
-            self._player.stop.set()
-            with suppress(RayError):
-                ray.get(self._home.drain_events.remote(True))
-
-
 class StoreActor:
     """The store and the event queue of a run for its workers, on the driver's node. Handles calls one by one."""
 
@@ -181,10 +153,7 @@ class StoreActor:
         self._tickets: Counter[str] = Counter()
 
     def issue_ticket(self, work: Job) -> int:
-        """Return the ticket of a starting task; 0 if the run is being stopped.
-
-        Earlier tickets for the same work become void, because their process is dead.
-        """
+        """Return the ticket of a starting task, which voids earlier ones; 0 if the run is being stopped."""
         self._tickets[work.key] += 1
         return 0 if self._stopping else self._tickets[work.key]
 
@@ -216,51 +185,25 @@ class StoreActor:
 # A worker
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPayload:
-    """Data that every task of a run needs."""
-
-    config: Config
-    states: Mapping[Arm, Mapping[str, Any]]
-    """DSPy's state of each program."""
-    provenance: dict[str, str]
-    carried: InitialMemories
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFailure:
-    """A task without a record. Errors travel as text, because some cannot be pickled."""
-
-    kind: type[BaseException]
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class RemoteStore:
     """The remote store for one task, with the methods of `Store` that a player uses."""
 
-    home: Any
-    ticket: int
-
-    def _call(self, method: str, *arguments: Any) -> Any:
-        try:
-            return ray.get(getattr(self.home, method).remote(*arguments))
-        except RayTaskError as error:
-            if isinstance(error.cause, RssoError | OSError):
-                raise error.cause from None
-            raise
+    def __init__(self, home: Any, ticket: int):
+        self.home, self.ticket = home, ticket
 
     def load(self, work: Job) -> Any:
-        return self._call("load", work)
+        return ray.get(self.home.load.remote(work))
 
     def open_log(self, work: Job) -> UnitLog:
         def write(text: str) -> None:
-            self._call("append_text", work, self.ticket, text)
+            ray.get(self.home.append_text.remote(work, self.ticket, text))
 
-        return UnitLog(self._call("open_log", work), write, Path(work.key), whole=True)
+        return UnitLog(ray.get(self.home.open_log.remote(work)), write, Path(work.key), whole=True)
+
+    read_log = open_log
 
 
-def run_task(home: Any, payload: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
+def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRecord | Failed:
     """Play a unit or training, unless a dead process had already finished it."""
     ignore_interrupts()
     try:
@@ -276,43 +219,32 @@ def run_task(home: Any, payload: TaskPayload, plan: Plan, work: Job) -> JobRecor
                 stop.set()
 
         events.subscribe(Event, tell)
-        live = _open_session(payload)
+        config, states, provenance, carried = given
+        live = open_worker_session(config.model_dump_json(), tuple(provenance.items()))
         program = Agent(work.arm.method.name)
-        program.load_state(dict(payload.states[work.arm]))
+        program.load_state(dict(states[work.arm]))
         programs, source = {work.arm: program}, open_source(live)
-        player = UnitRunner(
-            live, cast(Store, store), programs, payload.provenance, payload.carried, events, source, stop
+        return UnitRunner(live, cast(Store, store), programs, provenance, carried, events, source, stop).run_job(
+            plan, work
         )
-        return player.run_job(plan, work)
     except (Stopped, ActorDiedError):  # without the actor the run is over
-        return TaskFailure(Stopped)
-    except RssoError as error:
-        return TaskFailure(type(error), redact(f"on node {socket.gethostname()}: {error}"))
+        return Stopped, ""
     except Exception as error:
-        return TaskFailure(RuntimeError, redact("".join(traceback.format_exception(error))))
+        cause = error.cause if isinstance(error, RayTaskError) else error  # what the store raised
+        if isinstance(cause, RssoError):
+            return type(cause), redact(f"on node {socket.gethostname()}: {cause}")
+        return RuntimeError, redact("".join(traceback.format_exception(cause)))
 
 
-_STACK = ExitStack()
-"""Closes the session of this worker process; its simulator ends with the process."""
-
-_sessions: dict[str, Session] = {}
-"""The session of this process, by its configuration."""
-
-
-def _open_session(payload: TaskPayload) -> Session:
-    """Return this process's session of a configuration, opened on first use. Raises `RssoError` if this installation
-    would produce other records than the driver's."""
-    key, then = payload.config.model_dump_json(), payload.provenance
-    if key not in _sessions:
-        _STACK.close()
-        _sessions.clear()
-        config = Config.model_validate_json(key)
-        here = make_provenance(config)
-        names = [name for name in ORIGIN if name in then]
-        if other := [f"{n} {here.get(n)} instead of {then[n]}" for n in names if here.get(n) != then[n]]:
-            raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
-        _sessions[key] = _STACK.enter_context(session(config))
-    return _sessions[key]
+@cache
+def open_worker_session(settings: str, then: tuple[tuple[str, str], ...]) -> Session:
+    """Return this process's session, whose simulator ends with it. Raises `RssoError` if this installation would
+    produce other records than the driver's."""
+    config = Config.model_validate_json(settings)
+    here = make_provenance(config)
+    if other := [f"{n} {here.get(n)} instead of {v}" for n, v in then if n in ORIGIN and here.get(n) != v]:
+        raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
+    return make_session(config, 1)
 
 
 def ignore_interrupts() -> None:

@@ -10,19 +10,14 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, Literal
 
-SCHEMA_VERSION = 1
-"""Version of the unit file. A file of a newer version is refused by name, never rewritten."""
-
+SCHEMA_VERSION: Literal[1] = 1  # version of the files of a run; those of another one are refused
 SOLVED_SCORE = 100
-
-ZERO_SHOT = "zero-shot"
-"""Name of the uncompiled program."""
+ZERO_SHOT = "zero-shot"  # name of the uncompiled program
 
 RULE_BASED_NOTE = (
     "The embedded rule-based model answered here in place of a language model: these scores say nothing about "
     "language models."
-)
-"""Shown beside every result in which the offline model had a role."""
+)  # shown beside every result in which the offline model had a role
 
 Split = Literal["train", "dev", "test"]
 Outcome = Literal["solved", "failed", "budget", "stalled", "repeated", "exhausted", "error"]
@@ -76,31 +71,20 @@ class State:
 class Step:
     """One action of the actor and the resulting state. Rewards and scores are in points of 100."""
 
-    proposed: str
-    """The action as the actor wrote it."""
-    action: str
-    """The text sent to the environment, after repair; empty for a malformed answer."""
+    proposed: str  # the action as the actor wrote it
+    action: str  # the text sent to the environment, after repair; empty for a malformed answer
     state: State
-    reward: int
-    """Change of the environment score."""
-    score: int
-    """Environment score after the step, -100 to 100."""
+    reward: int  # change of the environment score
+    score: int  # environment score after the step, -100 to 100
     understood: bool
     reasoning: str = ""
-    subgoal: str | None = None
-    """Target of the recalled skill that the actor named as its subgoal."""
-    recalled: tuple[str, ...] = ()
-    """Ids of the skills, and of the entries of other memories, in the prompt of this step."""
-    malformed: bool = False
-    """The model's answer held no action, so nothing was sent."""
-    unread: str = ""
-    """The answer, if it could not be parsed."""
-    rejected: str = ""
-    """The actor's subgoal, if it was not among those offered."""
-    asked_back: bool = False
-    """The environment asked which of several actions was meant and did nothing."""
-    no_effect: bool = False
-    """The environment understood the action but reports that it had no effect."""
+    subgoal: str | None = None  # target of the recalled skill that the actor named as its subgoal
+    recalled: tuple[str, ...] = ()  # ids of the skills, and entries of other memories, in the prompt of this step
+    malformed: bool = False  # the model's answer held no action, so nothing was sent
+    unread: str = ""  # the answer, if it could not be parsed
+    rejected: str = ""  # the actor's subgoal, if it was not among those offered
+    asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
+    no_effect: bool = False  # the environment understood the action but reports that it had no effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +92,8 @@ class Trajectory:
     """One trial. ``states[0]`` is the start, ``states[i + 1]`` the state after ``steps[i]``."""
 
     variant: Variant
-    trial: int
-    """1-based."""
-    task: str
-    """Task description as the agent read it."""
+    trial: int  # 1-based
+    task: str  # task description as the agent read it
     start: State
     points_at_reset: int
     steps: tuple[Step, ...]
@@ -137,17 +119,14 @@ class Trajectory:
 
     @property
     def invalid_actions(self) -> int:
-        """Number of malformed or misunderstood actions."""
         return sum(not step.understood for step in self.steps)
 
     @property
     def asked_back(self) -> int:
-        """Number of steps answered with a question."""
         return sum(step.asked_back for step in self.steps)
 
     @property
     def no_effect(self) -> int:
-        """Number of understood actions without effect."""
         return sum(step.no_effect for step in self.steps)
 
 
@@ -161,10 +140,8 @@ class Lesson:
     """A lesson from one piece of experience."""
 
     category: Category
-    text: str
-    """The rule; for an error, the mistake."""
-    solution: str = ""
-    """For an error: what to do instead."""
+    text: str  # the rule; for an error, the mistake
+    solution: str = ""  # for an error: what to do instead
 
     @property
     def line(self) -> str:
@@ -177,28 +154,17 @@ class Lesson:
 class Usage:
     """Calls and tokens of one role."""
 
-    calls: int = 0
-    """Number of answers."""
-    input: int = 0
-    """Input tokens, including `cached` and `cache_write`."""
-    output: int = 0
-    """Output tokens, including `reasoning`."""
-    malformed: int = 0
-    """Answers that could not be parsed, even after a second request in another format."""
-    repaired: int = 0
-    """Answers parsed although they violated the format."""
-    truncated: int = 0
-    """Answers cut off at the length limit, or too long to be read."""
-    failed: int = 0
-    """Requests without an answer, retried or not."""
-    unmetered: int = 0
-    """Answers without a token count from the server; their cost is unknown."""
-    cached: int = 0
-    """Input tokens read from the provider's cache."""
-    cache_write: int = 0
-    """Input tokens written to the provider's cache."""
-    reasoning: int = 0
-    """Output tokens of hidden reasoning."""
+    calls: int = 0  # number of answers
+    input: int = 0  # input tokens, including `cached` and `cache_write`
+    output: int = 0  # output tokens, including `reasoning`
+    malformed: int = 0  # answers that could not be parsed, even after a second request in another format
+    repaired: int = 0  # answers parsed although they violated the format
+    truncated: int = 0  # answers cut off at the length limit, or too long to be read
+    failed: int = 0  # requests without an answer, retried or not
+    unmetered: int = 0  # answers without a token count from the server; their cost is unknown
+    cached: int = 0  # input tokens read from the provider's cache
+    cache_write: int = 0  # input tokens written to the provider's cache
+    reasoning: int = 0  # output tokens of hidden reasoning
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(operator.add, _counts_of(self), _counts_of(other)))
@@ -213,10 +179,8 @@ _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.nam
 
 
 def read_usage(reported: Mapping[str, Any]) -> Usage:
-    """Return the usage of one answer as a provider reported it.
-
-    Some count cached tokens beside the input instead of in it; they are added to it then.
-    """
+    """Return the usage of one answer as a provider reported it. Some count cached tokens beside the input instead of in
+    it; they are added to it then."""
     said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
     read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
     cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
@@ -235,8 +199,7 @@ def read_usage(reported: Mapping[str, Any]) -> Usage:
 class Failure:
     """Why a trial has no score. Code decides by its kind; the message is for people."""
 
-    kind: str
-    """Name of the error's class, e.g. ``LMServerError``."""
+    kind: str  # name of the error's class, e.g. ``LMServerError``
     message: str = ""
 
     @classmethod
@@ -247,8 +210,7 @@ class Failure:
         return f"{self.kind}: {self.message}"
 
 
-REFUSED = "EnvironmentFailure"
-"""Kind of a failure that comes again whenever the variant is played: an environment cannot load it."""
+REFUSED = "EnvironmentFailure"  # kind of a failure that comes again: an environment cannot load the variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,25 +219,20 @@ class TrialResult:
 
     trial: int
     trajectory: Trajectory | None
-    learnt: dict[str, dict[str, int | float]] = field(default_factory=dict)
-    """Memory to the counts of its ``learn`` after this trial."""
-    usage: dict[str, Usage] = field(default_factory=dict)
-    """Role to usage, in this trial and the learning after it."""
+    learnt: dict[str, dict[str, int | float]] = field(default_factory=dict)  # memory to the counts of its ``learn``
+    usage: dict[str, Usage] = field(default_factory=dict)  # role to usage, in this trial and the learning after it
     shown: dict[str, str] = field(default_factory=dict)
     """Texts of prompt regions. Key ``region``: shown throughout the trial; ``region:id,id``: shown at steps that
     recalled these ids; ``region@n``: shown from step n on, until the next such entry. ``action_templates`` are those of
     the variant; if missing, the default benchmark's."""
-    replayed: int = 0
-    """Number of replays of the trial because the simulator died."""
-    failures: dict[str, int] = field(default_factory=dict)
-    """Number of failed requests by kind of error."""
+    replayed: int = 0  # number of replays of the trial because the simulator died
+    failures: dict[str, int] = field(default_factory=dict)  # number of failed requests by kind of error
     sent: dict[str, dict[str, float]] = field(default_factory=dict)
     """Role to decoding settings of its requests, with the ``seed`` of the first, which grows by one per request. Empty
     for the embedded model."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Role to the model names that the server reported; empty likewise."""
-    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Role to unparsed answers, shortened; those of the actor are in its steps."""
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)  # role to unparsed answers, but those in steps
     failure: Failure | None = None
 
     @property
@@ -288,12 +245,10 @@ class TrialResult:
         return self.trajectory is not None and self.trajectory.outcome == "stalled"
 
 
-RoleUsage = tuple[str, str, Usage]
-"""Arm, role and usage of abandoned trials: cut short, or errored and played again."""
+RoleUsage = tuple[str, str, Usage]  # arm, role and usage of abandoned trials: cut short, or errored and played again
 
 
 def add_usage(*parts: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Return the sum of usage by role."""
     total: dict[str, Usage] = {}
     for role, usage in chain.from_iterable(part.items() for part in parts):
         total[role] = total.get(role, Usage()) + usage
@@ -304,25 +259,19 @@ def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
     return add_usage(*(trial.usage for trial in trials))
 
 
-SourceKind = Literal["file", "training", "stream"]
-"""An input file of the run; a training; the previous unit of a stream."""
+SourceKind = Literal["file", "training", "stream"]  # an input file; a training; the previous unit of a stream
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The source of a memory that does not start empty."""
 
-    memory: str
-    """``reflections``, ``skills`` or ``constitution``."""
+    memory: str  # ``reflections``, ``skills`` or ``constitution``
     kind: SourceKind
-    name: str
-    """Name of the file, task of the training, or place in the stream: ``3/36 of 1f0c9a``."""
-    digest: str = ""
-    """12 hexadecimal digits over the content of a file."""
-    place: int = 0
-    """Place of the unit in its stream, from 1."""
-    size: int | None = None
-    """Number of entries in the memory: reflections, skills, rules. None if unknown."""
+    name: str  # name of the file, task of the training, or place in the stream: ``3/36 of 1f0c9a``
+    digest: str = ""  # 12 hexadecimal digits over the content of a file
+    place: int = 0  # place of the unit in its stream, from 1
+    size: int | None = None  # number of entries in the memory: reflections, skills, rules. None if unknown.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,29 +281,19 @@ class TrialsRecord:
     protocol: str
     arm: str
     method: str
-    program: str
-    """Name of the program: ``zero-shot`` or that of a compiled file."""
+    program: str  # name of the program: ``zero-shot`` or that of a compiled file
     backend: str
-    model: str
-    """The acting model, ``provider/model``."""
-    rule_based: bool
-    """Whether the offline rule-based model answered in any role; such scores say nothing about language models."""
+    model: str  # the acting model, ``provider/model``
+    rule_based: bool  # whether the offline model answered in any role, so that scores say nothing about others
     seed: int
     trials: tuple[TrialResult, ...]
-    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Snapshot of every memory after the last trial; empty if they only read a training's memories."""
-    start: str = ""
-    """`sources` in words; empty if memories started empty."""
-    learnt_on: tuple[str, ...] = ()
-    """Keys of all variants that the memories were learned on."""
-    models: dict[str, str] = field(default_factory=dict)
-    """Role to the model that answered in it."""
-    provenance: dict[str, str] = field(default_factory=dict)
-    """Config hash, program hash, versions, git commit."""
-    schema: int = SCHEMA_VERSION
-    sources: tuple[Source, ...] = ()
-    """Sources of the initial memories. Later ones build on earlier ones: a training that started from a file comes
-    after that file."""
+    memories: dict[str, dict[str, Any]] = field(default_factory=dict)  # snapshots after the last trial
+    start: str = ""  # `sources` in words; empty if memories started empty
+    learnt_on: tuple[str, ...] = ()  # keys of all variants that the memories were learned on
+    models: dict[str, str] = field(default_factory=dict)  # role to the model that answered in it
+    provenance: dict[str, str] = field(default_factory=dict)  # config hash, program hash, versions, git commit
+    schema: Literal[1] = SCHEMA_VERSION
+    sources: tuple[Source, ...] = ()  # of the initial memories; later ones build on earlier ones
 
     @property
     def stream(self) -> Source | None:
@@ -385,10 +324,8 @@ class UnitRecord(TrialsRecord):
     """One (arm, task, variant, seed): the trials of one variant, compared with those of other arms."""
 
     variant: Variant
-    budget: int
-    """Steps allowed per trial."""
-    trials_allowed: int = 0
-    """Maximum number of trials; 0 where nobody said."""
+    budget: int  # steps allowed per trial
+    trials_allowed: int = 0  # maximum number of trials; 0 where nobody said
 
     @property
     def key(self) -> str:
@@ -397,14 +334,11 @@ class UnitRecord(TrialsRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRecord(TrialsRecord):
-    """One (arm, task, seed) of the transfer setting (of SSO): several rounds of one trial on each training variant.
-
-    A trial's trajectory names its variant.
-    """
+    """One (arm, task, seed) of the transfer setting (of SSO): several rounds of one trial on each training variant. A
+    trial's trajectory names its variant."""
 
     task: str
-    budgets: tuple[int, ...]
-    """Steps allowed, per trial."""
+    budgets: tuple[int, ...]  # steps allowed, per trial
 
     @property
     def key(self) -> str:

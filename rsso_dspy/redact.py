@@ -18,8 +18,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from urllib.parse import parse_qsl, quote, quote_plus, unquote
+from functools import lru_cache, partial
+from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 STRUCK = "***"
 SHORTEST, LONGEST_WORD = 8, 19
@@ -32,18 +33,15 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_FIELD = re.compile(r".*(key|token|secret|passw|sig).*|code|auth", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
-_FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\d?")
-"""Field names of JSON objects as this program writes them."""
+_FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\d?")  # field names of JSON objects as this program writes them
 _RUN = re.compile(rf"[^\x00-\x20\x7f-\U0010ffff\"'\\<>&,;(){{}}\[\]`]{{{STRETCH},}}")
 """Characters of parts of keys: none that structure JSON, HTML or sentences."""
 
 Redactor = Callable[[str], str]
-
 _registered: set[str] = set()
 _watched: set[str] = set()
 _addresses: set[str] = set()
-_changes = 0
-"""Number of changes of the environment and of what is registered."""
+_changes = 0  # number of changes of the environment and of what is registered
 
 
 def _count_change(event: str, _: object) -> None:
@@ -62,23 +60,27 @@ def _add_known(known: set[str], text: str | None) -> None:
         _changes += 1
 
 
-def register_secret(value: str | None) -> None:
-    """Redact this value from now on."""
-    _add_known(_registered, value)
+register_secret = partial(_add_known, _registered)  # redacts a value from now on
+watch_variable = partial(_add_known, _watched)  # redacts the value of an environment variable
+register_address = partial(_add_known, _addresses)  # redacts user, password and keys in an address
 
 
-def watch_variable(name: str | None) -> None:
-    """Redact the value of this environment variable."""
-    _add_known(_watched, name)
+def strip_credentials(address: str) -> str:
+    """Return the address without user, password, query and fragment."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def register_address(address: str | None) -> None:
-    """Redact user, password and keys in this address."""
-    _add_known(_addresses, address)
+def strip_addresses(table: dict[str, Any]) -> None:
+    """Strip every `base_url` of nested tables, in place."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            strip_addresses(value)
+        elif key == "base_url" and value:
+            table[key] = strip_credentials(value)
 
 
 def redact(text: str) -> str:
-    """Return the text without secrets."""
     return make_redactor()(text)
 
 
@@ -164,8 +166,7 @@ def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redact
 
 
 def _list_address_secrets(address: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the secrets of an address, each with a further text and its replacement: short passwords are removed
-    together with their user."""
+    """Yield secrets, each with a text and its replacement: short passwords go together with their user."""
     if found := re.search(r"//([^/?#\s]*)@", address):
         user, colon, password = found[1].partition(":")
         for decode in (str, unquote):

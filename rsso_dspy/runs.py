@@ -42,14 +42,13 @@ from rsso_dspy.memory_files import (
 from rsso_dspy.plan import Plan, plan_held_out, select_shard
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol import check_action_choice, make_provenance, make_run_identity, resolve_protocol
+from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
-from rsso_dspy.store.guards import NO_PROGRAMS, Programs, check_held_out, check_programs, check_readers
+from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers
 from rsso_dspy.store.run_folder import Arm, Job, Store
 
-Engine = Literal["threads", "ray"]
-"""Threads of this process, or a Ray cluster."""
+Engine = Literal["threads", "ray"]  # threads of this process, or a Ray cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +62,15 @@ class Run:
     carried: InitialMemories
     identity: dict[str, Any]
     left: list[Job]
-    played: Mapping[str, int]
-    """Finished trials of the pending work, by key."""
+    played: Mapping[str, int]  # finished trials of the pending work, by key
     spec: RunSpec
-    command: tuple[RunSpec, dict[str, str]]
-    """The spec and its input files, to be stored with the run."""
+    command: tuple[RunSpec, dict[str, str]]  # the spec and its input files, to be stored with the run
 
     @property
     def units_beside(self) -> int:
         """The number of finished units in the folder that this command does not ask for; tables count them too."""
-        return self.store.count_units_beside(self.plan.units)
+        own = {self.store.path_of(unit) for unit in self.plan.units}
+        return sum(self.store.path_of(unit) not in own for unit in self.store.units()) if self.store.exists else 0
 
     @property
     def models_in_use(self) -> dict[str, str]:
@@ -87,10 +85,7 @@ class Run:
         return forecast_calls(self.plan, self.left, self.played)
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
-        """Create the run's spend limit, including its cost so far.
-
-        Raises `UsageError` if dollars are limited and the price of a model is unknown.
-        """
+        """Create the run's spend limit, including its cost so far."""
         return open_spend_limit(self.config, [self.plan], [self.store], max_cost, max_tokens)
 
     def execute(
@@ -101,10 +96,7 @@ class Run:
         events: EventStream | None = None,
         engine: Engine = "threads",
     ) -> RunOutcome:
-        """Play the pending work, reporting to `events`. Every finished trial is kept, whatever happens.
-
-        Raises `LimitReached` at a spend limit, and what `get_engine`, `Session.check_models` and `Executor.run` raise.
-        """
+        """Play the pending work, reporting to `events`. Raises `LimitReached` at a spend limit."""
         open_engine = get_engine(engine)
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
@@ -133,20 +125,15 @@ class Run:
 def plan_run(
     config: Config,
     spec: RunSpec,
-    programs: Programs = NO_PROGRAMS,
+    programs: Programs | None = None,
     read_only: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Plan the run and check it against its folder.
-
-    Changes nothing except quarantining damaged files (not even that if `read_only`). `programs` maps names in
-    `spec.programs` to compiled programs, as read by `rsso_dspy.load`; `say` receives notes for the user.
-
-    Raises `SplitError` if a program, library or constitution saw a held-out variant of the run, `UsageError` if one was
-    made for something else or the run is impossible, `RunMismatch` if the folder holds another run, and what planning
-    and reading libraries raise.
-    """
-    check_action_choice(config)
+    """Plan the run and check it against its folder, which stays as it is but for damaged files (with `read_only`, these
+    too). `programs` maps names in `spec.programs` to compiled programs; `say` receives notes for the user. Raises
+    `SplitError` if something saw a held-out variant of the run, `UsageError` if the run is impossible, and
+    `RunMismatch` if the folder holds another."""
+    programs = programs or {}
     spec = replace(spec, variants=spec.variants or config.active_benchmark.tasks.selections[:1])
     check_readers(spec)
     check_programs(programs, spec, config)
@@ -175,11 +162,8 @@ def plan_run(
 
 
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
-    """Create the program of every arm.
-
-    Raises `SplitError` if a program was compiled on a variant of the plan. `say` receives a note on programs compiled
-    under another protocol, and on programs that do not name the variants they were made on.
-    """
+    """Create the program of every arm. Raises `SplitError` if one was compiled on a variant of the plan. `say` receives
+    a note on programs of another protocol, or whose variants nobody knows."""
     agents = make_zero_shot_programs(plan)
     for name in dict.fromkeys(arm.program for arm in agents):
         if program := programs.get(name):

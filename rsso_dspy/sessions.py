@@ -36,14 +36,12 @@ from rsso_dspy.programs.trial import find_callers_trace
 from rsso_dspy.protocol import (
     NamedProtocol,
     apply_decoding,
-    check_action_choice,
     make_reflection_settings,
     resolve_protocol,
 )
 from rsso_dspy.store.run_folder import Store
 
-USERS = "dspy"
-"""Name of the backend that stands for DSPy's configured model."""
+USERS = "dspy"  # name of the backend that stands for DSPy's configured model
 
 
 @dataclass(frozen=True)
@@ -55,16 +53,12 @@ class Session:
     backend: Backend
     embedder: Embedder
     runtime: Runtime
-    jobs: int = 1
-    """Maximum number of simulators."""
+    jobs: int = 1  # maximum number of simulators
 
     @contextmanager
     def activate_for_run(self) -> Iterator[None]:
-        """Activate the runtime in this thread for a run or compile.
-
-        Uses only the session's models, the backend's format, and no DSPy history. Open a trace inside if needed, as
-        DSPy's optimizers do.
-        """
+        """Activate the runtime in this thread for a run or compile. Uses only the session's models, the backend's
+        format, and no DSPy history. Open a trace inside if needed, as DSPy's optimizers do."""
         alone = {"lm": None, "disable_history": True, "trace": None}
         adapter = Listening(self.backend.adapter)
         with dspy.context(**alone, adapter=adapter), playing(session_models_only=True), self.runtime.activate():
@@ -79,10 +73,7 @@ class Session:
             yield runtime
 
     def check_models(self, agents: Iterable[Agent] = ()) -> None:
-        """Raise `UsageError` if DSPy's configured model or a predictor's own would answer in a run or compile.
-
-        Its records would name the session's models.
-        """
+        """Raise `UsageError` if a model would answer that records would not name: DSPy's or a predictor's own."""
         users = find_users_lm()
         found = [predictor.lm for agent in agents for predictor in agent.predictors_by_name.values()]
         found += [users] if users is not self.backend.users_lm else []
@@ -96,12 +87,9 @@ class Session:
 
 @contextmanager
 def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
-    """Open a session and activate it in this thread; simulators start on first use and end with the block.
-
-    A model set by `dspy.configure(lm=...)` answers in every role, and records name it; the configuration must not name
-    another model than the offline one. `jobs` is the maximum number of simulators. Raises `MissingKey` or
-    `ConfigError` if the backend cannot work, and `UsageError` if two models are named.
-    """
+    """Open a session and activate it in this thread; simulators start on first use and end with the block. A model set
+    by `dspy.configure(lm=...)` answers in every role, and records name it; the configuration must not name another
+    model than the offline one. `jobs` is the maximum number of simulators."""
     if jobs < 1:
         raise UsageError(f"{jobs} jobs play nothing; give at least 1")
     live = make_session(config or load_config(), jobs)
@@ -114,12 +102,10 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
 
 def make_session(config: Config, jobs: int) -> Session:
     """Create a session without activating it. The caller closes its environments. Raises what `session` raises."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     users_lm = find_users_lm()
     if users_lm is not None:
         config = name_users_lm(config, users_lm)
     config = apply_decoding(config)
-    check_action_choice(config)
     protocol = resolve_protocol(config)
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
     backend.check(protocol.rules.retry_temperature)
@@ -176,16 +162,12 @@ def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
 
 
 _default: list[Session] = []
-
 _opening = threading.Lock()
 
 
 @contextmanager
 def open_default_session() -> Iterator[Runtime]:
-    """Activate the default session, with the configuration that `load_config` finds and one simulator per core.
-
-    It starts with the first call and ends with the process. Raises what `session` raises.
-    """
+    """Activate the default session, which starts with the first call and ends with the process."""
     with _opening:
         if not _default:
             with playing(session_models_only=True):

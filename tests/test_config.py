@@ -93,7 +93,7 @@ def test_a_value_of_the_wrong_form_is_named(override, said):
 
 
 MENDED = [
-    *("environment.heap=1g", "embedder.timeout=5", "embedder.cache=false", "embedder.base_url=http://127.0.0.1:1/v1"),
+    *("environment.heap=1g", "embedder.timeout=5", "embedder.base_url=http://127.0.0.1:1/v1"),
     *("backends.vllm.retries=9", "backends.vllm.timeout=5", "backends.vllm.base_url=http://127.0.0.1:8001/v1"),
     "backends.vllm.roles.actor.base_url=http://127.0.0.1:1/v1",
 ]

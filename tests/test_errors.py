@@ -17,12 +17,8 @@ MANY = tuple(f"task-{number}" for number in range(20))
         ("rayy", ("ray",), "did you mean ray?"),
         ("frist", ("sso", "first"), "did you mean first? Known: first, sso."),
         ("zzz", MANY, f"known: {', '.join(sorted(MANY))}."),
+        ("task-77", MANY, "did you mean task-7 or task-17 or task-9?"),
     ],
 )
 def test_an_unknown_name_is_offered_what_is_near_and_all_where_they_are_few(name, known, said):
-    assert str(UnknownName("thing", name, known)) == f"unknown thing {name!r}: {said}"
-
-
-def test_of_many_names_the_nearest_are_enough():
-    said = str(UnknownName("task", "task-77", MANY, "Or none."))
-    assert said == "unknown task 'task-77': did you mean task-7 or task-17 or task-9? Or none."
+    assert str(UnknownName("thing", name, known, "Or none.")) == f"unknown thing {name!r}: {said} Or none."

@@ -5,7 +5,6 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.forecast import TOKENS_PER_CALL, Forecast, forecast_calls, price_forecast
-from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.plan import choose_variants, make_plan, plan_held_out
 from rsso_dspy.pricing import Price
 from rsso_dspy.programs.methods import METHODS
@@ -52,13 +51,6 @@ def test_variants_are_chosen_by_selection_or_by_name_and_what_cannot_be_is_told(
 )
 def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
     assert PRESETS[preset].compute_budget(gold) == steps
-
-
-def test_presets_say_what_the_paper_and_the_release_do():
-    paper, release = PRESETS["sso-adapt/2"], PRESETS["release"]
-    assert paper.rules == TrialRules(trials=5, stop_on_success=True, max_repeat=None, max_ticks=None, layout="paper")
-    assert release.rules == TrialRules(trials=5, stop_on_success=False, max_repeat=10, max_ticks=100, layout="paper")
-    assert (paper.skills, release.skills) == (SkillSettings(), SkillSettings.sso_release())
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_cos
 from rsso_dspy.optimize.program_file import Compiled, load_programs
 from rsso_dspy.optimize.request import CompileRequest, describe_power
 from rsso_dspy.optimize.rollouts import RolloutLogs
-from rsso_dspy.plan import list_retry_warnings
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol
@@ -255,8 +254,6 @@ def _describe_plan(planned: Run) -> Iterator[str]:
             f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
             "tables count too; name another --out for a table of this command alone"
         )
-    if planned.left:
-        yield from list_retry_warnings(plan, Backend(config.active_backend))
     yield from describe_proxies(config)
 
 

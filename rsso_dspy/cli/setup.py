@@ -62,7 +62,7 @@ def check_setup(
 def _check_embedder(config: "Config") -> str:
     from rsso_dspy.embed import Embedder
 
-    embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0, "cache": False}))
+    embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0}))
     embedder.check()
     return f"{config.embedder.model} gives {embedder(['a text']).shape[1]} dimensions"
 

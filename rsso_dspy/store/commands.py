@@ -4,10 +4,6 @@
     given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
                 {programs,skills,constitution,examples}/FILE
 
-    store.open(identity, arms, **add_command(store, *describe_command(config, spec)))
-    extract_given(store, folder)
-    load_commands(store)[0].locate_files(folder, Path("again"))
-
 All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
 """
 
@@ -20,7 +16,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, shorten_text
 from rsso_dspy.config import Config, PriceConfig
 from rsso_dspy.errors import UsageError
@@ -66,24 +61,16 @@ class RunSpec:
     """The arguments of a run, from the command line or from Python."""
 
     methods: tuple[str, ...]
-    out: Path
-    """Folder of the run."""
+    out: Path  # folder of the run
     programs: tuple[str, ...] = (ZERO_SHOT,)
-    compiled: tuple[Path, ...] = ()
-    """Files of the compiled programs, which are named after them."""
-    unconfirmed: bool = False
-    """Whether to play the candidates of compiled programs that are not confirmed, instead of their initial programs."""
-    tasks: tuple[str, ...] | None = None
-    """Task types; None means all."""
-    variants: tuple[str, ...] = ()
-    """A named selection or keys of variants; empty means the benchmark's default selection."""
+    compiled: tuple[Path, ...] = ()  # files of the compiled programs, which are named after them
+    unconfirmed: bool = False  # whether compiled programs that are not confirmed play their candidates
+    tasks: tuple[str, ...] | None = None  # task types; None means all
+    variants: tuple[str, ...] = ()  # a named selection or keys of variants; empty: the benchmark's default
     per_task: int | None = None
-    skills: Path | None = None
-    """Skill library that every unit starts from."""
-    constitution: Path | None = None
-    """Constitution that every unit of a method with a constitution starts from."""
-    shard: Shard | None = None
-    """The shard to play; None means the whole run."""
+    skills: Path | None = None  # skill library that every unit starts from
+    constitution: Path | None = None  # constitution that every unit of a method with a constitution starts from
+    shard: Shard | None = None  # the shard to play; None means the whole run
 
     def locate_files(self, folder: Path, out: Path) -> "RunSpec":
         """Return the same with input files in this folder, to be played into `out`."""
@@ -100,8 +87,7 @@ _SPEC, _PRICES = TypeAdapter(RunSpec), TypeAdapter(dict[str, PriceConfig])
 
 
 def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
-    """Return the arguments of a command with its input files named as in `given`, and these by that name. Raises
-    `OSError` for an unreadable file."""
+    """Return the arguments of a command with its input files named as in `given`, and these by that name."""
     files = {CONFIG: dump_config_toml(config)}
 
     def add(kind: str, path: Path) -> Path:
@@ -130,10 +116,7 @@ def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[
 
 
 def load_commands(store: Store) -> list[RunSpec]:
-    """Load the arguments of all commands of a folder, in order; empty if it stores none.
-
-    Raises `UsageError` if they are damaged.
-    """
+    """Load the arguments of all commands of a folder, in order. Raises `UsageError` if they are damaged."""
     try:
         return [_SPEC.validate_python(each) for each in store.read_file().get("commands", ())]
     except (ValidationError, TypeError):
@@ -141,14 +124,12 @@ def load_commands(store: Store) -> list[RunSpec]:
 
 
 def read_given(store: Store) -> dict[str, str]:
-    """Return the input files of a run by path."""
     given = store.read_file().get("given", {}) if store.exists else {}
     return {str(path): str(text) for path, text in given.items()} if isinstance(given, dict) else {}
 
 
 def extract_given(store: Store, folder: Path, kind: str = "") -> list[Path]:
-    """Write the input files of a run, or those of a kind such as ``programs``, below a folder; return their paths.
-    Raises `UsageError` for a path that leads out of it."""
+    """Write the input files of a run, or those of a kind such as ``programs``, below a folder; return their paths."""
     paths = []
     for name, text in read_given(store).items():
         if name.startswith(f"{kind}/" if kind else ""):
@@ -160,8 +141,6 @@ def extract_given(store: Store, folder: Path, kind: str = "") -> list[Path]:
 
 
 def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
-    """Return the prices that these runs were played with, by model; none from a folder that stores none or damaged
-    ones."""
     found: dict[str, PriceConfig] = {}
     for folder in folders:
         with suppress(OSError, ValueError, UsageError):
@@ -171,12 +150,9 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
 
 
 def dump_config_toml(config: Config) -> str:
-    """Return the configuration as TOML with the selected backend only. Text before an @ or after a ? in an address may
-    be a secret and is removed."""
+    """Return the configuration as TOML, with the selected backend only and without secrets in addresses."""
     import tomlkit
 
-    data = config.model_dump(mode="json", exclude_none=True)
-    data["backends"] = {config.backend: data["backends"][config.backend]}
+    data = config.shown(exclude_none=True)
     data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
-    strip_addresses(data)
     return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"

@@ -79,7 +79,6 @@ class CompileEnvironment:
     """The environment of a compile; its program is valid only there."""
 
     name: str
-    """Version of the benchmark."""
     version: str
     simplification: str
 
@@ -91,10 +90,7 @@ class CompileEnvironment:
         return f"{self.name} {self.version}, simplification {self.simplification or 'none'}"
 
 
-Programs = Mapping[str, Any]
-"""Programs by name, each a `CompiledProgram`; None is the zero-shot program, which needs no entry."""
-
-NO_PROGRAMS: Programs = {}
+Programs = Mapping[str, Any]  # `CompiledProgram` by name; None, the zero-shot program, needs no entry
 
 
 def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:

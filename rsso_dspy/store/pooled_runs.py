@@ -1,11 +1,8 @@
 """Several folders read as one run.
 
-    pool = PooledRuns(stores)             # `rsso r_freq=5` and `rsso r_freq=10` if that setting differs
-    for record in pool.units(): ...
-
 Units of an arm are pooled, so they must agree in everything that matters. Runs may differ in seeds, variants and arms,
 and in initial memories that an arm does not read; other settings and initial memories that differ become part of an
-arm's label.
+arm's label: `rsso r_freq=5` and `rsso r_freq=10`.
 """
 
 from collections import Counter
@@ -26,83 +23,61 @@ FIXED = ("benchmark", "environment.simplification", "environment.data")
 
 
 class PooledRuns:
-    """Several run folders read as one run."""
-
     def __init__(self, stores: Sequence[Store]):
-        """Read run.json of each folder.
-
-        Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, if
-        arms of one label differ, or two folders hold the same unit or training of one arm.
-        """
+        """Read run.json of each folder. Raises `RunMismatch` if benchmark, versions or prompts differ or arms of one
+        label do, and `UsageError` if two folders hold the same unit."""
         self.stores = stores
         self._identities = {store: store.read_identity() for store in stores}
+        self._settings = {store: _read_settings(identity) for store, (identity, _) in self._identities.items()}
         for one, other in combinations(stores, 2):
             self._check_comparable(one, other)
-        settings = {store: _read_settings(identity) for store, (identity, _) in self._identities.items()}
-        self._settings = dict(zip(settings, _describe_differences(list(settings.values())), strict=True))
-        self._files = _name_files(self._identities)
         self._labels: dict[tuple[Store, str], str] = {}
+        if len(stores) > 1:
+            self._name_arms()
         self._check_arms()
         self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
-        """Yield all units, folder by folder."""
         return self._label_records(Store.units)
 
     def trainings(self) -> Iterator[TrainingRecord]:
-        """Yield all trainings, as `units` does."""
         return self._label_records(Store.trainings)
 
     def load_begun(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Yield the finished trials of unfinished units and trainings."""
         return self._label_records(Store.load_begun)
 
     def _label_records(self, read: Callable[[Store], Iterable[Any]]) -> Iterator[Any]:
         for store in self.stores:
             yield from (replace(record, arm=self.label_arm(store, record.arm)) for record in read(store))
 
-    def read_abandoned(self) -> Iterator[RoleUsage]:
-        """Return arm, role and usage of abandoned costs."""
-        for store in self.stores:
-            yield from ((self.label_arm(store, arm), role, usage) for arm, role, usage in store.read_abandoned())
-
-    def read_under_way(self, store: Store) -> list[RoleUsage]:
-        """Return the same for current trials of a folder, or interrupted ones that were not resumed."""
-        return [(self.label_arm(store, arm), role, usage) for arm, role, usage in store.read_under_way()]
+    def label_usage(self, store: Store, usage: Iterable[RoleUsage]) -> list[RoleUsage]:
+        return [(self.label_arm(store, arm), role, spent) for arm, role, spent in usage]
 
     def label_arm(self, store: Store, name: str) -> str:
-        """Return the name of a folder's arm in this pool."""
-        if len(self.stores) == 1:
-            return name
-        if (store, name) not in self._labels:
-            memories = {
-                each: {
-                    what: self._files.get(digest, digest[:6]) for what, digest in _select_carried(known, name).items()
-                }
-                for each, (known, arms) in self._identities.items()
-                if name in arms or each is store
+        return self._labels.get((store, name), name)
+
+    def _name_arms(self) -> None:
+        """Label every arm by what differs between the folders: settings, and memories that the arm starts from."""
+        files = _name_files(self._identities)
+        differing = dict(zip(self.stores, _describe_differences(list(self._settings.values())), strict=True))
+        for name in dict.fromkeys(arm for _, arms in self._identities.values() for arm in arms):
+            started = {
+                store: {what: files.get(digest, digest[:6]) for what, digest in _select_carried(known, name).items()}
+                for store, (known, arms) in self._identities.items()
+                if name in arms
             }
-            said = dict(zip(memories, _describe_differences(list(memories.values())), strict=True))[store]
-            self._labels[store, name] = " ".join(filter(None, (name, self._settings[store], said)))
-        return self._labels[store, name]
+            for store, said in zip(started, _describe_differences(list(started.values())), strict=True):
+                self._labels[store, name] = " ".join(filter(None, (name, differing[store], said)))
 
     def find_sources(self, record: UnitRecord | TrainingRecord) -> Iterator[tuple[Store, UnitRecord | TrainingRecord]]:
         """Yield the folders that may hold a record of this pool, each with the record under its arm's own name."""
-        if len(self.stores) == 1:
-            yield self.stores[0], record
-            return
         for store, (_, arms) in self._identities.items():
             yield from ((store, replace(record, arm=arm)) for arm in arms if self.label_arm(store, arm) == record.arm)
-
-    def label_unit(self, store: Store, unit: str) -> str:
-        """Return the key ``ARM/TASK::INDEX/sSEED`` of a folder's unit with the label of its arm."""
-        arm, slash, rest = unit.partition("/")
-        return f"{self.label_arm(store, arm)}{slash}{rest}"
 
     def _check_comparable(self, one: Store, other: Store) -> None:
         """Raise `RunMismatch` for runs of which no comparison would mean anything."""
         identities = [self._identities[store][0] for store in (one, other)]
-        settings = [_read_settings(identity) for identity in identities]
+        settings = [self._settings[store] for store in (one, other)]
         left_out = {"config", "config_hash", "carried"}
         if settings[0] != settings[1]:
             left_out.add("protocol")
@@ -167,8 +142,7 @@ def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> di
 
 
 def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted key to value of all settings but the seed and unset ones; the backend's own stand below `backend`,
-    whatever its name."""
+    """Return dotted key to value of the settings that are set, but the seed; the backend's below `backend`."""
     config = dict(identity.get("config", {}))
     name, backends = config.pop("backend", ""), config.pop("backends", {})
     found = flatten_keys({**config, "backend": backends.get(str(name), {}) if isinstance(backends, dict) else backends})
@@ -178,10 +152,8 @@ def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return of each of these mappings its values that are not the same in all of them, as ``key=value``.
-
-    Keys are shortened to as many of their last parts as tell them apart; unset ones are left out.
-    """
+    """Return of each of these mappings its values that are not the same in all of them, as ``key=value``. Keys are
+    shortened to as many of their last parts as tell them apart; unset ones are left out."""
     first = settings[0]
     keys = [
         key

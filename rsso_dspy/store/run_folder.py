@@ -4,16 +4,8 @@
     DIR/units/ARM/TASK/INDEX-sSEED.jsonl           the log of a unit, see `unit_log.py`
     DIR/trainings/ARM/TASK/sSEED.jsonl             the log of a training, likewise
 
-    store = Store(Path("runs/x"))
-    with store.lock():
-        store.open(identity, arms)
-        store.open_log(unit).add_trial(result, memories, seconds)
-    for record in Store(Path("runs/x"), read_only=True).units(): ...
-
-A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is.
-
-Repeating the command plays what is missing, from the last finished trial on; another configuration is refused and the
-difference shown.
+A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Repeating the command plays what is missing,
+from the last finished trial on; another configuration is refused and the difference shown.
 """
 
 import json
@@ -23,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -56,8 +48,7 @@ class Unit:
     variant: Variant
     seed: int
     budget: int
-    place: str = ""
-    """Place of a unit in its stream, number of units and order: ``3/36 of 1f0c9a``."""
+    place: str = ""  # place of a unit in its stream, number of units and order: ``3/36 of 1f0c9a``
 
     @property
     def name(self) -> str:
@@ -76,8 +67,7 @@ class Training:
     task: str
     seed: int
     episodes: tuple[Variant, ...]
-    budgets: tuple[int, ...]
-    """Step budget per episode."""
+    budgets: tuple[int, ...]  # step budget per episode
 
     @property
     def name(self) -> str:
@@ -89,14 +79,13 @@ class Training:
 
 
 Job = Unit | Training
-
 RUN_FILE = "run.json"
 
 
 class RunData(TypedDict):
     """The content of ``run.json``, besides what `commands` keeps there."""
 
-    schema: int
+    schema: Literal[1]
     identity: dict[str, Any]
     arms: dict[str, str]
     shards: NotRequired[list[str]]
@@ -106,26 +95,7 @@ class RunData(TypedDict):
 _RUN = TypeAdapter(RunData)
 
 
-def read_run_file(file: Path) -> dict[str, Any]:
-    """Read ``run.json``. Raises `UsageError` if it is damaged or of a newer version."""
-    try:
-        data: dict[str, Any] = read_json(file)
-        _RUN.validate_python(data, strict=True)
-    except DamagedFile as error:
-        raise UsageError(f"{file} is damaged ({error.why}); restore it, or move the folder away") from None
-    except ValidationError as error:
-        why = "; ".join(f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in error.errors())
-        raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
-    if data["schema"] > SCHEMA_VERSION:
-        raise UsageError(
-            f"{file} has schema version {data['schema']}, but this program reads up to {SCHEMA_VERSION}; update "
-            "rsso-dspy"
-        )
-    return data
-
-
 def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Describe the difference, one line per dotted key."""
     ours, theirs = flatten_keys(known), flatten_keys(wanted)
     return "\n".join(
         f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
@@ -143,12 +113,8 @@ def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")  # a temporary file of an atomic write; a kill may leave one
 _LOG_FILE = re.compile(r"(\d+-)?s\d+\.jsonl")
-
-PATIENCE = 0.2
-"""Seconds to retry a lock, because another process may just be testing it."""
-
-ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", *BENCHMARK)
-"""Keys in both the provenance of a unit and the identity of its folder."""
+PATIENCE = 0.2  # seconds to retry a lock, because another process may just be testing it
+ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", *BENCHMARK)  # in provenance and identity
 
 
 class Store:
@@ -156,23 +122,18 @@ class Store:
 
     def __init__(self, folder: Path, read_only: bool = False, option: str = "--out"):
         self.folder = folder
-        self.read_only = read_only
-        """Whether to leave damaged files in place."""
+        self.read_only = read_only  # leaves damaged files in place, and reads every file once
         self.option = option
-        self.set_aside: dict[Path, str] = {}
-        """Unreadable files under the name that they were renamed to, or would be, each with what is wrong with it."""
-        self._known: tuple[tuple[int, int], dict[str, Any]] | None = None
-        self._logs: dict[Path, tuple[tuple[int, int], UnitLog | None]] = {}
+        self.set_aside: dict[Path, str] = {}  # unreadable files under their new names, with what is wrong
+        self._known: dict[str, Any] | None = None
+        self._logs: dict[Path, UnitLog | None] = {}
         self._held = False
 
     # run.json
 
     def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the arms of the existing run, name to program fingerprint; empty for an empty folder.
-
-        Raises `RunMismatch` if its identity differs or an arm has another program, and `UsageError` if the folder holds
-        something else. Changes nothing.
-        """
+        """Return the arms of the existing run, name to program fingerprint. Raises `RunMismatch` if its identity or a
+        program differs, and `UsageError` if the folder holds something else. Changes nothing."""
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another {self.option}")
         if not self.exists:
@@ -201,11 +162,8 @@ class Store:
         planned: Iterable[str] = (),
         **told: Any,
     ) -> None:
-        """Create the run, or resume it, possibly with more arms. Raises what `check_identity` raises.
-
-        `shard` is the part about to be played, beside those that are here; empty for the whole run. `planned` are the
-        keys of the units that are to be played, and `told` further content of the file.
-        """
+        """Create the run, or resume it, possibly with more arms. `shard` is the part about to be played, empty for the
+        whole run; `planned` the keys of its units; `told` further content of the file."""
         before = self.check_identity(identity, arms)
         data = self.read_file() if self.exists else {}
         there = data.get("shards", ()) if data else (shard,)
@@ -219,43 +177,47 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a run."""
         return (self.folder / RUN_FILE).exists()
 
     def write_file(self, data: dict[str, Any]) -> None:
         """Write run.json unless it says the same; empty values are left out."""
-        data = {name: value for name, value in data.items() if value or name in ("arms", "identity")}
-        if not self.exists or self.read_file() != json.loads(json.dumps(data)):
+        data = json.loads(json.dumps({k: v for k, v in data.items() if v or k in ("arms", "identity")}))
+        if not self.exists or self.read_file() != data:
             self.check_exists()
             atomic_write_text(self.folder / RUN_FILE, json.dumps(data, indent=1) + "\n")
+            self._known = None
 
     def read_file(self) -> dict[str, Any]:
         """Return the content of run.json. Raises `UsageError` if the folder holds no run or a damaged one."""
+        if self._known is None:
+            self._known = self._read_file()
+        return self._known
+
+    def _read_file(self) -> dict[str, Any]:
+        file = self.folder / RUN_FILE
         if self.folder.is_file():
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
-        file = self.folder / RUN_FILE
         if not self.exists:
             if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
                 raise UsageError(f"{self.folder} holds several runs; name one of them: {some}")
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
-        stamp = _stamp(file)
-        if self._known is None or self._known[0] != stamp:
-            self._known = stamp, read_run_file(file)
-        return self._known[1]
+        try:
+            data: dict[str, Any] = read_json(file)
+            _RUN.validate_python(data, strict=True)
+        except (DamagedFile, ValidationError) as error:
+            flaws = [] if isinstance(error, DamagedFile) else error.errors()
+            why = "; ".join(f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in flaws)
+            raise UsageError(
+                f"{file} is damaged ({why or getattr(error, 'why', '')}); restore it, move the folder away, or update "
+                "rsso-dspy, if a newer version wrote it"
+            ) from None
+        return data
 
     def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the identity of the run, and its arms in order with their program fingerprints."""
         data = self.read_file()
         return data["identity"], data["arms"]
-
-    def read_shards(self) -> tuple[str, ...]:
-        """Return the shards ``i/n`` that the folder holds; empty for a whole run."""
-        return tuple(self.read_file().get("shards", ()))
-
-    def list_planned_units(self) -> set[str]:
-        """Return the keys of all planned units of any command, without trainings."""
-        return {key for key in self.read_file().get("planned", ()) if " (training)/" not in key}
 
     # Logs
 
@@ -264,10 +226,7 @@ class Store:
 
     def open_log(self, work: Job | JobRecord) -> UnitLog:
         """Open a log to play on. Half a line that a kill left is removed; a damaged file is set aside."""
-        return self.open_file(self.path_of(work))
-
-    def open_file(self, path: Path) -> UnitLog:
-        """Open the log in a file of the folder, as `open_log` does. Raises `UsageError` if it is packed."""
+        path = self.path_of(work)
         if packed := find_packed(path):
             raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {self.folder}")
         try:
@@ -337,22 +296,19 @@ class Store:
 
     def load_log(self, path: Path) -> UnitLog | None:
         """Return a log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""
+        if path in self._logs:
+            return self._logs[path]
         try:
-            if not self.read_only:
-                return self._read(path)
-            stamp = _stamp(path)
-            if path not in self._logs or self._logs[path][0] != stamp:
-                self._logs[path] = stamp, self._read(path)
-            return self._logs[path][1]
-        except FileNotFoundError:
-            return None
+            log = self._read(path)
         except DamagedFile as error:
             self._set_aside(path, error.why)
-            return None
+            log = None
+        if self.read_only:
+            self._logs[path] = log
+        return log
 
     def load(self, work: Job | JobRecord, begun: bool = False) -> Any:
-        """Return the record of finished work, or with `begun` also of work with any finished trial; None if there is
-        none."""
+        """Return the record of finished work, or with `begun` also of work with any finished trial."""
         log = self.load_log(self.path_of(work))
         return log.make_record() if log is not None and (begun or log.is_finished) else None
 
@@ -361,21 +317,18 @@ class Store:
         return self._load_records("units")
 
     def trainings(self) -> Iterator[TrainingRecord]:
-        """Yield all finished trainings in the same order."""
         return self._load_records("trainings")
 
     def records(self) -> Iterator[JobRecord]:
         """Yield all finished units, then all finished trainings; none without a run."""
-        if self.exists:
-            yield from self.units()
-            yield from self.trainings()
+        return self._load_records("units", "trainings") if self.exists else iter(())
 
     def load_begun(self) -> list[JobRecord]:
         """Return the finished trials of units and trainings that are not finished."""
-        return [*self._load_records("trainings", finished=False), *self._load_records("units", finished=False)]
+        return [*self._load_records(finished=False)]
 
-    def _load_records(self, kind: str, finished: bool = True) -> Iterator[Any]:
-        for _, log in self.load_logs(kind):
+    def _load_records(self, *kinds: str, finished: bool = True) -> Iterator[Any]:
+        for _, log in self.load_logs(*kinds):
             if log.is_finished == finished and (record := log.make_record()):
                 yield record
 
@@ -399,16 +352,6 @@ class Store:
     def read_under_way(self) -> list[RoleUsage]:
         """Return arm, role and usage of current trials, or of interrupted ones that were not resumed."""
         return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.sum_current().items()]
-
-    def list_played_days(self) -> tuple[str, ...]:
-        """Return the first and last day of play in UTC; one if they are equal, none before the first trial."""
-        days = [time[:10] for _, log in self.load_logs() for time in log.times]
-        return tuple(dict.fromkeys((min(days), max(days)))) if days else ()
-
-    def count_units_beside(self, units: Iterable[Job]) -> int:
-        """Return the number of finished units here that earlier commands played: none of `units`."""
-        own = {self.path_of(unit) for unit in units}
-        return sum(self.path_of(record) not in own for record in self.units()) if self.exists else 0
 
     # Faults
 
@@ -435,8 +378,7 @@ class Store:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the folder against other processes for the block; inside, writes raise `FolderGone` once it is gone.
-        Removes partial files of a killed process. Raises `UsageError` if another process holds the folder, or for a
-        place where none can be made."""
+        Removes partial files of a killed process."""
         from filelock import FileLock, Timeout
 
         try:
@@ -452,7 +394,7 @@ class Store:
                 for file in self.folder.rglob(".*"):
                     if _UNFINISHED.fullmatch(file.name):
                         file.unlink()
-                self._held = self.exists
+                self._held, self._known = self.exists, None
                 yield
         except Timeout:
             raise UsageError(
@@ -477,14 +419,7 @@ class Store:
             return None
 
 
-def _stamp(file: Path) -> tuple[int, int]:
-    """Return what changes when a file is written."""
-    seen = (find_packed(file) or file).stat()
-    return seen.st_mtime_ns, seen.st_size
-
-
 def name_log(work: Job | JobRecord) -> str:
-    """Return the name of the log of a unit or training, below its folder."""
     arm = work.arm if isinstance(work.arm, str) else work.arm.name
     if isinstance(work, Unit | UnitRecord):
         return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"

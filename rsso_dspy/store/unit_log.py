@@ -5,10 +5,6 @@
     {"trial": 2, "time": "...", "seconds": 31.2, "memories": {...}, "result": {...}}       a finished trial
     {"void": 2, "why": "..."}                   trial 2 and later ones do not count, nor does what came after trial 1
 
-    log = UnitLog(path.read_bytes(), write)     # `write` appends text to the file
-    log.add_trial(result, memories, 31.2)
-    log.make_record()                           # of the trials that count
-
 A kill may leave half a line at the end, which is left out. What it costs to play is the sum over all calls: those of
 trials stand in their results, those of void trials and of the current one are counted from their lines.
 """
@@ -27,19 +23,14 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.calls import EMBEDDER, CallLines, RecordedCalls, Write, read_cost
 from rsso_dspy.errors import DamagedFile, RssoError, Stopped
 from rsso_dspy.files import parse_entry
-from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage, sum_usage
+from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord, Usage, add_usage, sum_usage
 from rsso_dspy.redact import redact_json
 
 JobRecord = UnitRecord | TrainingRecord
-
 _JOB: TypeAdapter[JobRecord] = TypeAdapter(JobRecord)
 _TRIAL = TypeAdapter(TrialResult)
-
-STOPS = "stops_on_success"
-"""Key of the head: whether no trial follows one that solved the variant."""
-
-CALLS = (b'{"text"', b'{"call"', b'{"read"')
-"""How lines of calls begin."""
+STOPS = "stops_on_success"  # key of the head: whether no trial follows one that solved the variant
+CALLS = (b'{"text"', b'{"call"', b'{"read"')  # how lines of calls begin
 
 
 class UnitLog(CallLines):
@@ -50,17 +41,13 @@ class UnitLog(CallLines):
         super().__init__(write)
         self.path = path
         self.head: dict[str, Any] = {}
-        self.times: list[str] = []
-        """When trials ended, in UTC; of void ones too."""
-        self.rollout: dict[str, Any] | None = None
-        """What a finished rollout came to."""
-        self.abandoned: dict[str, Usage] = {}
-        """Usage of void trials by role."""
+        self.times: list[str] = []  # when trials ended, in UTC; of void ones too
+        self.rollout: dict[str, Any] | None = None  # what a finished rollout came to
+        self.abandoned: dict[str, Usage] = {}  # usage of void trials by role
         self._lines: list[dict[str, Any]] = []
         self._results: dict[int, TrialResult] = {}
         self._tail: list[bytes] = []
-        self.complete = content.rfind(b"\n") + 1
-        """Bytes of the complete lines."""
+        self.complete = content.rfind(b"\n") + 1  # bytes of the complete lines
         for number, line in enumerate(content[: self.complete].split(b"\n")[:-1], start=1):
             self._parse(line, number, whole)
         self.is_torn = self.complete < len(content)
@@ -125,7 +112,6 @@ class UnitLog(CallLines):
 
     @property
     def seconds(self) -> dict[int, float]:
-        """What each trial took."""
         return {each["trial"]: each["seconds"] for each in self._lines}
 
     @property
@@ -146,8 +132,6 @@ class UnitLog(CallLines):
         if not self._lines:
             return None
         head = {name: value for name, value in self.head.items() if name != STOPS}
-        if type(schema := head.get("schema")) is not int or schema > SCHEMA_VERSION:
-            raise DamagedFile(self.path, f"it has schema {schema}, and this program reads up to {SCHEMA_VERSION}")
         try:
             record = _JOB.validate_python({**head, "trials": self.results, "memories": self.memories})
         except ValidationError as error:
@@ -166,7 +150,6 @@ class UnitLog(CallLines):
         return add_usage(self.abandoned, sum_usage(self.results), self.sum_current())
 
     def make_answers(self, name: str) -> RecordedCalls:
-        """Return its calls as answers for a replay."""
         attempts = {line["trial"]: line["result"].get("replayed", 0) for line in self._lines}
         return RecordedCalls(name, self, attempts=attempts)
 
@@ -226,7 +209,6 @@ class UnitLog(CallLines):
 
 
 def dump_record(record: JobRecord) -> dict[str, Any]:
-    """Return a unit or training as JSON data."""
     data: dict[str, Any] = _JOB.dump_python(record, mode="json")
     return data
 

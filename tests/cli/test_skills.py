@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
+from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embed import Embedder
 from rsso_dspy.memory.formats import read_library
 from rsso_dspy.records import Failure
@@ -75,7 +76,7 @@ def test_an_exported_library_retrieves_what_the_unit_did(export, played, unit, t
     assert (known["protocol"], known["method"], known["model"]) == (unit.protocol, "sso", "embedded/explorer")
     assert (known["rule_based"], known["embedder"], known["variants"]) == (True, "hash", [UNIT])
     assert (known["trials"], known["learnt_from"], known["made_by"]) == (3, [1, 2], unit.provenance)
-    memory = skill_memory(embed=Embedder("hash"))
+    memory = skill_memory(embed=Embedder(EmbedderConfig(model="hash")))
     memory.restore(library.snapshot)
     last = unit.trials[2].trajectory
     for index, step in enumerate(last.steps):

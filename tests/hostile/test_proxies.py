@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 import dspy
 import pytest
 
-from rsso_dspy.addresses import find_proxy, is_local
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.errors import BackendUnreachable
-from rsso_dspy.lm import Backend
+from rsso_dspy.lm import Backend, find_proxy, is_local
 from tests.live import says
 from tests.provider_formats import FORMATS, WIRES, Said
 from tests.provider_runs import KEY, SHORT, VARIABLE, backend

@@ -10,7 +10,6 @@ import pytest
 import rsso_dspy
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.lm import Backend
-from rsso_dspy.plan import list_retry_warnings, plan_held_out
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.report.analysis import analyze
@@ -18,7 +17,7 @@ from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import build_methods_table
 from rsso_dspy.store.run_folder import Store
 from tests.live import FAST, says
-from tests.provider_runs import KEY, OFFLINE, PLAYED, SHORT, STEPS, run_against
+from tests.provider_runs import KEY, OFFLINE, PLAYED, STEPS, run_against
 from tests.provider_server import completion, provider
 
 pytestmark = [
@@ -88,27 +87,25 @@ USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_tempe
 
 
 @pytest.mark.parametrize(
-    ("backend", "protocol", "at", "warned"),
+    ("backend", "protocol", "at"),
     [
-        (GREEDY, [], USUAL, False),
-        ({**GREEDY, "temperature": 0.7, "roles": {"actor": {"temperature": 0}}}, [], USUAL, False),
-        (GREEDY, ["retry_temperature=0.2"], (0.2, " retry_temperature=0.2"), False),
-        ({**GREEDY, "temperature": 0.2}, [], OWN, False),
-        ({"model": "embedded/explorer"}, [], OWN, False),
-        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN, True),
-        ({**GREEDY, "top_k": 1}, [], OWN, True),
-        (GREEDY, COLD, OFF, True),
-        ({**GREEDY, "seed": True}, COLD, OFF, True),
-        (GREEDY, [*COLD, "frozen=true"], OFF, True),
-        (GREEDY, ["trials=1"], (0.7, ""), False),
-        (GREEDY, ["preset=agentboard/2", "stream_trials=2"], USUAL, False),
-        (GREEDY, ["setting=transfer"], OWN, False),
+        (GREEDY, [], USUAL),
+        ({**GREEDY, "temperature": 0.7, "roles": {"actor": {"temperature": 0}}}, [], USUAL),
+        (GREEDY, ["retry_temperature=0.2"], (0.2, " retry_temperature=0.2")),
+        ({**GREEDY, "temperature": 0.2}, [], OWN),
+        ({"model": "embedded/explorer"}, [], OWN),
+        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN),
+        ({**GREEDY, "top_k": 1}, [], OWN),
+        (GREEDY, COLD, OFF),
+        ({**GREEDY, "seed": True}, COLD, OFF),
+        (GREEDY, [*COLD, "frozen=true"], OFF),
+        (GREEDY, ["trials=1"], (0.7, "")),
+        (GREEDY, ["preset=agentboard/2", "stream_trials=2"], USUAL),
+        (GREEDY, ["setting=transfer"], OWN),
     ],
 )
-def test_retries_vary_by_default_where_the_first_trial_does_not_and_a_plan_that_cannot_says_so(
-    backend, protocol, at, warned, monkeypatch
-):
-    """The temperature of retries in force, what the protocol's id says of it, and the warnings of the plan."""
+def test_retries_vary_by_default_where_the_first_trial_does_not(backend, protocol, at, monkeypatch):
+    """The temperature of retries in force, and what the protocol's id says of it."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     config = load_config(overrides=FAST).model_copy(update={"backend": "mine"})
@@ -118,10 +115,6 @@ def test_retries_vary_by_default_where_the_first_trial_does_not_and_a_plan_that_
     resolved, made = resolve_protocol(config), Backend(config.active_backend)
     assert (resolved.rules.retry_temperature, "".join(re.findall(r" retry_temperature=\S+", resolved.id))) == at
     made.check(resolved.rules.retry_temperature)
-    plan = plan_held_out(config, ["react", "react-sso", "sso", "rsso"], variants=[SHORT])
-    warnings = list_retry_warnings(plan, made)
-    assert bool(warnings) is warned
-    assert not warned or "protocol.retry_temperature=0.7" in warnings[0]
 
 
 def test_trials_that_were_equal_are_said_below_the_table(tmp_path):

@@ -220,5 +220,5 @@ def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
     home = SimpleNamespace(issue_ticket=SimpleNamespace(remote=issue_ticket))
     with ThreadPoolExecutor(1) as elsewhere:  # in the main thread it would turn Ctrl-C off
         failure = elsewhere.submit(play_away, home, None, None, None).result()
-    assert "ValueError: refused: <***>" in failure.text
-    assert leaks(Path("/nowhere"), failure.text) == []
+    assert "ValueError: refused: <***>" in failure[1]
+    assert leaks(Path("/nowhere"), failure[1]) == []

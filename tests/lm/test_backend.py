@@ -91,35 +91,6 @@ def start_ledger() -> TrialLedger:
     return TrialLedger(lambda _role, _usage: None)
 
 
-@pytest.mark.parametrize(
-    ("said", "read"),
-    [
-        (STEP, "look around"),
-        (f"```json\n{STEP}\n```", "look around"),
-        ("{'thought': 'hm', 'action': 'look around',}", "look around"),
-        (f"Here it is: {STEP}", "look around"),
-        (STEP.removesuffix("}"), "look around"),
-        ('{"thought": "hm"}', None),
-        (PROSE, None),
-    ],
-)
-def test_malformed_json_is_read_or_counted_after_one_request_of_the_plain_format(said, read):
-    ledger = start_ledger()
-    with provider(lambda _: completion(said)) as served:
-        backend = Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json"))
-        assert act(backend, ledger) == read
-    assert len(served.requests) == (1 if read else 2), "what cannot be read is asked for once more"
-    assert all("response_format" not in body for body in served.requests)
-
-
-def test_dspys_own_json_adapter_sends_its_schema(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with provider(lambda _: completion(STEP)) as served:
-        backend = Backend(BackendConfig(model="openai/gpt-4.1-mini", base_url=served.url))
-        assert act(backend, start_ledger(), dspy.JSONAdapter()) == "look around"
-    assert [body["response_format"]["type"] for body in served.requests] == ["json_schema"]
-
-
 @pytest.mark.parametrize("adapter", ["chat", "json"])
 @pytest.mark.parametrize(("again", "asked"), [(None, 2), (False, 1), (True, 2)])
 def test_what_cannot_be_read_is_asked_for_once_more(adapter, again, asked):

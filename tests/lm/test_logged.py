@@ -35,27 +35,14 @@ def make_lm(served, model="openai/m", **options):
     return dspy.LM(model, **usual | options)
 
 
-OPTIONS = {
-    "temperature and length": (
-        {"temperature": 0.3, "max_tokens": 77},
-        {"temperature": 0.3, "max_completion_tokens": 77},
-    ),
-    "stop and seed": ({"stop": ["\n\n"], "seed": 5}, {"stop": ["\n\n"], "seed": 5}),
-    "options of a local server": (
-        {"model": "hosted_vllm/m", "extra_body": {"min_p": 0.1}, "chat_template_kwargs": {"enable_thinking": False}},
-        {"min_p": 0.1, "chat_template_kwargs": {"enable_thinking": False}},
-    ),
-}
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of LiteLLM, when it is imported
-@pytest.mark.parametrize("case", OPTIONS)
-def test_what_is_set_on_a_model_reaches_the_server(live, case):
-    options, sent = OPTIONS[case]
+def test_what_is_set_on_a_model_reaches_the_server(live):
+    more = {"extra_body": {"min_p": 0.1}, "chat_template_kwargs": {"enable_thinking": False}}
     with provider(lambda _: Said(CHAT)) as served:
-        ask(live, make_lm(served, **options))
+        ask(live, make_lm(served, "hosted_vllm/m", temperature=0.3, stop=["\n\n"], seed=5, **more))
     (body,) = served.requests
-    assert {name: body.get(name) for name in sent} == sent
+    assert (body["temperature"], body["stop"], body["seed"], body["min_p"]) == (0.3, ["\n\n"], 5, 0.1)
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
 
 
 def ask(live, lm, way="context", adapter=None, log=None, **context):
@@ -67,7 +54,7 @@ def ask(live, lm, way="context", adapter=None, log=None, **context):
         program.set_lm(lm)
     elif way == "predictor.lm":
         program.lm = lm
-    settings = {"lm": lm} if way == "context" else {}
+    settings = {"lm": lm} if way in ("context", "acall") else {}
     adapters = dspy.context(adapter=adapter) if adapter else nullcontext()
     with adapters, live.activate_for_user(), playing(calls=log), dspy.context(**settings, **context):
         said = asyncio.run(program.acall(question="sky?")) if way == "acall" else program(question="sky?")
@@ -77,6 +64,7 @@ def ask(live, lm, way="context", adapter=None, log=None, **context):
 
 WAYS = {
     "dspy.context(lm=...)": {},
+    "acall": {"way": "acall"},
     "set_lm": {"way": "set_lm"},
     "a predictor's own": {"way": "predictor.lm"},
     "JSONAdapter": {"adapter": dspy.JSONAdapter()},
@@ -104,12 +92,6 @@ def test_every_way_to_set_a_model_is_logged_once(live, case):
     assert (lm.num_retries, lm.kwargs["api_base"]) == (3, served.url), "the user's own model stays as it was"
 
 
-def test_acall_is_call(live):
-    with provider(lambda _: Said(CHAT)) as served, dspy.context(lm=make_lm(served)):
-        said, calls = ask(live, dspy.settings.lm, "acall")
-    assert (said.answer, len(calls)) == ("blue", 1)
-
-
 def test_a_stream_is_logged_too(live):
     text = []
     log = UnitLog(write=text.append, whole=True)
@@ -122,15 +104,6 @@ def test_a_stream_is_logged_too(live):
         chunks = asyncio.run(collect(dspy.Predict("question -> answer")))
     assert chunks[-1].answer == "blue"
     assert len(UnitLog("".join(text).encode(), whole=True).by_number) == 1
-
-
-def test_failures_are_retried_by_us_and_each_attempt_is_a_line(live, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.logged_lm.random.uniform", lambda *_: 0.0)
-    with provider(lambda _: Said(CHAT), {1: "overloaded", 2: "rate limit"}) as served:
-        said, calls = ask(live, make_lm(served))
-    assert said.answer == "blue"
-    assert len(served.requests) == 3
-    assert [kind for kind, _ in calls[0].failed] == ["LMServerError", "LMRateLimitError"]
 
 
 def test_a_copy_of_a_model_is_given_again_from_the_log_with_the_server_gone(live):

@@ -81,15 +81,6 @@ def test_what_is_configured_arrives_under_the_names_of_the_format_and_usage_has_
     assert ledger.usage_by_role() == {"actor": once + once, "verbalizer": once}
 
 
-@each_wire
-@pytest.mark.parametrize(("adapter", "text"), [("json", '{"answer": "yes"}'), ("chat", "yes")])
-def test_every_answer_format_can_be_asked_for(wire, adapter, text):
-    with provider(lambda _: Said(text), wire=wire) as served:
-        assert ask(backend(wire, served, adapter=adapter)) == "yes"
-    assert len(served.requests) == 1
-    assert served.flaws == []
-
-
 @pytest.mark.parametrize(("wire", "other"), NEIGHBOURS)
 def test_a_role_on_another_provider_goes_to_its_own_server_with_its_own_key(wire, other):
     with provider(lambda _: ANSWER, wire=wire) as first, provider(lambda _: ANSWER, wire=other) as second:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import BackendUnreachable, LimitReached, MissingKey, UsageError
+from rsso_dspy.errors import LimitReached, MissingKey, UsageError
 from rsso_dspy.executor import EventStream, TrialFinished
 from rsso_dspy.lm import Backend
 from rsso_dspy.protocol import resolve_protocol
@@ -41,7 +41,7 @@ pytestmark = [
 ]
 
 SETTINGS = (*FAST, "benchmark=pddl", "protocol.trials=3", "protocol.stop_on_success=false")
-"""A benchmark that starts no simulator: what is tested is where units are played. One test starts one on a worker."""
+"""A benchmark that starts no simulator: what is tested is where units are played."""
 VARIANTS = ("gripper::50", "tyreworld::50")
 KEY = "RSSO_TEST_KEY"
 THINKING = 0.05
@@ -220,16 +220,12 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     assert describe_logs(tmp_path).items() <= whole.items()
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
-    no_key = (401, {"error": {"message": "no such key", "type": "invalid_request_error"}})
-    with provider(lambda _: no_key) as served:
-        settings = (*host(served.url, KEY), "benchmark=scienceworld")
-        planned = plan(tmp_path, settings, ("lifespan-longest-lived::98",))
-        with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
-            planned.execute(lend(live, settings), 1, engine="ray")
-        assert len(served.requests) == 1
-    assert [record.has_errors for record in planned.store.units()] == [True]
+@pytest.mark.usefixtures("cluster", "model")
+def test_arms_share_their_answers_as_in_threads(live, settings, tmp_path):
+    shared = (*settings, "shared_answers=true")
+    for engine in ("threads", "ray"):
+        plan(tmp_path / engine, shared, VARIANTS[:1]).execute(lend(live, shared), 2, engine=engine)
+    assert describe_logs(tmp_path / "ray") == describe_logs(tmp_path / "threads")
 
 
 @pytest.mark.usefixtures("cluster")

@@ -86,17 +86,6 @@ def test_all_streams_of_a_seed_have_one_order_and_another_seed_has_another(whole
     assert first != second
 
 
-def test_progress_stands_apart_and_ends_with_the_episode(whole):
-    for arm in WRITERS:
-        units = stream(whole, arm)
-        assert any(prompts_of(record, "progress") for record in units) or arm != "omnireflect-symbolic"
-        for record in units:
-            assert "progress@1" not in record.trials[0].shown
-            assert not rules(record).select_rules("progress")
-            for text in prompts_of(record, "constitution"):
-                assert not any(line and line in text for line in "\n".join(prompts_of(record, "progress")).split("\n"))
-
-
 def test_a_model_is_asked_every_r_freq_steps_and_patterns_ask_nobody(whole):
     for record in stream(whole, "omnireflect-neural"):
         (trial,) = record.trials
@@ -172,13 +161,6 @@ def test_a_stream_over_other_variants_is_refused(whole):
     for chosen in (TASKS[:2], ["boil"]):
         with pytest.raises(RunMismatch, match="over other variants"):
             check_streams(plan(WRITERS, chosen), Store(whole))
-
-
-def test_a_method_without_rules_to_read_is_its_base_byte_for_byte(live, tmp_path):
-    play(live, tmp_path, ["react", "react+constitution"], tasks=TASKS[:1])
-    plain, reading = Store(tmp_path).units()
-    assert plain.trajectories == reading.trajectories
-    assert [trial.usage for trial in plain.trials] == [trial.usage for trial in reading.trials]
 
 
 def test_a_stream_is_in_one_shard():

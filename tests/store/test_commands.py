@@ -95,12 +95,7 @@ def test_parts_are_read_as_one_run_that_knows_what_is_missing(tmp_path):
         ("boil::27", False),
     ]
     assert (played.missing, played.missing_shards) == (1, ["3/3"])
-
-
-def test_a_whole_run_that_is_asked_for_is_no_shard_any_more(tmp_path):
-    store = Store(tmp_path / "a")
-    store.open(IDENTITY, {"sso": "1"}, "1/3")
-    store.open(IDENTITY, {"sso": "1"}, "2/3")
-    assert store.read_shards() == ("1/3", "2/3")
-    store.open(IDENTITY, {"sso": "1"})
-    assert store.read_shards() == ()
+    first.open(IDENTITY, {"sso": "1"}, "3/3")
+    assert first.read_file()["shards"] == ["1/3", "3/3"]
+    first.open(IDENTITY, {"sso": "1"})
+    assert "shards" not in first.read_file(), "the whole run is no shard"

@@ -53,7 +53,7 @@ def test_a_folder_that_holds_no_run_is_refused_with_what_to_do(tmp_path, place):
 FAULTS = {
     "a broken line": (lambda text: text.replace('{"trial"', '{"tri', 1), "line 2 is no JSON object"),
     "a list": (lambda text: text.replace("\n", "\n[]\n", 1), "line 2 is no JSON object"),
-    "a newer version": (lambda text: text.replace(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "schema 99"),
+    "a newer version": (lambda text: text.replace(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "UnitRecord.schema"),
     "a text for a number": (lambda text: text.replace('"reward":10', '"reward":"many"'), "is no record of one"),
     "a word for a count": (
         lambda text: text.replace('"usage":', '"learnt":{"skills":{"held":"many"}},"usage":'),

@@ -177,7 +177,7 @@ def test_vectors_of_a_server_are_kept_once_and_answer_in_its_place(monkeypatch):
     file = File()
     with embedding_server() as server:
         about = {"model": "litellm/openai/m", "base_url": server.url, "key_variable": VARIABLE}
-        embed = Embedder(EmbedderConfig(**about, cache=False, retries=0))
+        embed = Embedder(EmbedderConfig(**about, retries=0))
         early = embed(["a door"])
         with playing(calls=file.log):
             first = embed(["a door", "a lamp"])
