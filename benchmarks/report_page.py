@@ -29,10 +29,9 @@ from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
-from rsso_dspy.report import sheets
 from rsso_dspy.report.page import Page, PageSection, write_page
 from rsso_dspy.report.page_records import PageCalls
-from rsso_dspy.report.sheets import Sheet
+from rsso_dspy.report.sheets import build_sheet, format_text
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 
@@ -146,13 +145,10 @@ def build_sections(records: Sequence[tuple[UnitRecord, int]]) -> list[PageSectio
     arms: dict[str, list[int]] = {}
     for record, _ in records:
         arms.setdefault(record.arm, []).append(max((t.accumulator for t in record.trajectories), default=0))
-    rows = tuple(
-        (sheets.format_text(arm), sheets.format_count(len(best)), sheets.format_points(sum(best) / len(best)))
-        for arm, best in arms.items()
-    )
+    rows = [(arm, len(best), sum(best) / len(best)) for arm, best in arms.items()]
     tasks = sorted({record.variant.task for record, _ in records})
-    means = Sheet("means", "Means", ("arm", "units", "Mean"), rows)
-    each = Sheet("tasks", "Tasks", ("task",), tuple((sheets.format_text(task, task=task),) for task in tasks))
+    means = build_sheet("means", "Means", ("arm", "units", "Mean"), rows)
+    each = build_sheet("tasks", "Tasks", ("task",), [(format_text(task, task=task),) for task in tasks])
     return [PageSection("overview", "Overview", "Means.", (means,)), PageSection("tasks", "Tasks", "", (each,))]
 
 

@@ -25,8 +25,8 @@ from rsso_dspy.records import ZERO_SHOT, RoleUsage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
+from rsso_dspy.report.sheets import print_parts
 from rsso_dspy.report.tables import render_analysis
-from rsso_dspy.report.terminal import print_renderable
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_stored_prices
@@ -76,7 +76,7 @@ class RunResult:
     def report(self) -> RunReport:
         """Return what `rsso-dspy report` prints: results, paired differences with their tests, and costs."""
         written = StringIO()
-        print_renderable(render_analysis(self.analysis, True, False), written, REPORT_WIDTH)
+        print_parts(render_analysis(self.analysis, True, False), written, REPORT_WIDTH)
         return RunReport(written.getvalue().rstrip())
 
     def to_pandas(self, rows: RowKind = "trials") -> Any:

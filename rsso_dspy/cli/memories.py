@@ -8,7 +8,6 @@ import typer
 from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli import options
 from rsso_dspy.cli.options import build_config, echo, format_plural, print_json, print_status, split_tasks
-from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 skills_app = typer.Typer(help="Export the skill library of a unit.", no_args_is_help=True)
@@ -31,8 +30,6 @@ def export_skills(
     from rsso_dspy.cli.results import print_left_out_files
     from rsso_dspy.memory_files import LIBRARY, export_library
 
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
     check_output_path(out, kind=LIBRARY)
     library, record = export_library(run, unit, arm, print_left_out_files)
     atomic_write_text(out, library.to_json())
@@ -72,13 +69,13 @@ def build_constitution(
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.constitution import plan_constitution_build
 
-    settings = build_config(
-        config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
-    )
+    keys = {"benchmark": benchmark, "protocol.preset": protocol}
+    settings = build_config(config, set_, backend, model, base_url, keys)
     tasks = split_tasks(task_names)
     drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
     plan = plan_constitution_build(settings, drawn.train, writer, out, explore, print_status)
-    build_and_print(plan, writer, calib, drawn.notes, dry_run, max_cost)
+    head = f"{writer} rules from {format_plural(plan.plan.units, 'variant')} ({calib})"
+    build_and_print(plan, head, drawn.notes, dry_run, max_cost)
 
 
 @constitution_app.command("show")

@@ -1,10 +1,11 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
 import shlex
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import TextWrapper
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,15 +56,15 @@ GIVEN = "model"  # name of the backend that `--model` creates
 
 def build_config(
     file: Path | None,
-    overrides: list[str] | None,
-    backend: str | None,
-    replay: Path | None = None,
+    overrides: list[str] | None = None,
+    backend: str | None = None,
     model: str | None = None,
     base_url: str | None = None,
-    **keys: object,
+    keys: Mapping[str, object] = MappingProxyType({}),
+    replay: Path | None = None,
 ) -> "Config":
-    """Load the configuration and apply the command's options; an option that is None changes nothing. With `replay`,
-    logs answer in place of the backend that they were made with, or of the named one."""
+    """Load the configuration and apply the command's options; an option or key that is None changes nothing. With
+    `replay`, logs answer in place of the backend that they were made with, or of the named one."""
     from rsso_dspy.config import RECORDED, format_override, load_config
 
     of_model = name_model(model, base_url, backend)
@@ -72,8 +73,7 @@ def build_config(
         backend = backend or RECORDED
         overrides = [*(overrides or ()), format_override(f'backends."{backend}".replay', str(replay))]
         print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
-    named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
-    extra = [f"{key}={value}" for key, value in named.items() if value is not None]
+    extra = [f"{key}={value}" for key, value in {"backend": backend, **keys}.items() if value is not None]
     return load_config(file, [*of_model, *(overrides or []), *extra])
 
 
@@ -119,8 +119,9 @@ def split_tasks(text: str | None) -> list[str] | None:
     return None if text in (None, "all") else split_names(text, "--tasks")
 
 
-def format_plural(things: Sized, noun: str) -> str:
-    return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
+def format_plural(things: Sized | int, noun: str) -> str:
+    count = things if isinstance(things, int) else len(things)
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_command(*words: object) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,8 +37,6 @@ from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import CONFIG, RunSpec, extract_given, load_commands
 from rsso_dspy.store.run_folder import Store, Unit
 from rsso_dspy.store.unit_log import JobRecord, dump_record
-
-ABSENT = "(absent)"
 
 SHOWN = 10  # maximum number of listed differences of a replay
 
@@ -97,11 +96,7 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engi
     planned = plan_run(config, spec, programs, dry_run, print_status)
     for file, why in planned.store.set_aside.items():
         print_status(f"{why}: {'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again")
-    print_run_plan(planned)
-    plan, actor = planned.plan, planned.models_in_use.get("actor", "")
-    trials = max(plan.get_rules(unit).trials for unit in plan.units)
-    for line in _describe_programs(programs, plan.protocol, actor, trials):
-        print_status(f"      {line}")
+    print_plan(*_describe_plan(planned), *_describe_programs(programs, planned))
     return planned
 
 
@@ -118,23 +113,24 @@ def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: Engine) ->
 
 def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:
     """Report missing and stalled units, and exit with code 1 if there are any."""
+    said = []
     if outcome and outcome.untrained:
-        print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
+        said.append(f"{len(outcome.untrained)} units were not played: what they start from errored")
     skipped = outcome.skipped if outcome else []
-    for record in skipped:
-        print_status(f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}")
+    said += [
+        f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}" for record in skipped
+    ]
     if skipped:
-        print_status("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
+        said.append("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
     if outcome and (errored := len(outcome.errored) - len(skipped)):
-        print_status(f"{errored} ended in errors; repeat the command to resume from their last good trial")
+        said.append(f"{errored} ended in errors; repeat the command to resume from their last good trial")
     if stalled:
-        print_status(
-            f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
+        said.append(
+            f"{format_plural(stalled, 'trial')} stalled: a step took longer than environment.step_seconds. "
             "Means include their scores so far"
         )
-    if limit:
-        print_status(limit)
-    if limit or stalled or (outcome and outcome.errored):
+    if said or limit:
+        print_status("\n".join([*said, *([limit] if limit else [])]))
         raise typer.Exit(1)
 
 
@@ -153,7 +149,7 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
         given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
         extract_given(store, given)
         examples = [format_override("memory.constitution.examples", str(file)) for file in given.glob("examples/*")]
-        config = build_config(given / CONFIG, examples, None, source)
+        config = build_config(given / CONFIG, examples, replay=source)
         for order in orders:
             spec = order.locate_files(given, again.folder)
             files = {file.stem: str(file) for file in spec.compiled}
@@ -168,7 +164,7 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
 
 def _compare_records(store: Store, again: Store) -> None:
     """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
-    equal, errored, lines, apart = 0, 0, list[str](), set[str]()
+    equal, errored, lines = 0, 0, list[str]()
     for record in store.records():
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
         other = again.load(record)
@@ -177,64 +173,57 @@ def _compare_records(store: Store, again: Store) -> None:
         elif other is None or other.has_errors:
             lines.append(f"{name} was not played")
         else:
-            ours, theirs = (dict(_list_values(dump_record(each))) for each in (record, other))
-            pairs = {path: (ours.get(path, ABSENT), theirs.get(path, ABSENT)) for path in {**ours, **theirs}}
-            differing = [path for path, (one, two) in pairs.items() if one != two]
-            if telling := [path for path in differing if not _may_differ(path, record)]:
-                before, now = (json.dumps(value, ensure_ascii=False) for value in pairs[telling[0]])
-                lines.append(f"{name}: {telling[0]} is {before:.100} in {store.folder} and {now:.100} now")
-            else:
-                equal += 1
-                apart.update(differing)
-    total, whole = equal + len(lines), equal > 0 and not lines
-    beside = f", except for {', '.join(sorted(apart))}" if apart else ""
+            ours, theirs = (_dump_comparable(each, record) for each in (record, other))
+            if difference := _find_difference(ours, theirs):
+                path, *values = difference
+                before, now = (json.dumps(value, ensure_ascii=False) for value in values)
+                lines.append(f"{name}: {path} is {before:.100} in {store.folder} and {now:.100} now")
+            equal += difference is None
+    whole = equal > 0 and not lines
     left_out = f"; {errored} with errors left out" if errored else ""
-    echo(f"{'equal: ' if whole else ''}{equal} of {total} records are equal{beside}{left_out}")
+    echo(f"{'equal: ' if whole else ''}{equal} of {equal + len(lines)} records are equal{left_out}")
     for line in lines[:SHOWN]:
         echo(f"  {line}")
     if not whole:
         raise typer.Exit(1)
 
 
-def _may_differ(path: str, record: JobRecord) -> bool:
-    """Return whether a field is provenance, or differs because a replayed trial counts both attempts."""
-    match path.split("."):
-        case ["provenance", *_]:
-            return True
-        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
-            return record.trials[int(number)].replayed > 0
-    return False
+def _dump_comparable(record: JobRecord, of: JobRecord) -> dict[str, Any]:
+    """Return what a replay gives again: no provenance, and no counts of trials of `of` that were played twice because
+    the simulator died."""
+    data = dump_record(record) | {"provenance": None}
+    for trial, result in zip(data["trials"], of.trials, strict=False):
+        trial |= dict.fromkeys(("replayed", "usage", "failures", "sent") if result.replayed else ())
+    return data
 
 
-def _list_values(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted path and value of everything inside, in the order of the file."""
-    if not (data and isinstance(data, dict | list)):
-        yield path, data
-        return
-    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-        yield from _list_values(value, f"{path}.{key}" if path else str(key))
+def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, Any] | None:
+    """Return the dotted path of the first value inside that differs, and both values; None if all are equal."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        pairs = [(key, ours.get(key), theirs.get(key)) for key in {**ours, **theirs}]
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        pairs = [(number, *each) for number, each in enumerate(zip_longest(ours, theirs))]
+    else:
+        return None if ours == theirs else (path, ours, theirs)
+    inside = (_find_difference(one, other, f"{path}.{key}".lstrip(".")) for key, one, other in pairs)
+    return next(filter(None, inside), None)
 
 
 # Plans
-
-
-def print_run_plan(planned: Run) -> None:
-    plan = planned.plan
-    print_plan(
-        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
-        f"{format_plural(plan.units, 'unit')}, {format_plural(range(plan.rules.trials), 'trial')} each, protocol "
-        f"{plan.protocol}, into {planned.store.folder}",
-        *_describe_plan(planned),
-    )
 
 
 def _describe_plan(planned: Run) -> Iterator[str]:
     plan, config = planned.plan, planned.config
     forecast = planned.forecast_calls()
     units = sum(isinstance(work, Unit) for work in planned.left)
+    yield (
+        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
+        f"{format_plural(plan.units, 'unit')}, {format_plural(plan.rules.trials, 'trial')} each, protocol "
+        f"{plan.protocol}, into {planned.store.folder}"
+    )
     yield describe_models(config, {"actor", *forecast.calls})
     for arm, stream in plan.streams.items():
-        trials = f"{format_plural(range(plan.stream_trials), 'trial')} each"
+        trials = f"{format_plural(plan.stream_trials, 'trial')} each"
         if plan.stream_trials != plan.rules.trials:
             trials += " as protocol.stream_trials says"
         yield (
@@ -244,14 +233,14 @@ def _describe_plan(planned: Run) -> Iterator[str]:
     if plan.trainings:
         episodes = sum(len(training.episodes) for training in plan.trainings)
         yield (
-            f"{format_plural(plan.trainings, 'training')} of {format_plural(range(episodes), 'episode')} before, "
+            f"{format_plural(plan.trainings, 'training')} of {format_plural(episodes, 'episode')} before, "
             f"{len(planned.left) - units} to play"
         )
-    yield f"{format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play"
+    yield f"{format_plural(len(plan.units) - units, 'unit')} finished, {units} to play"
     yield describe_forecast(forecast, planned.price_calls())
     if count := planned.units_beside:
         yield (
-            f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
+            f"{planned.store.folder} also holds {format_plural(count, 'unit')} of earlier commands, which the "
             "tables count too; name another --out for a table of this command alone"
         )
     yield from describe_proxies(config)
@@ -287,28 +276,21 @@ def describe_forecast(forecast: Forecast, dollars: float | None = 0.0) -> str:
     )
 
 
-def _describe_programs(programs: Programs, protocol: str, model: str, trials: int) -> Iterator[str]:
-    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this protocol
-    and acting model, and whether its compile scored candidates by other trials than the run."""
+def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
+    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this acting
+    model, and whether its compile scored candidates by other trials than the run."""
+    model = planned.models_in_use.get("actor", "")
+    trials = max(planned.plan.get_rules(unit).trials for unit in planned.plan.units)
     for name, compiled in programs.items():
         if compiled is None:
             continue
-        confirmation, scored = compiled.confirmation, compiled.trials
-        if compiled.is_made_elsewhere:
-            pass
-        elif confirmation is None:
-            yield f"{name} has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
-        elif not compiled.improved:
-            yield f"{name} plays its candidate, which is {confirmation.verdict} ({confirmation.why})"
-        elif (compiled.protocol.split()[0], compiled.model) != (protocol.split()[0], model):
-            # other trials or another embedder of one preset are named where the run is planned
-            yield (
-                f"{name} was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by "
-                f"{model}: its verdict does not apply there"
-            )
-        if scored and scored != trials:
-            many = f"trial{'s' * (scored > 1)}"
-            yield f"{name} was compiled by the best of {scored} {many}; here it is the best of {trials}, the protocol's"
+        if compiled.confirmation and not compiled.improved:
+            yield f"{name} plays its candidate, which is {compiled.confirmation.verdict} ({compiled.confirmation.why})"
+        elif compiled.improved and compiled.model != model:
+            yield f"{name} was confirmed by {compiled.model}, but plays by {model}: its verdict does not apply there"
+        if compiled.trials not in (0, trials):
+            many = format_plural(compiled.trials, "trial")
+            yield f"{name} was compiled by the best of {many}; here it is the best of {trials}, the protocol's"
 
 
 # Compiles
@@ -341,15 +323,13 @@ def _describe_compile_plan(
     forecast, teacher = request.forecast(protocol), request.teacher
     yield f"at most {request.max_rollouts} rollouts of {request.options.trials} trials of {request.options.steps} steps"
     yield describe_models(config, {"actor", *forecast.calls})
-    models: dict[str, str] = {
-        **dict(Backend(config.active_backend).models.items()),
-        **(teacher.models if teacher else {}),
-    }
+    models: dict[str, str] = dict(Backend(config.active_backend).models.items())
+    models |= teacher.models if teacher else {}
     dollars = price_forecast(forecast, models, make_price_lookup(config.prices))
     limit = f"; stopped after {format_dollars(request.max_cost)}" if request.max_cost is not None else ""
     yield describe_forecast(forecast, dollars) + limit
     if kept:
-        yield f"{format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again"
+        yield f"{format_plural(kept, 'rollout')} of an attempt that was cut short are kept, and not played again"
     if teacher:
         yield f"{teacher.model} plays the train variants{'' if teacher.backend else '; no model is asked for that'}"
     yield from request.notes
@@ -367,15 +347,18 @@ def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Pa
 
 
 def build_and_print(
-    build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str], dry_run: bool, max_cost: float | None
+    build: ConstitutionBuild, head: str, notes: Sequence[str], dry_run: bool, max_cost: float | None
 ) -> None:
+    """Print the plan under its first words and, unless `dry_run`, build the constitution and print it."""
     finished = build.load_finished()
     if finished:
         print_status(f"{build.out} was built by this very command before: nothing is left to play")
     elif build.out.exists():
         raise UsageError(f"{build.out} already exists; remove it or name another file with -o")
     else:
-        _print_build_plan(build, writer, calib, notes)
+        print_plan(
+            f"plan: {head}, protocol {build.plan.protocol}, into {build.out}", *_describe_build_plan(build), *notes
+        )
     if dry_run:
         return
     book = finished or _build_watched(build, max_cost)
@@ -387,7 +370,7 @@ def build_and_print(
     echo(f"\nconstitution: {build.out}  ({read})")
 
 
-def _print_build_plan(build: ConstitutionBuild, writer: str, calib: str, notes: Sequence[str]) -> None:
+def _describe_build_plan(build: ConstitutionBuild) -> Iterator[str]:
     calls: Counter[str] = Counter()
     left = 0
     for plan, store in zip(build.plans, build.make_stores(), strict=True):
@@ -395,14 +378,9 @@ def _print_build_plan(build: ConstitutionBuild, writer: str, calib: str, notes: 
         left += len(work)
         calls.update(forecast_calls(plan, work).calls)
     episodes = sum(len(plan.units) for plan in build.plans)
-    print_plan(
-        f"plan: {writer} rules from {format_plural(build.plan.units, 'variant')} ({calib}), protocol "
-        f"{build.plan.protocol}, into {build.out}",
-        f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play",
-        describe_models(build.config, {"actor", *calls}),
-        describe_forecast(Forecast(dict(calls))),
-        *notes,
-    )
+    yield f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
+    yield describe_models(build.config, {"actor", *calls})
+    yield describe_forecast(Forecast(dict(calls)))
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:

@@ -2,44 +2,31 @@
 
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from tqdm import tqdm
 
 from rsso_dspy.executor import EventStream, StopRequested, TrialFinished, UnitFinished
 from rsso_dspy.optimize.rollouts import RolloutFinished
 from rsso_dspy.records import SOLVED_SCORE, UnitRecord
-from rsso_dspy.report.terminal import SafeConsole
+from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.store.run_folder import Job
-
-WIDE = 80  # minimum terminal width for more than the numbers
 
 
 class ProgressBar:
     def __init__(self, title: str, total: int):
-        self.console = SafeConsole(file=sys.stderr)
         self.total, self.done = total, 0
         self._lock = threading.Lock()
-        wide = self.console.width >= WIDE
-        columns = [
-            *([TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)] if wide else []),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}", markup=False),
-            *([TimeElapsedColumn()] if wide else []),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
-        ]
-        self._bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal, expand=wide)
-        self._task = self._bar.add_task(title, total=total, text="")
+        hidden = not sys.stderr.isatty()
+        self._bar = tqdm(total=total, desc=title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._bar.stop()
+        self._bar.close()
 
     def follow(self, events: EventStream) -> None:
         events.subscribe(StopRequested, self.on_interrupt)
@@ -48,18 +35,19 @@ class ProgressBar:
         self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
 
     def print_line(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._bar.write(replace_controls(text), file=sys.stderr)
 
     def update_bar(self, text: str, finished: str = "") -> None:
-        self._bar.update(self._task, completed=self.done, text=text)
-        if finished and not self.console.is_terminal:
+        self._bar.n = self.done
+        self._bar.set_postfix_str(replace_controls(text))
+        if finished and self._bar.disable:
             self.print_line(f"[{self.done}/{self.total}] {finished}")
 
 
 class RunProgress(ProgressBar):
     def __init__(self, work: Sequence[Job]):
         super().__init__("units", len(work))
-        self.errors, self.stalled, self.tokens = 0, 0, 0
+        self.counts, self.tokens = Counter(errors=0, stalled=0), 0
         self.best: dict[str, list[int]] = defaultdict(list)
 
     def follow(self, events: EventStream) -> None:
@@ -77,8 +65,7 @@ class RunProgress(ProgressBar):
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
-            self.stalled += record.stalled_trials
-            self.errors += record.has_errors
+            self.counts.update(errors=record.has_errors, stalled=record.stalled_trials)
             if isinstance(record, UnitRecord) and not record.has_errors:
                 self.best[record.arm].append(max(scores))
             text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
@@ -89,9 +76,8 @@ class RunProgress(ProgressBar):
 
     def _describe(self) -> str:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
-        errors = f"  {self.errors} errors" if self.errors else ""
-        errors += f"  {self.stalled} stalled" if self.stalled else ""
-        return f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}"
+        counts = "".join(f"  {count} {what}" for what, count in self.counts.items() if count)
+        return f"{means}  {self.tokens / 1e6:.1f}M tokens{counts}"
 
 
 class CompileProgress(ProgressBar):

@@ -1,9 +1,8 @@
 """What is printed and written of what was played: units, programs, constitutions, reports, exports, papers."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rsso_dspy.api import collect_played
@@ -23,24 +22,24 @@ from rsso_dspy.optimize.program_file import (
 )
 from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.records import RULE_BASED_NOTE, Step, TrialResult, UnitRecord, Usage
-from rsso_dspy.report import published, terminal
+from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
+from rsso_dspy.report import published
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.inspect_log import ExportedRun
 from rsso_dspy.report.page import Page, PageCalls, build_page_sections, write_page
 from rsso_dspy.report.page_records import LearntItem, trace_learnt_items
-from rsso_dspy.report.sheets import Sheet, build_table_kind, to_rich_table
+from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis
+from rsso_dspy.report.terminal import to_plain_text
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.run_folder import RUN_FILE, Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
 
 ABRIDGED = 160  # how many characters of a demonstration's field are printed
 MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
-NO_LOG = "its log is not in the folder of the run"
 
 
 def open_runs(folders: Sequence[Path]) -> PooledRuns:
@@ -67,7 +66,12 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
             scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories) or "error"
             echo(f"{record.key}  {record.arm}  seed {record.seed}: {scores}")
         return
-    record = _choose_record(records, unit, arm)
+    here = {record.arm: record for record in reversed(records) if record.key == unit}
+    if not here:
+        raise UnknownName("unit", unit, {record.key for record in records})
+    if arm is not None and arm not in here:
+        raise UnknownName("arm", arm, here)
+    record = here[arm or [*here][-1]]
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
@@ -88,16 +92,8 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
                 _print_taught(record, item, f"learned{f' at step {item.step}' if item.step else ''}")
 
 
-def _choose_record(records: Sequence[JobRecord], unit: str, arm: str | None) -> JobRecord:
-    here = {record.arm: record for record in reversed(records) if record.key == unit}
-    if not here:
-        raise UnknownName("unit", unit, {record.key for record in records})
-    if arm is not None and arm not in here:
-        raise UnknownName("arm", arm, here)
-    return next(record for record in records if record.key == unit and arm in (None, record.arm))
-
-
 def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) -> None:
+    """Print a trial step by step: the actor's calls, the step, the calls of the other roles."""
     echo()
     if result.trajectory is None:
         echo(f"Trial {result.trial}: error, no score: {result.error or ''}", fg="red")
@@ -111,32 +107,47 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
     echo(
         f"Trial {result.trial}{where}: {ending} after {len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
-        f"{trajectory.points_at_reset} points held at reset, {trajectory.invalid_actions} actions not understood"
-        + (f", {trajectory.asked_back} asked back" if trajectory.asked_back else "")
-        + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
+        f"{trajectory.points_at_reset} points held at reset, {trajectory.invalid_actions} actions not understood, "
+        f"{trajectory.asked_back} asked back, {trajectory.no_effect} without effect",
         bold=True,
     )
-    printer = CallPrinter(calls)
+    before: dict[tuple[str, int], str] = {}
     echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
-        printer.print_step(number, actor=True)
-        _print_step(number, step)
-        printer.print_step(number, actor=False)
+        own = [call for call in calls if call.step == number]
+        for call in own:
+            if call.role == "actor":
+                _print_call(call, before)
+        reward = f"  {step.reward:+d}" if step.reward else ""
+        echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
+        for label, text in (("subgoal:", step.subgoal), ("subgoal not offered:", step.rejected)):
+            if text:
+                echo(indent_text(f"{label} {text}"))
+        if step.unread:
+            echo(indent_text(f"[unreadable] {step.unread}"), dim=True)
+        echo(indent_text(step.state.observation))
+        for call in own:
+            if call.role != "actor":
+                _print_call(call, before)
     for role, texts in result.unread.items():
         for text in texts:
             echo(f"{role}, unreadable answer:\n{indent_text(text)}", dim=True)
 
 
-def _print_step(number: int, step: Step) -> None:
-    reward = f"  {step.reward:+d}" if step.reward else ""
-    echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
-    if step.subgoal:
-        echo(f"      subgoal: {step.subgoal}")
-    if step.rejected:
-        echo(indent_text(f"subgoal not offered: {step.rejected}"), dim=True)
-    if step.unread:
-        echo(indent_text(f"[unreadable] {step.unread}"), dim=True)
-    echo(indent_text(step.state.observation))
+def _print_call(call: Call, before: dict[tuple[str, int], str]) -> None:
+    """Print a call without the messages that repeat those of the previous request of its role, kept in `before`."""
+    parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
+    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}", fg="cyan")
+    for place, message in enumerate(call.request["messages"]):
+        text, at = text_of(message.get("content")), (call.role, place)
+        content = "as in the previous request" if before.get(at) == text else f"\n{indent_text(text)}"
+        before[at] = text
+        echo(f"      [{message.get('role')}] {content}", fg="cyan")
+    failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
+    name = f", {call.served}" if call.served else ""
+    echo(f"      [answered{name}, {call.seconds:g} s{failed}]", dim=True)
+    error = call.error and f"{call.error.get('kind')}: {call.error.get('message')}"
+    echo(indent_text(error or call.text), dim=True)
 
 
 def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
@@ -158,35 +169,6 @@ def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
     return {trial: list(map(log.decode, calls)) for trial, calls in log.make_answers("").trials.items()}
 
 
-class CallPrinter:
-    """Prints calls without repeating text from the previous request of the same role."""
-
-    def __init__(self, calls: Sequence[Call]):
-        self.calls = calls
-        self._before: dict[tuple[str, int], str] = {}
-
-    def print_step(self, step: int, actor: bool) -> None:
-        """Print the calls of a step: those of the actor before it, or those of the other roles after it."""
-        for call in self.calls:
-            if call.step == step and (call.role == "actor") == actor:
-                self._print(call)
-
-    def _print(self, call: Call) -> None:
-        parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
-        echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}", fg="cyan")
-        for place, message in enumerate(call.request["messages"]):
-            text, at = text_of(message.get("content")), (call.role, place)
-            again = self._before.get(at) == text
-            self._before[at] = text
-            content = "as in the previous request" if again else f"\n{indent_text(text)}"
-            echo(f"      [{message.get('role')}] {content}", fg="cyan")
-        failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
-        name = f", {call.served}" if call.served else ""
-        echo(f"      [answered{name}, {call.seconds:g} s{failed}]", dim=True)
-        error = call.error and f"{call.error.get('kind')}: {call.error.get('message')}"
-        echo(indent_text(error or call.text), dim=True)
-
-
 # A compiled program
 
 
@@ -205,11 +187,11 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     if before is None or after is None:
         scores = "the budget ended before the zero-shot program was scored"
     elif compiled.improved or compiled.candidate:
-        scores = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}, Mean {before.mean:.1f} -> "
-        scores += f"{after.mean:.1f}"
+        metrics = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
+        scores = f"{metrics}, Mean {before.mean:.1f} -> {after.mean:.1f}"
     else:
-        scores = "nothing better than the zero-shot program was found "
-        scores += f"(metric {100 * before.metric:.1f}, Mean {before.mean:.1f})"
+        means = f"metric {100 * before.metric:.1f}, Mean {before.mean:.1f}"
+        scores = f"nothing better than the zero-shot program was found ({means})"
     yield (
         f"{compiled.method}, {compiled.optimizer}: {scores}, on {format_plural(compiled.val, 'val variant')}; "
         f"{format_plural(compiled.tried, 'program')} compared; the search ended: {compiled.search_end}"
@@ -226,8 +208,8 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     if compiled.improved or compiled.candidate:
         yield f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}"
     if not compiled.improved:
-        beside = "the candidate beside it, which plays only by evaluate --candidate" if compiled.candidate else ""
-        yield f"The file holds the zero-shot program{', and ' * bool(beside)}{beside or ', marked as such'}."
+        beside = "and the candidate beside it, which plays only by evaluate --candidate"
+        yield f"The file holds the zero-shot program, {beside if compiled.candidate else 'marked as such'}."
     yield from (f"note: {note}" for note in compiled.notes)
     if compiled.rule_based:
         yield RULE_BASED_NOTE
@@ -260,8 +242,9 @@ def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
         taught = f"; teacher: {compiled.teacher}" if compiled.teacher else ""
         yield f"model: {compiled.model}; proposer: {compiled.proposer}{taught}"
         yield f"protocol: {compiled.protocol}, seed {compiled.seed}"
-    parts = {"train": compiled.train, "val": compiled.val, "confirm": compiled.confirm}
-    yield from (f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys)}" for part, keys in parts.items() if keys)
+    for part in ("train", "val", "confirm"):
+        if keys := getattr(compiled, part):
+            yield f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys)}"
     if of := compiled.environment:
         yield f"benchmark: {of.name} {of.version}" + (f", simplification {of.simplification}" * bool(of.simplification))
 
@@ -269,16 +252,17 @@ def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
 def _print_candidates(compiled: Compiled) -> None:
     if not compiled.tried:
         return
-    title = f"\n{format_plural(compiled.tried, 'program')} compared, on the val variants; scores from 0 to 100"
-    table = terminal.create_named_table(title, "program", "#", "metric", "Mean", "kind", words=("kind",))
+    rows = []
     for place, each in enumerate(compiled.tried):
         number = place if each.number is None else each.number
         chosen = each.program == compiled.chosen_program
         kinds = {"start": number == 0, "placebo": each.placebo, "dropped": each.dropped, "chosen": chosen}
-        kind = ", ".join(name for name, there in kinds.items() if there)
-        scores = (f"{100 * each.scores.metric:.1f}", f"{each.scores.mean:.1f}")
-        table.add_row(terminal.to_plain_text(each.program[:12]), str(number), *scores, kind)
-    terminal.print_renderable(table)
+        scores = (format_number(score, ".1f") for score in (100 * each.scores.metric, each.scores.mean))
+        rows.append((each.program[:12], number, *scores, ", ".join(name for name, there in kinds.items() if there)))
+    title = f"{format_plural(compiled.tried, 'program')} compared, on the val variants; scores from 0 to 100"
+    echo()
+    print_paragraph(title, bold=True)
+    print_parts([build_sheet("candidates", "", ("program", "#", "metric", "Mean", "kind"), rows)])
 
 
 def _print_role(role: RoleDifference) -> None:
@@ -331,12 +315,12 @@ def print_report(store: Store, price_of: PriceOf) -> None:
 
 
 def print_analysis(analysis: Analysis, whole: bool = True, with_paper: bool = False) -> None:
-    terminal.print_renderable(render_analysis(analysis, whole, with_paper))
+    print_parts(render_analysis(analysis, whole, with_paper))
     print_headline(analysis)
 
 
 def print_headline(analysis: Analysis, note: str = "") -> None:
-    terminal.print_renderable(terminal.to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip()))
+    print_parts([to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip())])
 
 
 def write_tables_and_figures(
@@ -344,22 +328,23 @@ def write_tables_and_figures(
 ) -> None:
     """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
     cannot be written or would replace a foreign file."""
-    figures = draw_figures(analysis, with_paper=with_paper) if figure_folder else []
-    tables = build_table_files(analysis, with_paper) if table_folder else {}
-    pictures = [(figure, f"{figure.name}{ending}") for figure in figures for ending in FORMATS]
-    if figure_folder:
-        for _, name in pictures:
-            check_output_path(figure_folder / name, "--figures", PICTURE)
+    tables, figures = {}, {}
     if table_folder:
-        for file, text in tables.items():
-            check_output_path(table_folder / file, "--tables", build_table_kind(text))
-        for file, text in tables.items():
-            atomic_write_text(table_folder / file, text)
-        print_status(f"{format_plural(tables, 'file')} in {table_folder}")
+        tables = {table_folder / name: text for name, text in build_table_files(analysis, with_paper).items()}
     if figure_folder:
-        for figure, name in pictures:
-            save_figure(figure.figure, figure_folder / name)
-        print_status(f"{format_plural(figures, 'figure')} in {figure_folder}, each as SVG, PDF and PNG")
+        drawn = draw_figures(analysis, with_paper=with_paper)
+        figures = {figure_folder / f"{each.name}{ending}": each.figure for each in drawn for ending in FORMATS}
+    for path, text in tables.items():
+        check_output_path(path, "--tables", build_table_kind(text))
+    for path in figures:
+        check_output_path(path, "--figures", PICTURE)
+    for path, text in tables.items():
+        atomic_write_text(path, text)
+    for path, figure in figures.items():
+        save_figure(figure, path)
+    for folder, written in ((table_folder, tables), (figure_folder, figures)):
+        if folder:
+            print_status(f"{format_plural(written, 'file')} in {folder}")
 
 
 def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, file: Path) -> None:
@@ -385,55 +370,33 @@ def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_pa
         nonlocal left
         steps = sum(len(trajectory.steps) for trajectory in record.trajectories)
         for store, own in pool.find_sources(record):
-            log = store.load_log(store.path_of(own))
-            if log is not None and steps > left:
-                return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
-            if log is not None:
+            if (log := store.load_log(store.path_of(own))) is not None:
+                if steps > left:
+                    return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
                 left -= steps
                 return PageCalls(load_calls(store, own), seconds=log.seconds)
-        return PageCalls(why_not=NO_LOG)
+        return PageCalls(why_not="its log is not in the folder of the run")
 
     write_page(file, page, records, find_calls)
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def collect_export(pool: PooledRuns, price_of: PriceOf) -> ExportedRun:
+def collect_export(pool: PooledRuns) -> ExportedRun:
     played, first = collect_played(pool), pool.stores[0]
-    identity, _ = first.read_identity()
-    made = datetime.fromtimestamp((first.folder / RUN_FILE).stat().st_mtime, UTC).date().isoformat()
-    benchmark = identity.get("config", {}).get("benchmark", DEFAULT)
-    created = f"{played.dates[0] if played.dates else made}T00:00:00+00:00"
-    note = analyze(played, price_of).rule_based_note
-    return ExportedRun(first.folder.resolve().name, benchmark, played.records, note, created)
+    benchmark = first.read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
+    return ExportedRun(first.folder.resolve().name, benchmark, played.records, "".join(played.dates[:1]))
 
 
 # Papers
 
 
 def print_paper_tables(name: str, json_: bool) -> None:
-    tables = published.load_published_tables(name)
     if json_:
         recomputed = {"recomputed": asdict(published.recompute_statistics())} if name == "rsso" else {}
-        echo(json.dumps({**tables, **recomputed}, indent=1))
-    elif name == "rsso":
-        _print_sheets(published.build_rsso_tables())
-        echo("\n".join(published.describe_rsso_statistics()))
-    else:
-        if name == "omnireflect":
-            _print_sheets(map(published.build_omnireflect_table, published.OMNIREFLECT_TABLES))
-            echo(published.describe_omnireflect_cost())
-        else:
-            _print_sheets(published.build_example_tables(tables))
-        echo(f"{tables['source']}.")
-        echo(
-            f"The files in examples/{name}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then "
-            "rsso-dspy report DIR"
-        )
-
-
-def _print_sheets(sheets: Iterable[Sheet]) -> None:
-    for sheet in sheets:
-        if sheet.rows:
-            echo(sheet.title)
-            terminal.print_renderable(to_rich_table(sheet))
-            echo("\n".join((*sheet.notes, "")))
+        echo(json.dumps({**published.load_published_tables(name), **recomputed}, indent=1))
+        return
+    for sheet in published.build_published_tables(name):
+        echo(sheet.title)
+        print_parts([sheet])
+        echo()
+    echo("\n".join(published.describe_published_tables(name)))

@@ -1,6 +1,5 @@
 """`rsso-dspy run`, `evaluate` and `compile`: play held-out variants, or compile a program on calibration variants."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -59,42 +58,26 @@ def run_methods(
     from rsso_dspy.cli.play import plan_and_play, replay_run
     from rsso_dspy.config import load_config
     from rsso_dspy.optimize.program_file import load_programs
+    from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
 
-    typed = {
-        "methods": methods,
-        "tasks": task_names,
-        "variants": variants,
-        "per_task": per_task,
-        "trials": trials,
-        "programs": programs,
-        "constitution": constitution,
-    }
+    names = ("methods", "tasks", "variants", "per_task", "trials", "programs", "constitution")
+    typed = dict(zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True))
     file_options = load_config(config, set_ or (), whole=False).run
     asked = file_options.model_copy(update={name: value for name, value in typed.items() if value is not None})
-    given = (methods, benchmark, task_names, variants, per_task, trials, protocol, seed, programs, skills, constitution)
-    if replay is not None and all(each is None for each in (*given, shard, model, backend, config, set_)):
+    given = (*typed.values(), benchmark, protocol, seed, skills, shard, model, backend, config, set_)
+    if replay is not None and all(each is None for each in given):
         return replay_run(replay, out, jobs, dry_run, engine)
-    settings = build_config(
-        config,
-        set_,
-        backend,
-        replay,
-        model,
-        base_url,
-        benchmark=benchmark,
-        seed=seed,
-        protocol__preset=protocol,
-        protocol__trials=asked.trials,
-    )
+    keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials}
+    settings = build_config(config, set_, backend, model, base_url, keys, replay)
     if settings.protocol.frozen and skills is None and asked.constitution is None:
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(asked.programs, "--programs")
     playing = load_programs(files)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     chosen = split_names(asked.methods, "--methods") if asked.methods is not None else compiled_for or FOUR
-    if asked.constitution is not None:
-        chosen = add_constitution(chosen)
+    if asked.constitution is not None and not any("constitution" in get_method(name).memories for name in chosen):
+        chosen = [f"{name}+{READING}" for name in chosen]
     tasks = split_tasks(asked.tasks)
     spec = RunSpec(
         methods=tuple(chosen),
@@ -109,15 +92,6 @@ def run_methods(
         shard=Shard.parse(shard) if shard else None,
     )
     return plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, engine)
-
-
-def add_constitution(methods: Sequence[str]) -> list[str]:
-    """Return the methods, each with `+constitution` unless one of them has a constitution already."""
-    from rsso_dspy.programs.methods import READING, get_method
-
-    if any("constitution" in get_method(name).memories for name in methods):
-        return list(methods)
-    return [f"{name}+{READING}" for name in methods]
 
 
 def evaluate_program(
@@ -150,7 +124,7 @@ def evaluate_program(
 
     compiled = load(program)
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
-    settings = build_config(config, set_, backend, None, model, base_url, protocol__trials=trials)
+    settings = build_config(config, set_, backend, model, base_url, {"protocol.trials": trials})
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
     listed = variants not in (None, *settings.active_benchmark.tasks.selections)
     made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
@@ -220,9 +194,8 @@ def compile_program(
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.protocol import resolve_protocol
 
-    settings = build_config(
-        config, set_, backend, None, model, base_url, benchmark=benchmark, protocol__preset=protocol
-    )
+    keys = {"benchmark": benchmark, "protocol.preset": protocol}
+    settings = build_config(config, set_, backend, model, base_url, keys)
     agent = Agent(method_name)
     check_writers([agent.method], settings)
     preset = resolve_protocol(settings)

@@ -20,12 +20,6 @@ config_app = typer.Typer(help="Show the active configuration, or write a file to
 PATIENCE = 15.0  # time limit in seconds for one short answer of a backend
 SHOWN = 40  # maximum number of printed characters of an answer
 
-ANSWERS = {
-    "chat": "the answer alone",
-    "json": '{"answer": ...}',
-}
-"""The answer that each format expects to the test question."""
-
 
 def check_setup(
     model: ModelName = None,
@@ -37,7 +31,7 @@ def check_setup(
     """Check simulator, embedder and backend by using each of them."""
     from rsso_dspy.cli.play import describe_proxies
 
-    settings = build_config(config, set_, backend, model=model, base_url=base_url)
+    settings = build_config(config, set_, backend, model, base_url)
     # A self-hosted server may have to load its model first.
     patience = PATIENCE if model is None else settings.active_backend.timeout
     checks: dict[str, Callable[[], str]] = {
@@ -81,10 +75,9 @@ def _check_backend(config: "Config", seconds: float) -> str:
         with dspy.context(disable_history=True, adapter=backend.adapter):
             answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
     except AdapterParseError as error:
-        others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
         raise BackendFailure(
-            f"{own.model} answered {redact(str(error.lm_response or ''))[:SHOWN]!r}, which cannot be parsed: adapter "
-            f"{own.adapter} expects {ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens="
+            f"{own.model} answered {redact(str(error.lm_response or ''))[:SHOWN]!r}, which adapter {own.adapter} "
+            f"cannot parse. Try {at}.adapter={'chat' if own.adapter == 'json' else 'json'}; {at}.max_tokens="
             f"{2 * (own.max_tokens or 1024)} if the answer was cut off; or another model"
         ) from None
     rule = " (rule-based, offline)" if backend.rule_based else ""
@@ -106,7 +99,7 @@ def show_config(
     """
     from rsso_dspy.protocol import resolve_protocol
 
-    settings = build_config(config, set_, backend, model=model, base_url=base_url)
+    settings = build_config(config, set_, backend, model, base_url)
     resolved = {"resolved_protocol": asdict(resolve_protocol(settings))}
     echo(json.dumps({"hash": settings.hash(), **settings.shown(), **resolved}, indent=1))
 

@@ -8,17 +8,8 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
-from rsso_dspy.cli.options import (
-    BenchmarkName,
-    ConfigFile,
-    Json,
-    Overrides,
-    build_config,
-    echo,
-    format_plural,
-    load_prices,
-    print_status,
-)
+from rsso_dspy.cli import options
+from rsso_dspy.cli.options import build_config, echo, format_plural, load_prices, print_status
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import check_output_path
 from rsso_dspy.records import Split
@@ -44,20 +35,17 @@ def report_runs(
     figure_folder: Annotated[
         Path | None, typer.Option("--figures", help="Write SVG, PDF and PNG here.", metavar="FOLDER")
     ] = None,
-    config: ConfigFile = None,
-    set_: Overrides = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
 ) -> None:
     """Print results and costs of each arm, and paired differences with their tests."""
     from rsso_dspy.cli import results
     from rsso_dspy.report.analysis import analyze, serialize_analysis
-    from rsso_dspy.report.page import check_page_target
+    from rsso_dspy.report.page import PAGE
 
     price_of = load_prices(config, set_, folders)
     if html:
-        check_page_target(html)
-    for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
-        if folder:
-            check_output_path(folder, option)
+        check_output_path(html, "--html", PAGE)
     pool = results.open_runs(folders)
     played = results.load_played(pool)
     analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
@@ -107,7 +95,7 @@ def export_runs(
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
     from rsso_dspy.cli.results import collect_export, open_runs, print_left_out_files
-    from rsso_dspy.report.frame import check_parquet_target, write_parquet
+    from rsso_dspy.report.frame import write_parquet
     from rsso_dspy.report.inspect_log import write_inspect_logs
 
     pool, price_of = open_runs(folders), load_prices(None, None, folders)
@@ -116,12 +104,10 @@ def export_runs(
     target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
         if format_ == "inspect":
-            check_output_path(target, "-o")
-            written = format_plural(range(write_inspect_logs(target, collect_export(pool, price_of))), "file")
+            written = format_plural(write_inspect_logs(target, collect_export(pool)), "file")
         else:
-            check_parquet_target(target)
             rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
-            written = format_plural(range(rows), format_.removesuffix("s"))
+            written = format_plural(rows, format_.removesuffix("s"))
     finally:
         for store in pool.stores:
             print_left_out_files(store)
@@ -132,7 +118,7 @@ def export_runs(
 
 def print_paper(
     name: Annotated[Literal["rsso", "omnireflect", "reflexion"], typer.Argument(metavar="[PAPER]")] = "rsso",
-    json_: Json = False,
+    json_: options.Json = False,
 ) -> None:
     """Print the tables of a paper: rsso, omnireflect or reflexion.
 
@@ -144,23 +130,24 @@ def print_paper(
     print_paper_tables(name, json_)
 
 
-def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
+def print_tasks(benchmark: options.BenchmarkName = None, config: options.ConfigFile = None) -> None:
     """List the task types of the benchmark with their splits and held-out variants, and the benchmarks installed."""
     from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
     from rsso_dspy.environments.splits import FIRST
-    from rsso_dspy.report.terminal import create_named_table, print_renderable
+    from rsso_dspy.report.sheets import Cell, build_sheet, print_parts
 
-    of = build_config(config, None, None, benchmark=benchmark).active_benchmark
+    of = build_config(config, keys={"benchmark": benchmark}).active_benchmark
     selection = of.tasks.selections[0]
     sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
-    table = create_named_table("", "task", *get_args(Split), "steps", "held-out", words=("held-out",))
+    rows = []
     for task in of.tasks.names():
         variants = of.tasks.held_out(task, selection)
         budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
-        sizes = (str(len(of.tasks.indices(task, split))) for split in get_args(Split))
-        steps, listed = f"{min(budgets)}-{max(budgets)}", " ".join(str(variant.index) for variant in variants)
-        table.add_row(task, *sizes, steps, listed)
-    print_renderable(table)
+        sizes = (len(of.tasks.indices(task, split)) for split in get_args(Split))
+        listed = " ".join(str(variant.index) for variant in variants)
+        rows.append((task, *sizes, Cell(f"{min(budgets)}-{max(budgets)}"), listed))
+    columns = ("task", *get_args(Split), "steps", "held-out")
+    print_parts([build_sheet("tasks", "", columns, rows)])
     most = f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""
     echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.{most}")
     echo("Installed benchmarks, for --benchmark:")

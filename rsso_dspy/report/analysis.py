@@ -9,7 +9,7 @@ from typing import Any
 from rsso_dspy.pricing import CostEntry, PriceOf, itemize_costs
 from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord
 from rsso_dspy.report import compare, cost, metrics
-from rsso_dspy.report.statistics import MeanEstimate, apply_holm_correction, estimate_mean
+from rsso_dspy.report.statistics import MeanEstimate, estimate_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,6 @@ class RunRecords:
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
     answers: tuple[str, ...] = ()  # where those of an arm came from, if not from its own requests
-
-
-@dataclass(frozen=True, slots=True)
-class ContrastResult:
-    asks: str  # the question
-    comparison: compare.Comparison
-    holm: float | None  # p value of its signed-rank test, corrected for the number of comparisons of the run
-    gains: tuple[compare.StratumGain, ...]  # by stratum of the first arm
-
-    @property
-    def name(self) -> str:
-        return f"{self.comparison.second} - {self.comparison.first}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +60,13 @@ class ErroredUnit:
 @dataclass(frozen=True, slots=True)
 class Analysis:
     arms: tuple[metrics.ArmMetrics, ...]
-    learning: tuple[metrics.Learning, ...]
     estimates: Mapping[str, ScoreEstimates]  # of each arm that has a score
-    measures: Mapping[str, metrics.TaskMeasures]  # arm to what AgentBoard and OmniReflect report of a task
     spent: Mapping[str, tuple[CostEntry, ...]]  # arm to the costs of its scored units, without interrupted trials
     costs: tuple[tuple[str, CostEntry], ...]  # of finished units, then trainings, each with its name in tables
     trainings: tuple[metrics.TrainingMetrics, ...]
     plays: Mapping[str, int]  # arm to the number of trials that its units may play
     tasks: tuple[TaskMeans, ...]
-    findings: tuple[ContrastResult, ...]  # the main comparisons, by as many trials as the protocol allows
+    comparisons: tuple[compare.Comparison, ...]
     squares: Mapping[str, compare.Factorial2x2]  # program to its 2x2 of skills x reflections
     errored: tuple[ErroredUnit, ...]
     bill: cost.CostReport
@@ -92,21 +78,18 @@ class Analysis:
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
 
     @property
-    def main_result(self) -> ContrastResult | None:
+    def main_result(self) -> compare.Comparison | None:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
-        beside = [each for each in self.findings if each.asks == compare.BESIDE_SKILLS]
-        return next(iter([*beside, *self.findings]), None)
+        beside = [each for each in self.comparisons if each.asks == compare.BESIDE_SKILLS]
+        return next(iter([*beside, *self.comparisons]), None)
 
-    def describe_errored(self) -> Iterator[str]:
-        """Yield sentences on the units without a score: those that errored, and those that were skipped."""
-        if count := sum(not each.is_skipped for each in self.errored):
-            units, count_them = ("unit", "counts") if count == 1 else ("units", "count")
-            yield f"{count} {units} ended in an error and {count_them} nowhere."
-        if skipped := [f"{each.unit} of {each.arm}" for each in self.errored if each.is_skipped]:
-            yield f"Skipped, as the environment refuses them: {', '.join(skipped)}."
-
-    def name_missing_shards(self) -> str:
-        return f"shard{'s' if len(self.missing_shards) > 1 else ''} {', '.join(self.missing_shards)}"
+    def describe_gaps(self) -> Iterator[str]:
+        """Yield sentences on what is missing."""
+        if self.missing:
+            units = f"{self.missing:,} planned units have" if self.missing > 1 else "1 planned unit has"
+            yield f"The run is incomplete: {units} no record."
+        if shards := self.missing_shards:
+            yield f"This is without shard{'s' * (len(shards) > 1)} {', '.join(shards)} of the run."
 
     @property
     def rule_based_note(self) -> str:
@@ -124,15 +107,12 @@ def analyze(
     `UnknownName`."""
     played = units if isinstance(units, RunRecords) else RunRecords(units)
     arms = metrics.group_by_arm(played.records)
-    plays = metrics.map_allowed_trials(arms)
-    findings = tuple(_compare_all(arms, compare.select_contrasts(arms, against, every)))
+    plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
-        learning=tuple(metrics.compute_learning(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
-        measures={arm: metrics.measure_tasks(records) for arm, records in arms.items()},
         spent={arm: tuple(itemize_costs(records, price_of)) for arm, records in scored.items()},
         costs=(
             *((entry.arm, entry) for entry in _sort_costs(played.records, price_of)),
@@ -141,7 +121,7 @@ def analyze(
         trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
         tasks=_compute_task_means(arms),
-        findings=findings,
+        comparisons=compare.compare_all(arms, against, every),
         squares=compare.compute_factorials(arms),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=cost.build_cost_report(
@@ -172,21 +152,6 @@ def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimate
         tuple(estimate_mean(list(zip(tasks, scores, strict=True))) for scores in best),
         estimate_mean(list(zip(tasks, solved, strict=True))),
     )
-
-
-def _compare_all(
-    arms: Mapping[str, Sequence[UnitRecord]], questions: Sequence[compare.Contrast]
-) -> Iterator[ContrastResult]:
-    compared = [
-        compare.compare_arms(each.first, arms[each.first], each.second, arms[each.second]) for each in questions
-    ]
-    corrected = apply_holm_correction([each.wilcoxon.p for each in compared])
-    for question, comparison, holm in zip(questions, compared, corrected, strict=True):
-        first, second = arms[question.first], arms[question.second]
-        one_trial = question.asks == compare.OVER_RETRIES and comparison.trials == 1  # which has no retries
-        asks = compare.OVER_NONE if one_trial else question.asks
-        gains = tuple(compare.compute_stratum_gains(first, second))
-        yield ContrastResult(asks, comparison, holm, gains)
 
 
 def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
@@ -242,32 +207,45 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "alike": found.alike,
         "note": found.rule_based_note,
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
-        "arms": [_serialize_arm(found, *rows) for rows in zip(found.arms, found.learning, strict=True)],
-        "tasks": [asdict(task) for task in found.tasks],
-        "measures": {arm: asdict(row) for arm, row in found.measures.items()},
+        "arms": [_serialize_arm(found, row) for row in found.arms],
+        "tasks": list(map(asdict, found.tasks)),
+        "measures": {row.arm: _serialize_measures(row) for row in found.arms},
         "bill": cost.serialize_cost_report(found.bill),
-        "trainings": [asdict(row) for row in found.trainings],
-        "comparisons": [_serialize_contrast_result(each) for each in found.findings],
+        "trainings": list(map(asdict, found.trainings)),
+        "comparisons": [_serialize_comparison(each) for each in found.comparisons],
         "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": [asdict(each) for each in found.errored],
+        "errored": list(map(asdict, found.errored)),
     }
 
 
-def _serialize_arm(found: Analysis, row: metrics.ArmMetrics, learnt: metrics.Learning) -> dict[str, Any]:
-    trials, held = ([asdict(each) for each in part] for part in (learnt.success, learnt.held))
+MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
+"""What AgentBoard and OmniReflect report of a task."""
+
+
+def _serialize_measures(row: metrics.ArmMetrics) -> dict[str, Any]:
+    data = asdict(row)
+    same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
+    return same | {name: data[name] for name in MEASURES}
+
+
+def _serialize_arm(found: Analysis, row: metrics.ArmMetrics) -> dict[str, Any]:
+    learnt = row.learning
+    held = [
+        {"reflections": count, "trials": trials, "solved": solved} for count, (solved, trials) in learnt.held.items()
+    ]
     by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
     newly = [trial.additional for trial in learnt.success]
     return {
-        **asdict(row),
+        **{name: value for name, value in asdict(row).items() if name not in MEASURES},
         "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held},
         "cost": cost.total_billed(found.spent[row.arm]),
         "paid": found.bill.sum_arm(row.arm),
-        "success": {"trials": trials, "by_task": by_task, "failures": dict(learnt.failures)},
+        "success": {"trials": list(map(asdict, learnt.success)), "by_task": by_task, "failures": dict(learnt.failures)},
     }
 
 
-def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
-    data = {"asks": finding.asks, **asdict(finding.comparison), "holm": finding.holm}
-    if interval := finding.comparison.interval:
-        data["interval"]["detectable"] = interval.detectable_difference
-    return data | {"gains": [asdict(gain) for gain in finding.gains]}
+def _serialize_comparison(pair: compare.Comparison) -> dict[str, Any]:
+    data = asdict(pair)
+    if pair.interval:
+        data["interval"]["detectable"] = pair.interval.detectable_difference
+    return data

@@ -2,33 +2,17 @@
 leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from statistics import fmean
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.programs.methods import find_retry_control
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
-from rsso_dspy.report.metrics import (
-    UnitKey,
-    count_allowed_trials,
-    get_best_accumulator,
-    get_unit_key,
-    map_allowed_trials,
-    select_scored_units,
-)
-from rsso_dspy.report.statistics import (
-    BootstrapInterval,
-    McNemarResult,
-    SignTestResult,
-    WilcoxonResult,
-    bootstrap_mean,
-    run_mcnemar_test,
-    run_sign_test,
-    run_wilcoxon_test,
-)
+from rsso_dspy.report import metrics, statistics
+from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
@@ -45,23 +29,37 @@ Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  #
 
 
 @dataclass(frozen=True, slots=True)
+class StratumGain:
+    stratum: Stratum
+    units: int
+    difference: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """``second - first`` in best accumulator over units that both arms finished."""
 
     first: str
     second: str
+    asks: str  # the question
     trials: int  # number of first trials that scores are the best of: as many as both arms may play, for equal retries
-    may_play: tuple[int, int]  # allowed trials of the first and the second arm
+    may_play: tuple[int, ...]  # allowed trials of the first and the second arm
     pairs: int
     excluded: int  # number of units that only one arm finished, or that errored in either
     difference: float | None  # Mean difference in points
     by_task: Mapping[str, float]  # task type to its mean difference
     higher: int  # number of units on which the second arm scored higher
     lower: int
-    interval: BootstrapInterval | None  # interval clustered by task type, or None
-    wilcoxon: WilcoxonResult  # over the means of task types (rSSO, section 4)
-    sign: SignTestResult  # over the means of task types
-    mcnemar: McNemarResult  # McNemar test over solved units
+    interval: statistics.BootstrapInterval | None  # interval clustered by task type, or None
+    wilcoxon: statistics.WilcoxonResult  # over the means of task types (rSSO, section 4)
+    sign: statistics.SignTestResult  # over the means of task types
+    mcnemar: statistics.McNemarResult  # McNemar test over solved units
+    gains: tuple[StratumGain, ...]  # by stratum of the first arm
+    holm: float | None = None  # p of its signed-rank test, corrected for the number of comparisons of the run
+
+    @property
+    def name(self) -> str:
+        return f"{self.second} - {self.first}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +67,9 @@ class Factorial2x2:
     pairs: int  # units that all four arms finished
     corners: tuple[str, ...]  # methods: neither memory, the first, the second, both
     means: tuple[float, ...]  # Mean best accumulators, in the order of the corners
-    interaction: BootstrapInterval | None
-    over_one: BootstrapInterval | None  # both together minus the first memory alone
-    over_other: BootstrapInterval | None  # both together minus the second memory alone
+    interaction: statistics.BootstrapInterval | None
+    over_one: statistics.BootstrapInterval | None  # both together minus the first memory alone
+    over_other: statistics.BootstrapInterval | None  # both together minus the second memory alone
     reading: InteractionVerdict
 
     @property
@@ -80,81 +78,83 @@ class Factorial2x2:
         return both - one - other + neither
 
 
-@dataclass(frozen=True, slots=True)
-class StratumGain:
-    stratum: Stratum
-    units: int
-    difference: float | None
+def compare_all(
+    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
+) -> tuple[Comparison, ...]:
+    """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`."""
+    compared = [
+        compare_arms(first, arms[first], second, arms[second], asks)
+        for (first, second), asks in select_contrasts(arms, against, every).items()
+    ]
+    corrected = statistics.apply_holm_correction([each.wilcoxon.p for each in compared])
+    return tuple(replace(each, holm=holm) for each, holm in zip(compared, corrected, strict=True))
 
 
-def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
+def compare_arms(
+    first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord], asks: str = ""
+) -> Comparison:
     """Compare two arms on the units that both finished, by as many first trials as both may play."""
     before, after = _index_scored_units(ours), _index_scored_units(theirs)
     shared = sorted(before.keys() & after.keys())
-    known = {get_unit_key(record) for record in (*ours, *theirs)}
-    trials = count_common_trials(before.values(), after.values())
-    by_task = _group_differences_by_task(
-        shared, lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
-    )
-    differences = [value for values in by_task.values() for value in values]
+    known = {metrics.get_unit_key(record) for record in (*ours, *theirs)}
+    may_play = metrics.list_allowed_trials([list(before.values()), list(after.values())])
+    trials = min(may_play)
+    gains = {k: get_best_accumulator(after[k], trials) - get_best_accumulator(before[k], trials) for k in shared}
+    by_task = _group_by_task(gains)
     means = [round(fmean(values), 9) for values in by_task.values()]
     solved = ([_is_solved(each[key], trials) for key in shared] for each in (before, after))
+    strata: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
+    for key, gain in gains.items():
+        for stratum in _list_strata(before[key], trials):
+            strata[stratum].append(gain)
     return Comparison(
         first,
         second,
+        OVER_NONE if asks == OVER_RETRIES and trials == 1 else asks,  # a single trial has no retries
         trials,
-        (count_allowed_trials(before.values(), trials), count_allowed_trials(after.values(), trials)),
+        tuple(may_play),
         len(shared),
         len(known) - len(shared),
-        fmean(differences) if differences else None,
+        fmean(gains.values()) if gains else None,
         {task: fmean(values) for task, values in by_task.items()},
-        sum(value > 0 for value in differences),
-        sum(value < 0 for value in differences),
-        bootstrap_mean(by_task),
-        run_wilcoxon_test(means),
-        run_sign_test(means),
-        run_mcnemar_test(*solved),
+        sum(gain > 0 for gain in gains.values()),
+        sum(gain < 0 for gain in gains.values()),
+        statistics.bootstrap_mean(by_task),
+        statistics.run_wilcoxon_test(means),
+        statistics.run_sign_test(means),
+        statistics.run_mcnemar_test(*solved),
+        tuple(StratumGain(name, len(each), fmean(each) if each else None) for name, each in strata.items()),
     )
-
-
-def count_common_trials(*arms: Iterable[UnitRecord]) -> int:
-    """Return the number of trials that units of all arms may play; solved units stop earlier and keep their best."""
-    return min(map_allowed_trials({str(number): list(records) for number, records in enumerate(arms)}).values())
 
 
 def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
     """Compute the 2x2 of skills and reflections; None if an arm is missing or no unit was finished in all four."""
     played = [_index_scored_units(arms.get(name, ())) for name in FACTORIAL_METHODS]
-    shared = sorted(set.intersection(*(set(each) for each in played)))
+    shared = sorted(set.intersection(*map(set, played)))
     if not shared:
         return None
-    trials = count_common_trials(*(each.values() for each in played))
-    scores = [{key: get_best_accumulator(each[key], trials) for key in shared} for each in played]
-    neither, one, other, both = scores
-    means = tuple(fmean(each.values()) for each in scores)
-    interactions = _group_differences_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key])
-    interaction = bootstrap_mean(interactions, most=200)
-    over_one = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - one[key]))
-    over_other = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - other[key]))
+    trials = min(metrics.list_allowed_trials([list(each.values()) for each in played]))
+    scores = {key: [get_best_accumulator(each[key], trials) for each in played] for key in shared}
+
+    def bootstrap(
+        difference: Callable[[float, float, float, float], float], most: float
+    ) -> statistics.BootstrapInterval | None:
+        return statistics.bootstrap_mean(
+            _group_by_task({key: difference(*corners) for key, corners in scores.items()}), most
+        )
+
+    interaction = bootstrap(lambda neither, one, other, both: both - one - other + neither, 2 * statistics.MOST_POINTS)
+    over_one = bootstrap(lambda _neither, one, _other, both: both - one, statistics.MOST_POINTS)
+    over_other = bootstrap(lambda _neither, _one, other, both: both - other, statistics.MOST_POINTS)
+    means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
     reading = _classify_interaction(interaction, over_one, over_other)
     return Factorial2x2(len(shared), FACTORIAL_METHODS, means, interaction, over_one, over_other, reading)
 
 
-def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:
-    """Compute ``second - first`` by stratum of the first arm. The paper's plateau (third contribution of rSSO) is by
-    environment score, because variants with points at reset cannot accumulate 100."""
-    before, after = _index_scored_units(first), _index_scored_units(second)
-    trials = count_common_trials(before.values(), after.values())
-    found: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
-    for key in sorted(before.keys() & after.keys()):
-        gain = get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
-        for stratum in _list_strata(before[key], trials):
-            found[stratum].append(gain)
-    return [StratumGain(name, len(values), fmean(values) if values else None) for name, values in found.items()]
-
-
 def _classify_interaction(
-    interaction: BootstrapInterval | None, one: BootstrapInterval | None, other: BootstrapInterval | None
+    interaction: statistics.BootstrapInterval | None,
+    one: statistics.BootstrapInterval | None,
+    other: statistics.BootstrapInterval | None,
 ) -> InteractionVerdict:
     if one and other and min(one.low, other.low) > 0:
         return "compose"
@@ -178,47 +178,40 @@ def _is_solved(record: UnitRecord, trials: int) -> bool:
 
 
 def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitRecord]:
-    return {get_unit_key(record): record for record in select_scored_units(records)}
+    return {metrics.get_unit_key(record): record for record in metrics.select_scored_units(records)}
 
 
-def _group_differences_by_task(keys: Sequence[UnitKey], value: Callable[[UnitKey], float]) -> dict[str, list[float]]:
+def _group_by_task(values: Mapping[UnitKey, float]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
-    for key in keys:
-        found[key[0]].append(value(key))
-    return dict(found)
-
-
-class Contrast(NamedTuple):
-    """Two arms to compare by ``second - first``; `asks` names the question."""
-
-    first: str
-    second: str
-    asks: str
+    for key, value in values.items():
+        found[key[0]].append(value)
+    return found
 
 
 def select_contrasts(
     arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
-) -> list[Contrast]:
-    """Select the comparisons of a run, each pair once: by default those that the methods are designed for, and of
-    several folders each arm with that of the first folder. Raises `UnknownName` for an unknown arm."""
+) -> dict[tuple[str, str], str]:
+    """Return the pairs of arms to compare by ``second - first``, each once, with the question: by default those that
+    the methods are designed for, and of several folders each arm with that of the first folder. Raises `UnknownName`
+    for an unknown arm."""
     if against is not None:
         if against not in arms:
             raise UnknownName("arm", against, arms)
-        return [Contrast(against, name, "") for name in arms if name != against]
+        return {(against, name): "" for name in arms if name != against}
     if every:
-        return [Contrast(first, second, "") for first, second in combinations(arms, 2)]
+        return dict.fromkeys(combinations(arms, 2), "")
     by_program = _group_arms_by_program(arms)
     if several := [names for names in by_program.values() if len(names) > 1]:
-        return [Contrast(first, name, ELSEWHERE) for first, *others in several for name in others]
+        return {(first, name): ELSEWHERE for first, *others in several for name in others}
     named = {played: name for played, (name,) in by_program.items()}
-    asked: dict[frozenset[str], Contrast] = {}
+    asked: dict[tuple[str, str], str] = {}
     for (method, program), name in named.items():
         for asks, other in _list_baselines(method, program):
-            if other in named and named[other] != name:
-                asked.setdefault(frozenset((name, named[other])), Contrast(named[other], name, asks))
+            if named.get(other, name) != name and (name, named[other]) not in asked:
+                asked.setdefault((named[other], name), asks)
+    told = set(chain.from_iterable(asked))
     first, *rest = arms or ("",)
-    told = {name for question in asked.values() for name in (question.first, question.second)}
-    return [*asked.values(), *(Contrast(first, name, "") for name in rest if name not in told)]
+    return asked | {(first, name): "" for name in rest if name not in told}
 
 
 def compute_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, Factorial2x2]:

@@ -67,17 +67,14 @@ def build_cost_report(
     by_arm = {arm: dict(roles) for arm, roles in models.items()}
     for record in (*finished, *begun):
         by_arm.setdefault(record.arm, {}).update(record.models)
-    unrecorded, playing = (
-        tuple(price_usage(arm, role, by_arm.get(arm, {}).get(role, ""), usage, price_of) for arm, role, usage in each)
-        for each in (abandoned, under_way)
-    )
-    return CostReport(
-        entries,
-        all(price is not None and price.is_free for price in prices),
-        unrecorded,
-        total_usage(itemize_costs(begun, price_of)),
-        playing,
-    )
+
+    def price(spent: Sequence[RoleUsage]) -> tuple[CostEntry, ...]:
+        return tuple(
+            price_usage(arm, role, by_arm.get(arm, {}).get(role, ""), each, price_of) for arm, role, each in spent
+        )
+
+    free = all(price is not None and price.is_free for price in prices)
+    return CostReport(entries, free, price(abandoned), total_usage(itemize_costs(begun, price_of)), price(under_way))
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
@@ -96,6 +93,10 @@ def describe_unreported_costs(bill: CostReport) -> list[str]:
     return lines
 
 
+def _describe_usage(usage: Usage) -> str:
+    return f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}, {usage.input:,} tokens in and {usage.output:,} out"
+
+
 def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
     data: dict[str, Any] = {"currency": "USD", "entries": [asdict(entry) for entry in bill.entries]}
     data |= {"billed": bill.billed, "without_cache": bill.without_cache}
@@ -103,7 +104,3 @@ def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
         data[name] = [{"arm": each.arm, "role": each.role, "usage": asdict(each.usage)} for each in entries]
         data[f"{name}_billed"] = total_billed(entries)
     return data
-
-
-def _describe_usage(usage: Usage) -> str:
-    return f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}, {usage.input:,} tokens in and {usage.output:,} out"

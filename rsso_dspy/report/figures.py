@@ -6,19 +6,20 @@ import base64
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import cycle
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rsso_dspy.errors import require_extra
-from rsso_dspy.files import FileKind, atomic_path
+from rsso_dspy.files import atomic_path
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.published import load_published_tables
-from rsso_dspy.report.sheets import format_difference
+from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
 from rsso_dspy.report.terminal import replace_controls
 
@@ -31,14 +32,11 @@ HEIGHT = 3.6  # height of axes in inches
 ROW = 0.3  # inches of a line of a figure of rows
 LONGEST = 36  # letters of a name in a picture
 LARGEST = 22.0  # points across the bubble with the most turns
-TURNS = tuple(step * 10.0**power for power in range(-1, 5) for step in (1, 2, 5))
-"""Turns whose bubbles a legend may show; it has the three largest that are drawn."""
 
 INK = "#1a1a1a"
 FAINT = "#777f87"  # notes, grid and what is not of this run; of equal contrast on white and on a dark page
 PALETTE = ("#464afb", "#cb8218", "#319586", "#b777df", "#8e5c14", "#7457a6")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
 
 SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
@@ -64,37 +62,26 @@ class ArmStyle:
     name: str  # as written in pictures
     colour: str
     marker: str
-    dashes: Any = "-"  # of its lines; another one when the colours come round
 
     @property
     def line(self) -> dict[str, Any]:
         """How matplotlib is to draw the line of the arm."""
-        look = {"color": self.colour, "linestyle": self.dashes, "marker": self.marker}
-        return {**look, "linewidth": 1.4, "markersize": 5, "mew": 0}
+        return {"color": self.colour, "marker": self.marker, "linewidth": 1.4, "markersize": 5, "mew": 0}
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
     """Assign a style to each arm by its place among the arms of the run."""
     return {
-        arm: ArmStyle(
-            shorten_name(arm),
-            PALETTE[place % len(PALETTE)],
-            MARKERS[place % len(MARKERS)],
-            DASHES[place // len(PALETTE) % len(DASHES)],
-        )
-        for place, arm in enumerate(arms)
+        arm: ArmStyle(shorten_name(arm), colour, marker)
+        for arm, colour, marker in zip(arms, cycle(PALETTE), cycle(MARKERS), strict=False)
     }
 
 
 def shorten_name(text: str) -> str:
     """Return a name on one line, without characters that act, the middle of a long one left out, because names differ
     at either end."""
-    name, half = clean_name(text), LONGEST // 2
+    name, half = " ".join(replace_controls(text).split()), LONGEST // 2
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}"
-
-
-def clean_name(text: str) -> str:
-    return " ".join(replace_controls(text).split())
 
 
 # The five figures.
@@ -113,11 +100,11 @@ def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: b
         yield _draw_best_of_t(found, styles, with_paper)
     if any(len(each.scores) > 1 for each in found.estimates.values()):
         yield _draw_survival(found, styles)
-    if any(each.comparison.interval for each in found.findings):
+    if any(pair.interval for pair in found.comparisons):
         yield _draw_differences(found, styles)
     if several:
         yield _draw_scores(found, styles)
-    if several and any(found.measures[arm].calls for arm in found.estimates):
+    if several and any(row.calls_per_unit for row in found.arms):
         yield _draw_efficiency(found, styles)
 
 
@@ -134,31 +121,23 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
         aside = (place - (len(kept) - 1) / 2) * step
         for number, mean in enumerate(each.best_of_t, start=1):
             if mean.interval:  # bars alone stand aside: points would seem to differ
-                x = [number + aside] * 2
-                axes.plot(x, [mean.low, mean.high], color=styles[arm].colour, linewidth=0.9, alpha=0.55)
+                axes.plot([number + aside] * 2, mean.ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
         axes.plot(range(1, len(each.best_of_t) + 1), [mean.mean for mean in each.best_of_t], **styles[arm].line)
     picture.add_legend(styles[arm] for arm in kept)
+    dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
     for method, values in published.items():
-        colour = styles[method].colour if method in styles else FAINT
+        dashed["color"] = styles[method].colour if method in styles else FAINT
         known = [(number, value) for number, value in enumerate(values, start=1) if value is not None]
-        dashed: dict[str, Any] = {
-            "color": colour,
-            "linestyle": (0, (4, 2)),
-            "marker": "o",
-            "mfc": "none",
-            "markersize": 4,
-        }
         axes.plot(*zip(*known, strict=True), linewidth=1.2, **dashed)
         picture.legend.append((_make_symbol(linewidth=1.4, **dashed), f"{method}, published"))
-    axes.set_xticks(sorted({1, *range(max(1, -(-trials // 10)), trials + 1, max(1, -(-trials // 10)))}))
+    every = max(1, -(-trials // 10))
+    axes.set_xticks(sorted({1, *range(every, trials + 1, every)}))
     axes.set(xlim=(0.7, trials + 0.3), xlabel="trials", ylabel="Mean of the best so far, points of 100")
     axes.grid(axis="y")
-    notes = [
-        *_fit_points_axis(axes, "y"),
-        *_describe_bars((m.interval for each in kept.values() for m in each.best_of_t), True),
-    ]
+    bars = _describe_bars((mean.interval for each in kept.values() for mean in each.best_of_t), True)
+    notes = [*_fit_points_axis(axes, "y"), *bars]
     if published:
-        notes.append(f"Dashed: published, another model. {clean_name(load_published_tables()['source'])}.")
+        notes.append(f"Dashed: published, another model. {load_published_tables()['source']}.")
     words = "Line chart: mean of the best accumulator after each trial, points of 100."
     return picture.finish(words, [*notes, *_list_notes(found)])
 
@@ -169,14 +148,10 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     picture = _Picture("survival", "How scores are distributed")
     axes = picture.axes
     for place, (arm, each) in enumerate(found.estimates.items()):
-        style, values = styles[arm], each.scores
-        steps = sorted({0.0, 100.0, *(value for value in values if 0 < value < 100)})
+        steps = sorted({0.0, 100.0, *(value for value in each.scores if 0 < value < 100)})
         # at a score the share still holds, just above it no longer
-        shares = [_compute_survival_percent(values, x) for x in steps]
-        axes.step(steps, shares, where="pre", **{**style.line, "marker": ""})
-        marks = [x for number in range(5) if (x := 5 + 20 * (number + place / len(found.estimates))) < 100]
-        shares = [_compute_survival_percent(values, x) for x in marks]
-        axes.plot(marks, shares, style.marker, color=style.colour, markersize=5, mew=0)
+        shares = [100 * sum(value >= x for value in each.scores) / len(each.scores) for x in steps]
+        axes.step(steps, shares, where="pre", markevery=(0.03 * place, 0.2), **styles[arm].line)
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
@@ -185,17 +160,12 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     return picture.finish(words, _list_notes(found, best=True))
 
 
-def _compute_survival_percent(values: Sequence[float], x: float) -> float:
-    return 100 * sum(value >= x for value in values) / len(values)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row of a figure: a mean with its interval under a name, and its numbers in words."""
+class _Row(NamedTuple):
+    """A row of a figure: a mean with its interval under a name."""
 
     name: str
     estimate: MeanEstimate
-    words: str
+    units: int
     colour: str = INK
     marker: str = "o"
 
@@ -204,23 +174,21 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
     """Draw a row for every comparison, the mean difference ``second - first`` with its interval, and one for the
     interaction of every 2x2 of skills and reflections; a line at 0."""
     rows, notes = [], []
-    for pair in (each.comparison for each in found.findings):
+    for pair in found.comparisons:
         if pair.difference is None:
             continue
-        said = f"{_format_interval(pair.difference, pair.interval)}, n = {pair.pairs}"
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
-        rows.append(_Row(name, MeanEstimate(pair.difference, pair.interval), said))
+        rows.append(_Row(name, MeanEstimate(pair.difference, pair.interval), pair.pairs))
         if pair.trials < max(pair.may_play):
             notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
         name = f"interaction ({shorten_name(program)})" if len(found.squares) > 1 else "interaction"
-        said = f"{_format_interval(square.difference, square.interaction)}, n = {square.pairs}"
-        rows.append(_Row(name, MeanEstimate(square.difference, square.interaction), said, marker="D"))
+        rows.append(_Row(name, MeanEstimate(square.difference, square.interaction), square.pairs, marker="D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
     notes += [*_describe_bars(row.estimate.interval for row in rows), *_list_notes(found, paired=True)]
-    picture = _Picture("differences", "Paired differences", rows)
+    picture = _Picture("differences", "Paired differences", rows, signed=True)
     picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
     picture.axes.axvline(0, color=INK, linewidth=0.8)
     return picture.finish(f"Forest plot of paired differences in points, with {LEVEL:.0%} intervals.", notes)
@@ -228,58 +196,49 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
 
 def _draw_scores(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw a row for every arm: its Mean with its interval."""
-    means = {arm: each.best_of_t[-1] for arm, each in found.estimates.items()}
-    said = {arm: f"{mean}, n = {len(found.estimates[arm].scores)}" for arm, mean in means.items()}
     rows = [
-        _Row(styles[arm].name, mean, said[arm], styles[arm].colour, styles[arm].marker) for arm, mean in means.items()
+        _Row(styles[arm].name, each.best_of_t[-1], len(each.scores), styles[arm].colour, styles[arm].marker)
+        for arm, each in found.estimates.items()
     ]
     picture = _Picture("scores", "Scores", rows)
     picture.axes.set_xlabel("Mean, points of 100")
-    notes = [
-        *_fit_points_axis(picture.axes, "x"),
-        *_describe_bars((mean.interval for mean in means.values()), True),
-        *_list_notes(found, best=True),
-    ]
+    bars = _describe_bars((row.estimate.interval for row in rows), True)
+    notes = [*_fit_points_axis(picture.axes, "x"), *bars, *_list_notes(found, best=True)]
     return picture.finish("Dot chart: Mean of every arm, points of 100.", notes)
 
 
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw success against model calls per task, as OmniReflect's Figure 3: a bubble per arm, whose area is the turns
     a task, and success in percent of tasks with its interval."""
-    kept = found.estimates
-    turns = {arm: found.measures[arm].turns or 0.0 for arm in kept}
-    most = max(turns.values()) or 1.0
+    turns = {row.arm: row.turns or 0.0 for row in found.arms if row.units}
+    calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
     picture = _Picture("efficiency", "Success against calls")
     axes = picture.axes
-    for arm in sorted(kept, key=lambda arm: -turns[arm]):
-        row, each, style = found.measures[arm], kept[arm].success, styles[arm]
-        x = row.calls or 0.0
-        axes.plot([x, x], [each.low, each.high], color=style.colour, linewidth=1, alpha=0.6)
-        bubble = LARGEST * (turns[arm] / most) ** 0.5
-        axes.plot(x, each.mean, "o", color=style.colour, markersize=bubble, alpha=0.3, mew=0, clip_on=False)
-        axes.plot(x, each.mean, style.marker, color=style.colour, markersize=5, mew=0, clip_on=False)
-    axes.set_xlim(0, 1.12 * max(found.measures[arm].calls or 0.0 for arm in kept))
+    for arm in sorted(turns, key=lambda arm: -turns[arm]):
+        success, style = found.estimates[arm].success, styles[arm]
+        axes.plot([calls[arm]] * 2, success.ends, color=style.colour, linewidth=1, alpha=0.6)
+        dot: dict[str, Any] = {"color": style.colour, "mew": 0, "clip_on": False}
+        bubble = LARGEST * (turns[arm] / (max(turns.values()) or 1.0)) ** 0.5
+        axes.plot(calls[arm], success.mean, "o", markersize=bubble, alpha=0.3, **dot)
+        axes.plot(calls[arm], success.mean, style.marker, markersize=5, **dot)
+    axes.set_xlim(0, 1.12 * max(calls.values()))
     axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
     axes.grid()
-    shown = [number for number in TURNS if number <= most][-3:] or [most]
-    look = {"color": FAINT, "linestyle": "", "linewidth": 1.4, "marker": "o", "alpha": 0.5, "mew": 0}
-    bubbles = [_make_symbol(markersize=LARGEST * (number / most) ** 0.5, **look) for number in shown]
-    names = [*(f"{number:,g}" for number in shown[:-1]), f"{shown[-1]:,g} turns per task"]
-    axes.legend(bubbles, names, ncols=len(shown), loc="lower right", bbox_to_anchor=(1, 1), borderpad=0.6)
-    picture.add_legend(styles[arm] for arm in kept)
-    notes = [*_describe_bars((each.success.interval for each in kept.values()), True), *_list_notes(found, best=True)]
-    return picture.finish(
-        "Bubble chart: success against model calls per task; the area of a bubble is its turns.", notes
+    picture.add_legend(
+        replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task") for arm in turns
     )
+    bars = _describe_bars((each.success.interval for each in found.estimates.values()), True)
+    words = "Bubble chart: success against model calls per task; the area of a bubble is its turns."
+    return picture.finish(words, [*bars, *_list_notes(found, best=True)])
 
 
 # Axes, legend and notes.
 
 
 @contextmanager
-def use_figure_style() -> Iterator[None]:
-    """Use matplotlib's defaults with `SETTINGS`, ignoring the user's configuration, and draw a box for a letter that
-    the font lacks without a warning. Raises `NotInstalled` without matplotlib."""
+def use_figure_style(**more: Any) -> Iterator[None]:
+    """Use matplotlib's defaults with `SETTINGS` and more, ignoring the user's configuration, and draw a box for a
+    letter that the font lacks without a warning. Raises `NotInstalled` without matplotlib."""
     require_extra("matplotlib.figure", "figures need matplotlib", "figures")
     import matplotlib
 
@@ -287,14 +246,14 @@ def use_figure_style() -> Iterator[None]:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
         settings: Any = matplotlib.rcParams
-        settings.update(SETTINGS)
+        settings.update(SETTINGS | more)
         yield
 
 
 class _Picture:
     """A figure that is being drawn: its axes and the entries of its legend."""
 
-    def __init__(self, name: str, title: str, rows: Sequence[_Row] = ()):
+    def __init__(self, name: str, title: str, rows: Sequence[_Row] = (), signed: bool = False):
         """Open the axes; with `rows`, they are drawn from the top, each with its numbers beside the axes. A ring has no
         interval."""
         from matplotlib.figure import Figure
@@ -306,17 +265,17 @@ class _Picture:
         self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
         self.axes = self.figure.add_subplot()
         if rows:
-            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
+            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)], signed)
 
-    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float]) -> None:
+    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float], signed: bool) -> None:
         axes = self.axes
         for row, place in zip(rows, places, strict=True):
-            found = row.estimate
+            found, words = row.estimate, f"{_format_estimate(row.estimate, signed)}, n = {row.units}"
             if found.interval:
-                axes.plot([found.low, found.high], [place, place], color=row.colour, linewidth=1.4)
+                axes.plot(found.ends, [place, place], color=row.colour, linewidth=1.4)
             filling = row.colour if found.interval else "none"
             axes.plot([found.mean], [place], row.marker, color=row.colour, markersize=5, markerfacecolor=filling)
-            axes.text(1.02, place, row.words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+            axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         axes.set_yticks(places, [row.name for row in rows])
         axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
         axes.tick_params(axis="y", length=0)
@@ -337,12 +296,10 @@ class _Picture:
         if self.legend:
             longest = max(len(name) for _, name in self.legend)
             columns = max(1, min(len(self.legend), int(WIDTH * 13 / (7 + longest))))
-            # names come after the legend is made: it would hide those that begin with an underscore
-            handles, names = [handle for handle, _ in self.legend], ["-"] * len(self.legend)
+            # a legend may hide names that begin with an underscore
+            names = [f" {name}" if name.startswith("_") else name for _, name in self.legend]
             place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
-            legend = figure.legend(handles, names, borderaxespad=0, **place)
-            for text, (_, name) in zip(legend.get_texts(), self.legend, strict=True):
-                text.set_text(name)
+            legend = figure.legend([handle for handle, _ in self.legend], names, borderaxespad=0, **place)
             figure.draw_without_rendering()
             bottom = legend.get_window_extent().y0 / figure.bbox.height
         below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
@@ -395,13 +352,10 @@ def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool
     return notes if of_means or None not in drawn else [*notes, f"A ring has no interval: {NO_INTERVAL}."]
 
 
-def _format_interval(difference: float, interval: BootstrapInterval | None) -> str:
-    ends = f"{_format_difference(interval.low)} to {_format_difference(interval.high)}" if interval else "no interval"
-    return f"{_format_difference(difference)} ({ends})"
-
-
-def _format_difference(value: float) -> str:
-    return format_difference(value, 1).text.replace("-", "−")
+def _format_estimate(found: MeanEstimate, signed: bool) -> str:
+    form = "+.1f" if signed else ".1f"
+    mean, low, high = (format(each, form).replace("-", "−") for each in (found.mean, *found.ends))
+    return f"{mean} ({low} to {high})" if found.interval else f"{mean} (no interval)" if signed else mean
 
 
 # Files, and pictures of a page.
@@ -409,22 +363,15 @@ def _format_difference(value: float) -> str:
 FORMATS = (".svg", ".pdf", ".png")
 WRITER = "rsso-dspy"  # creator named in a figure's file
 DOTS = 150  # per inch, of a PNG
-MOST_READ = 1 << 24  # bytes of a file that are searched for its mark, which stands at the end of a PDF
 
 _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": WRITER},
     ".pdf": {"CreationDate": None, "Creator": WRITER},
     ".png": {"Software": WRITER},
 }
-
-
-def _is_picture(path: Path) -> bool:
-    with path.open("rb") as file:
-        data = file.read(MOST_READ)
-    return any(mark % WRITER.encode() in data for mark in (b"<dc:title>%s<", b"Software\0%s", b"/Creator (%s)"))
-
-
-PICTURE = FileKind("figure", _is_picture)
+PICTURE = make_kind(
+    "figure", *(mark % WRITER.encode() for mark in (b"<dc:title>%s<", b"Software\0%s", b"/Creator (%s)"))
+)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
@@ -442,10 +389,6 @@ def render_data_uri(figure: "Figure") -> str:
 
 
 def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> None:
-    with use_figure_style():
-        import matplotlib
-
-        more: Any = matplotlib.rcParams
-        more.update(settings)
-        look: dict[str, Any] = {"dpi": DOTS, "bbox_inches": "tight", "pad_inches": 0.06}
+    look: dict[str, Any] = {"dpi": DOTS, "bbox_inches": "tight", "pad_inches": 0.06}
+    with use_figure_style(**settings):
         figure.savefig(file, format=ending[1:], metadata=_METADATA[ending], **look)

@@ -1,5 +1,7 @@
 """What a run found, in a few plain sentences that hold whatever its numbers are."""
 
+from collections.abc import Iterator
+
 from rsso_dspy.pricing import format_dollars, format_tokens
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.compare import Comparison
@@ -19,7 +21,8 @@ def write_headline(found: Analysis) -> str:
         return "No unit has a score yet."
     said = [_describe_best(found), *_describe_comparisons(found)]
     repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
-    said += [*describe_repeated_units(repeated), *_describe_gaps(found), *_describe_spending(found)]
+    said += [*describe_repeated_units(repeated), *found.describe_gaps(), *_describe_unscored(found)]
+    said += _describe_spending(found)
     return " ".join([*said, *([OWN_MODEL] if found.rule_based else [])])
 
 
@@ -39,10 +42,10 @@ def _describe_best(found: Analysis) -> str:
 
 
 def _describe_comparisons(found: Analysis) -> list[str]:
-    paired = [each for each in found.findings if each.comparison.difference is not None]
-    if not paired:
+    pairs = [pair for pair in found.comparisons if pair.difference is not None]
+    if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
-    pairs = [each.comparison for each in sorted(paired, key=lambda each: each is not found.main_result)]
+    pairs.sort(key=lambda pair: pair is not found.main_result)
     decided = [pair for pair in pairs if pair.interval and pair.interval.is_decided]
     open_ = [pair for pair in pairs if pair not in decided]
     kept = open_[: max(1, MOST - len(decided))]
@@ -75,7 +78,7 @@ def _describe_winner(pair: Comparison) -> str:
 def _describe_difference(pair: Comparison) -> str:
     """Write ``second - first``, as in the tables, with its interval."""
     difference = format_difference(pair.difference).text
-    return f"{pair.second} - {pair.first} {difference} points ({_describe_pairs(pair)})"
+    return f"{pair.name} {difference} points ({_describe_pairs(pair)})"
 
 
 def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
@@ -101,10 +104,9 @@ def _describe_spending(found: Analysis) -> list[str]:
     return [f"It took {calls} and {format_tokens(spent.input + spent.output)} tokens, {price}."]
 
 
-def _describe_gaps(found: Analysis) -> list[str]:
-    said = []
-    if found.missing:
-        said.append(f"{found.missing} planned unit{'s are' if found.missing > 1 else ' is'} not finished.")
-    if found.missing_shards:
-        said.append(f"This is without {found.name_missing_shards()} of the run.")
-    return [*said, *found.describe_errored()]
+def _describe_unscored(found: Analysis) -> Iterator[str]:
+    if count := sum(not each.is_skipped for each in found.errored):
+        units, count_them = ("unit", "counts") if count == 1 else ("units", "count")
+        yield f"{count} {units} ended in an error and {count_them} nowhere."
+    if skipped := [f"{each.unit} of {each.arm}" for each in found.errored if each.is_skipped]:
+        yield f"Skipped, as the environment refuses them: {', '.join(skipped)}."

@@ -14,18 +14,20 @@ from statistics import fmean
 from typing import Any
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.files import FileKind, atomic_path, check_output_path
+from rsso_dspy.files import atomic_path, check_output_path
 from rsso_dspy.pricing import itemize_costs
-from rsso_dspy.records import TrialResult, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
 from rsso_dspy.redact import make_redactor
 from rsso_dspy.report.cost import return_no_price
 from rsso_dspy.report.frame import clean_value
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
+from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import bootstrap_scores
 from rsso_dspy.version import __version__
 
 VERSION = 2  # of the log's format
 PACKAGE = "rsso-dspy"
+LOG = make_kind("log of Inspect", f'"packages": {{"{PACKAGE}"'.encode())  # the header of a log is not compressed
 POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a unit
 
 
@@ -34,8 +36,11 @@ class ExportedRun:
     name: str
     benchmark: str
     records: Sequence[UnitRecord]
-    note: str  # what is said of rule-based players
-    created: str  # day of the first play, `2026-11-01T00:00:00+00:00`
+    day: str  # of the first play, `2026-11-01`
+
+    @property
+    def created(self) -> str:
+        return f"{self.day or '1980-01-01'}T00:00:00+00:00"
 
 
 def write_inspect_logs(target: Path, run: ExportedRun) -> int:
@@ -44,19 +49,13 @@ def write_inspect_logs(target: Path, run: ExportedRun) -> int:
     if not run.records:
         raise UsageError("there is nothing to write: no unit is finished yet")
     check_output_path(target, "-o")
-    files = {target / name: content for name, content in build_inspect_logs(run)}
-    for path in files:
-        check_output_path(path, "-o", _LOG)
-    for path, content in files.items():
+    arms = {target / f"{make_file_name(arm)}.eval": records for arm, records in group_by_arm(run.records).items()}
+    for path in arms:
+        check_output_path(path, "-o", LOG)
+    for path, records in arms.items():
         with atomic_path(path) as temporary:
-            temporary.write_bytes(content)
-    return len(files)
-
-
-def build_inspect_logs(run: ExportedRun) -> Iterator[tuple[str, bytes]]:
-    seeds = sorted({record.seed for record in run.records})
-    for arm, records in group_by_arm(run.records).items():
-        yield f"{make_file_name(arm)}.eval", _build_log(run, arm, records, seeds)
+            temporary.write_bytes(_build_log(run, records))
+    return len(arms)
 
 
 def make_file_name(arm: str) -> str:
@@ -64,56 +63,47 @@ def make_file_name(arm: str) -> str:
     return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
 
 
-def _build_log(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
+def _build_log(run: ExportedRun, records: Sequence[UnitRecord]) -> bytes:
+    seeds = sorted({record.seed for record in run.records})
     samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
-    start = {
+    files: dict[str, Any] = {f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples}
+    files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
+    files["header.json"] = {
         "version": VERSION,
-        "eval": _build_spec(run, arm, records, seeds),
-        "plan": {"name": arm, "steps": [], "config": {}},
-    }
-    stats = {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)}
-    summaries = [_summarize_sample(sample) for sample in samples]
-    files: dict[str, Any] = {
-        "_journal/start.json": start,
-        **{f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples},
-        "_journal/summaries/1.json": summaries,
-        "summaries.json": summaries,
-        "header.json": {**start, "status": "success", "results": _build_results(records), "stats": stats},
+        "status": "success",
+        "eval": _build_spec(run, records, seeds),
+        "plan": {"name": records[0].arm, "steps": [], "config": {}},
+        "results": _build_results(records),
+        "stats": {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)},
     }
     content, strike = io.BytesIO(), make_redactor()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
         for name, data in files.items():
             text = json.dumps(clean_value(data, strike), ensure_ascii=False, allow_nan=False)
-            log.writestr(zipfile.ZipInfo(name), text.encode(), zipfile.ZIP_DEFLATED)  # dated 1980: no clock
+            packing = zipfile.ZIP_STORED if name == "header.json" else zipfile.ZIP_DEFLATED
+            log.writestr(zipfile.ZipInfo(name), text.encode(), packing)  # dated 1980: no clock
     return content.getvalue()
 
 
-def _build_spec(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
+def _build_spec(run: ExportedRun, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
     first = records[0]
-    identity = hashlib.sha256(f"{run.name}/{arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
+    identity = hashlib.sha256(f"{run.name}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
     keys = list(dict.fromkeys(record.key for record in records))
-    metadata: dict[str, Any] = {
-        "arm": arm,
-        "method": first.method,
-        "program": first.program,
-        "protocol": first.protocol,
-    }
-    metadata |= {"benchmark": run.benchmark, "seeds": list(seeds), "provenance": first.provenance, "note": run.note}
+    note = RULE_BASED_NOTE if any(record.rule_based for record in records) else ""
+    about = {name: getattr(first, name) for name in ("arm", "method", "program", "protocol", "provenance")}
     return {
         **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
         "created": run.created,
         "task": f"{run.benchmark} {first.protocol}",
         "task_version": 0,
-        "task_attribs": {},
-        "task_args": {"arm": arm},
-        "solver": arm,
-        "solver_args": {},
+        **{name: {} for name in ("task_attribs", "solver_args", "model_args")},
+        "task_args": {"arm": first.arm},
+        "solver": first.arm,
         "dataset": {"name": run.benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
         "model": first.model,
-        "model_args": {},
         "config": {"epochs": len(seeds)},
         "packages": {PACKAGE: __version__},
-        "metadata": metadata,
+        "metadata": {**about, "benchmark": run.benchmark, "seeds": list(seeds), "note": note},
     }
 
 
@@ -177,19 +167,6 @@ def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
         }
         for model, usage in used.items()
     }
-
-
-def _is_own_log(path: Path) -> bool:
-    """Whether this package wrote the log. A comment of the archive would say it sooner, and `inspect view`, which looks
-    for the archive's directory in the last 22 bytes, would not open it."""
-    try:
-        with zipfile.ZipFile(path) as log:
-            return PACKAGE in json.loads(log.read("header.json"))["eval"]["packages"]
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError):
-        return False
-
-
-_LOG = FileKind("log of Inspect", _is_own_log)  # how such logs are told from other files, which are not overwritten
 
 
 def _score_unit(record: UnitRecord) -> tuple[float, float]:

@@ -24,6 +24,25 @@ UNEVEN = "Arms finished different units, which also changes their means: compare
 
 
 @dataclass(frozen=True, slots=True)
+class TrialSuccess:
+    trial: int
+    solved: int  # variants solved in it or before
+    additional: int  # variants solved in it for the first time
+    accuracy: float  # solved so far, as a share of all variants, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Learning and failures of one arm over its scored units."""
+
+    success: tuple[TrialSuccess, ...]
+    trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
+    held: Mapping[int, tuple[int, int]]  # reflections held to solved trials that began so, and to all; see the table
+    by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
+    failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
+
+
+@dataclass(frozen=True, slots=True)
 class ArmMetrics:
     arm: str
     units: int
@@ -45,11 +64,22 @@ class ArmMetrics:
     steps: int
     calls_per_unit: float | None  # model calls of all roles per scored unit (OmniReflect, Figure 3)
     tokens: dict[str, Usage]  # calls and tokens by role, including those of errored units
+    progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
+    grounding: float | None  # AgentBoard's accuracy, 0 to 1: share of a trial's steps that were understood
+    turns: float | None  # steps of all trials of a unit, averaged (OmniReflect, Figure 3)
+    most_calls: int  # model calls of the unit with the most
+    rules: Mapping[str, float] | None
+    """Category to rules: lasting ones in the constitution after the last unit of a stream, averaged over streams,
+    progress ones shown per unit; None without a constitution."""
+    writings: Usage  # of the advisor, who writes and summarizes rules
+    learning: Learning
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     scored = select_scored_units(records)
     plays = [record.trajectories for record in scored]
+    longest = max(map(len, plays), default=0)
+    calls = [sum(usage.calls for usage in sum_usage(record.trials).values()) for record in scored]
     points = [get_best_accumulator(record) for record in scored]
     environment_scores = [max(trial.environment_score for trial in trials) for trials in plays]
     by_task: dict[str, list[float]] = defaultdict(list)
@@ -76,14 +106,21 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         trials_played=len(played),
         stalled=sum(record.stalled_trials for record in scored),
         best_of_t=tuple(
-            fmean(get_best_accumulator(record, t) for record in scored) for t in range(1, count_max_trials(scored) + 1)
+            fmean(get_best_accumulator(record, number) for record in scored) for number in range(1, longest + 1)
         ),
         invalid_rate=rates[0],
         asked_rate=rates[1],
         idle_rate=rates[2],
         steps=steps,
-        calls_per_unit=_average([_count_calls(record) for record in scored]),
+        calls_per_unit=_average(calls),
         tokens=_sum_usage_by_role(records),
+        progress=_average([max(map(_get_progress, trials)) for trials in plays]),
+        grounding=_average([1 - each.invalid_actions / len(each.steps) for each in played if each.steps]),
+        turns=_average([sum(len(each.steps) for each in trials) for trials in plays]),
+        most_calls=max(calls, default=0),
+        rules=_count_rules(scored),
+        writings=_sum_usage_by_role(scored).get("advisor", Usage()),
+        learning=compute_learning(scored),
     )
 
 
@@ -117,39 +154,8 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TrialSuccess:
-    trial: int
-    solved: int  # variants solved in it or before
-    additional: int  # variants solved in it for the first time
-    accuracy: float  # solved so far, as a share of all variants, 0 to 1
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectionBin:
-    """Trials that began with the same number of reflections in memory."""
-
-    reflections: int
-    trials: int
-    solved: int
-
-
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """Learning and failures of one arm over its scored units."""
-
-    arm: str
-    units: int
-    success: tuple[TrialSuccess, ...]
-    trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
-    held: tuple[ReflectionBin, ...]  # of units that began with none; harder variants hold more, so this is no effect
-    by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
-    failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
-
-
-def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
-    scored = select_scored_units(records)
-    newly = [0] * count_max_trials(scored)
+def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
+    newly = [0] * max((len(record.trials) for record in scored), default=0)
     by_held: dict[int, list[bool]] = defaultdict(list)
     by_task: dict[str, list[bool]] = defaultdict(list)
     for record in scored:
@@ -162,14 +168,12 @@ def compute_learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
     failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
     sums = list(enumerate(accumulate(newly), start=1))
     return Learning(
-        arm,
-        len(scored),
         tuple(
             TrialSuccess(number, so_far, more, so_far / len(scored))
             for (number, so_far), more in zip(sums, newly, strict=True)
         ),
         {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
-        tuple(ReflectionBin(count, len(by_held[count]), sum(by_held[count])) for count in sorted(by_held)),
+        {count: (sum(each), len(each)) for count, each in sorted(by_held.items())},
         {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
         {why: failed[why] for why in FAILURES},
     )
@@ -197,38 +201,6 @@ def classify_failure(trajectory: Trajectory) -> str:
     if trajectory.outcome == "budget":
         return "out of steps" if trajectory.accumulator else "not found"
     return "other"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskMeasures:
-    units: int
-    solved: int  # units with score 100 on any trial
-    progress: float | None  # AgentBoard's progress rate, 0 to 1: the highest score of a unit, averaged over units
-    grounding: float | None  # AgentBoard's accuracy, 0 to 1: share of a trial's steps that were understood
-    turns: float | None  # steps of all trials of a unit, averaged (OmniReflect, Figure 3)
-    calls: float | None  # model calls of all roles and trials of a unit, averaged (OmniReflect, Figure 3)
-    most_calls: int  # model calls of the unit with the most
-    rules: Mapping[str, float] | None
-    """Category to rules: lasting ones in the constitution after the last unit of a stream, averaged over streams,
-    progress ones shown per unit; None without a constitution."""
-    writings: Usage  # of the advisor, who writes and summarizes rules
-
-
-def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
-    scored = select_scored_units(records)
-    trials = [trajectory for record in scored for trajectory in record.trajectories]
-    calls = list(map(_count_calls, scored))
-    return TaskMeasures(
-        units=len(scored),
-        solved=sum(any(trajectory.solved for trajectory in record.trajectories) for record in scored),
-        progress=_average([max(map(_get_progress, record.trajectories)) for record in scored]),
-        grounding=_average([1 - each.invalid_actions / len(each.steps) for each in trials if each.steps]),
-        turns=_average([sum(len(each.steps) for each in record.trajectories) for record in scored]),
-        calls=_average(calls),
-        most_calls=max(calls, default=0),
-        rules=_count_rules(scored),
-        writings=_sum_usage_by_role(scored).get("advisor", Usage()),
-    )
 
 
 def _get_progress(trajectory: Trajectory) -> float:
@@ -306,24 +278,21 @@ def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
     return [record for record in records if not record.has_errors]
 
 
-def count_max_trials(records: Iterable[TrialsRecord]) -> int:
-    return max((len(record.trials) for record in records), default=0)
-
-
-def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
-    """Return the number of trials that units of an arm may play. For records without this number: the most that an
-    unsolved unit played, or `otherwise` if all were solved."""
-    known = []
-    for record in select_scored_units(records):
-        played = 0 if record.trajectories[-1].solved else len(record.trials)
-        known.append(record.trials_allowed or played)
-    return max(known, default=0) or otherwise
-
-
-def map_allowed_trials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
-    """Return the allowed trials of each arm. An arm of solved records without a number counts as the largest."""
-    most = max((count_max_trials(units) for units in arms.values()), default=0)
-    return {arm: count_allowed_trials(units, most) for arm, units in arms.items()}
+def list_allowed_trials(arms: Sequence[Sequence[UnitRecord]]) -> list[int]:
+    """Return the number of trials that units of each arm may play. For records without this number: the most that an
+    unsolved unit of the arm played, or any unit if all of the arm were solved."""
+    most = max((len(record.trials) for records in arms for record in records), default=0)
+    return [
+        max(
+            (
+                record.trials_allowed or (0 if record.trajectories[-1].solved else len(record.trials))
+                for record in select_scored_units(records)
+            ),
+            default=0,
+        )
+        or most
+        for records in arms
+    ]
 
 
 def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:
@@ -345,7 +314,3 @@ def _average(values: Sequence[float]) -> float | None:
 
 def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:
     return dict(sorted(sum_usage(trial for record in records for trial in record.trials).items()))
-
-
-def _count_calls(record: UnitRecord) -> int:
-    return sum(usage.calls for usage in sum_usage(record.trials).values())

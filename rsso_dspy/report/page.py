@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
-from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.redact import make_redactor, redact_json
@@ -23,7 +22,7 @@ from rsso_dspy.report.cost import describe_unreported_costs
 from rsso_dspy.report.figures import ReportFigure, render_data_uri
 from rsso_dspy.report.page_records import NONE, PageCalls, build_list_entry, compress_record
 from rsso_dspy.report.sheets import Sheet
-from rsso_dspy.report.tables import build_errored_table, build_tables
+from rsso_dspy.report.tables import build_tables
 from rsso_dspy.report.terminal import replace_controls
 
 SCRIPTS = ("dom", "data", "list", "prompt", "learnt", "unit", "main")
@@ -35,7 +34,7 @@ VIEWS = {
         "Overview",
         "Scores of each arm. Mean is the best accumulator of a variant's trials, averaged over variants. Compare it "
         "with trial-1 and the mean over trials, because the best of several trials hides luck.",
-        ("methods", "learning", "success", "reflections", "failures", "trainings"),
+        ("errored", "methods", "learning", "success", "reflections", "failures", "trainings"),
         ("best-of-t", "scores", "survival"),
     ),
     "comparison": (
@@ -70,19 +69,20 @@ class PageSection:
 def build_page_sections(
     found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False
 ) -> list[PageSection]:
-    sheets = build_tables(found, with_paper)
+    sheets = {sheet.name: sheet for sheet in build_tables(found, with_paper)}
     pictures = {each.name: PageFigure(each.title, each.alt, render_data_uri(each.figure)) for each in drawn}
     sections = []
     for name, (title, lead, wanted, figures) in VIEWS.items():
-        shown = [sheet for each in wanted for sheet in sheets if sheet.name == each]
-        if name == "overview" and found.errored:
-            shown.insert(0, build_errored_table(found))
         if name == "cost":
             lead = " ".join([lead, *describe_unreported_costs(found.bill)])
+        shown = tuple(sheets[each] for each in wanted if each in sheets)
         kept = tuple(pictures[each] for each in figures if each in pictures)
-        sections.append(PageSection(name, title, lead, tuple(shown), kept))
+        sections.append(PageSection(name, title, lead, shown, kept))
     filled = [each for each in sections if each.sheets or each.drawings]
     return filled or [PageSection("overview", "Overview", "No unit is finished yet.")]
+
+
+PAGE = make_marked_kind("page", b'<meta name="generator" content="rsso-dspy">')
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,31 +105,18 @@ def write_page(
 ) -> None:
     """Write the page, whole or not at all. `records` are read once, one at a time. A page of this kind that is there is
     replaced, and an empty file; `UsageError` is raised for any other."""
-    try:
-        check_page_target(path)
-        with atomic_path(path) as temporary, temporary.open("wb") as file, TemporaryFile(dir=path.parent) as chunks:
-            entries = []
-            for number, record in enumerate(records):
-                entries.append(build_list_entry(record))
-                chunks.write(b'<script type="application/octet-stream" id="unit-%d">' % number)
-                chunks.write(compress_record(record, find_calls(record)))
-                chunks.write(b"</script>\n")
-            file.write(_render_shell(page, entries).encode("utf-8", "replace"))
-            chunks.seek(0)
-            shutil.copyfileobj(chunks, file, 1 << 20)
-            file.write(b"</body>\n</html>\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file") from None
-
-
-PAGE = make_marked_kind("page", b'<meta name="generator" content="rsso-dspy">')
-
-
-def check_page_target(path: Path) -> None:
-    """Nothing is lost when a page takes the place of this file. Raises `UsageError` where something would be."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder; name a file, e.g. {path / 'report.html'}")
     check_output_path(path, "--html", PAGE)
+    with atomic_path(path) as temporary, temporary.open("wb") as file, TemporaryFile(dir=path.parent) as chunks:
+        entries = []
+        for number, record in enumerate(records):
+            entries.append(build_list_entry(record))
+            chunks.write(b'<script type="application/octet-stream" id="unit-%d">' % number)
+            chunks.write(compress_record(record, find_calls(record)))
+            chunks.write(b"</script>\n")
+        file.write(_render_shell(page, entries).encode("utf-8", "replace"))
+        chunks.seek(0)
+        shutil.copyfileobj(chunks, file, 1 << 20)
+        file.write(b"</body>\n</html>\n")
 
 
 def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:

@@ -1,8 +1,8 @@
 """A record for the page's viewer: a line of the list, and a compressed chunk that is opened on demand, with what the
-unit learned in which trial and which prompts contained it later. A chunk holds every distinct text once in ``texts``
-and refers to it by index; characters with an effect in a browser are replaced by marks. What was learned is read off
-the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items that no trial of the record
-produced came from elsewhere and have trial 0."""
+unit learned in which trial and which prompts contained it later. A chunk holds every distinct paragraph of its long
+texts once; characters with an effect in a browser are replaced by marks. What was learned is read off the record: the
+final snapshot of memories, texts in prompts, ids recalled by steps. Items that no trial of the record produced came
+from elsewhere and have trial 0."""
 
 import base64
 import gzip
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rsso_dspy.calls import Call, text_of
-from rsso_dspy.records import Lesson, Step, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord
+from rsso_dspy.records import Lesson, Step, TrainingRecord, TrialResult, TrialsRecord, UnitRecord
 from rsso_dspy.redact import redact_json
 from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS
 from rsso_dspy.report.terminal import replace_controls
@@ -27,6 +27,8 @@ class PageCalls:
 
 
 NONE = PageCalls()
+SHORT, MARK = 40, "\x01"  # characters of a text that stands where it is; what a longer one begins with
+FIGURES = ("accumulator", "environment_score", "solved", "invalid_actions", "asked_back", "no_effect")  # of a trial
 
 
 def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
@@ -49,111 +51,54 @@ def compress_record(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE
 
 
 def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> dict[str, Any]:
-    """The whole record as JSON data, before it is compressed, with the calls of its trials."""
-    texts = _TextTable()
-    about = ("arm", "method", "program", "model", "backend", "protocol", "start")
-    data = {
-        "about": {name: str(getattr(record, name)) for name in about},
-        "seed": record.seed,
-        "trials": [
-            _build_trial_data(result, texts)
-            | _build_calls(calls.by_trial.get(result.trial, ()), texts)
-            | ({"seconds": calls.seconds[result.trial]} if result.trial in calls.seconds else {})
-            for result in record.trials
-        ],
-        "budgets": record.budgets if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials),
-        "why_not": calls.why_not,
-        "learnt": [asdict(item) | {"text": texts(item.text)} for item in trace_learnt_items(record)],
-    }
-    return make_visible({**data, "texts": list(texts.numbers)})
+    """The whole record as JSON data, before it is compressed, with the calls of its trials. A long text is a mark and
+    the numbers of its paragraphs in ``texts``, where each stands once."""
+    texts: dict[str, int] = {}
 
+    def pack(data: Any) -> Any:
+        if isinstance(data, str):
+            text = replace_controls(data)
+            parts = text.split("\n\n") if len(text) >= SHORT else ()
+            return MARK + " ".join(str(texts.setdefault(part, len(texts))) for part in parts) if parts else text
+        if isinstance(data, dict):
+            return {replace_controls(name): pack(value) for name, value in data.items()}
+        return list(map(pack, data)) if isinstance(data, list | tuple) else data
 
-def make_visible(data: Any) -> Any:
-    """Return JSON data with a visible mark for every character that acts, in names and in texts."""
-    if isinstance(data, str):
-        return replace_controls(data)
-    if isinstance(data, dict):
-        return {replace_controls(name): make_visible(value) for name, value in data.items()}
-    return list(map(make_visible, data)) if isinstance(data, list | tuple) else data
-
-
-class _TextTable:
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
-
-
-def _build_trial_data(result: TrialResult, texts: _TextTable) -> dict[str, Any]:
-    return {
-        "trial": result.trial,
-        "error": texts(result.error or "no reason is on record") if result.trajectory is None else None,
-        "replayed": result.replayed,
-        "failures": result.failures,
-        "learnt": result.learnt,
-        "usage": {role: [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()},
-        "shown": {name: texts(text) for name, text in result.shown.items()},
-        **(_build_trajectory_data(result.trajectory, texts) if result.trajectory else {}),
-    }
-
-
-def _build_calls(calls: Sequence[Call], texts: _TextTable) -> dict[str, Any]:
-    """The calls of a trial, the actor's first. Paragraphs stand once, as prompts repeat them."""
-
-    def parts(text: str) -> list[int]:
-        return [texts(part) for part in text.split("\n\n")]
-
-    found = [
+    data = {name: getattr(record, name) for name in ("model", "program", "protocol", "start")}
+    data["budgets"] = record.budgets if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
+    data["trials"] = [
         {
-            "step": each.step,
-            "role": each.role,
-            "model": each.served,
-            "seconds": each.seconds,
+            **asdict(result),
+            **{name: getattr(result.trajectory, name) for name in FIGURES if result.trajectory},
+            "error": result.error if result.trajectory is None else None,
+            "seconds": calls.seconds.get(result.trial),
+            "exchanges": _build_exchanges(calls.by_trial.get(result.trial, ())),
+        }
+        for result in record.trials
+    ]
+    data |= {"why_not": calls.why_not, "learnt": list(map(asdict, trace_learnt_items(record)))}
+    return {**pack(data), "texts": list(texts)}
+
+
+def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
+    """The calls of a trial, the actor's first."""
+    return [
+        {
+            **{"step": each.step, "role": each.role, "model": each.served, "seconds": each.seconds},
             "tokens": [_sum_tokens(each, "prompt_tokens"), _sum_tokens(each, "completion_tokens")],
             "failed": len(each.failed),
-            "parameters": texts(json.dumps({"model": each.request["model"], **each.request["parameters"]})),
-            "messages": [
-                [str(message.get("role")), parts(text_of(message.get("content")))]
-                for message in each.request["messages"]
-            ],
-            "answer": parts(f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text),
+            "parameters": json.dumps({"model": each.request["model"], **each.request["parameters"]}),
+            "messages": [[str(said.get("role")), text_of(said.get("content"))] for said in each.request["messages"]],
+            "answer": f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text,
             "error": each.error is not None,
         }
         for each in sorted(calls, key=lambda each: each.role != "actor")
     ]
-    return {"exchanges": found} if found else {}
 
 
 def _sum_tokens(call: Call, name: str) -> int:
     """Sum a count of tokens over the answers of a call, as the provider reported it; 0 where it did not."""
     return sum(count for usage in call.usage if isinstance(count := usage.get(name), int))
-
-
-def _build_trajectory_data(trajectory: Trajectory, texts: _TextTable) -> dict[str, Any]:
-    recalled: dict[tuple[str, ...], int] = {}
-    same = ("outcome", "accumulator", "solved", "asked_back", "no_effect")
-    start = trajectory.start
-    return {
-        **{name: getattr(trajectory, name) for name in same},
-        "variant": trajectory.variant.key,
-        "score": trajectory.environment_score,
-        "at_reset": trajectory.points_at_reset,
-        "invalid": trajectory.invalid_actions,
-        "task": texts(trajectory.task),
-        "start": [texts(start.observation), texts(start.look), texts(start.inventory)],
-        "steps": [_build_step_data(step, texts, recalled) for step in trajectory.steps],
-        "recalled": list(recalled),
-    }
-
-
-def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ...], int]) -> list[int]:
-    """Texts, points, marks, what the actor said where its answer is not in the page, and which entries of memories were
-    shown."""
-    words = (step.proposed, step.action, step.state.observation, step.state.look, step.state.inventory)
-    marks = map(int, (step.understood, step.malformed, step.asked_back, step.no_effect))
-    shown = recalled.setdefault(step.recalled, len(recalled))
-    return [*map(texts, words), step.reward, step.score, *marks, texts(step.unread or step.reasoning), shown]
 
 
 _ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
@@ -188,15 +133,15 @@ def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
 
 def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
-    plans = {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
-    for result in record.trials:
-        plans = _split_plans(result) | plans
+    shown = {result.trial: _split_plans(result) for result in record.trials}
+    plans = {number: plan for each in reversed(shown.values()) for number, plan in each.items()}
+    plans |= {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
     here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
         reads = tuple(
             (result.trial, 1, len(steps))
             for result in record.trials
-            if (steps := _get_trial_steps(result)) and _split_plans(result).get(trial) == plan.strip()
+            if (steps := _get_trial_steps(result)) and shown[result.trial].get(trial) == plan.strip()
         )
         own = trial in here and all(read > trial for read, _, _ in reads)
         yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
@@ -239,7 +184,7 @@ def _locate_windows(
 def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
     """Yield rules that were first said while a variant of this record was played, and those that others told it."""
     read = list(_list_region_reads(record, CONSTITUTION))
-    keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
+    keys = {trajectory.variant.key for trajectory in record.trajectories}
     for rule in record.memories.get("constitution", {}).get("rules", ()):
         line = Lesson(rule.get("category"), str(rule["text"]), str(rule.get("solution", ""))).line
         places = [place for place in read if f"- {line}" in place[3].splitlines()]
@@ -255,10 +200,21 @@ def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
         yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=reads)
 
 
+def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
+    """Trial, first and last step, and the text that stood in the region there."""
+    for result in record.trials:
+        end = len(_get_trial_steps(result))
+        marks = {int(name.rpartition("@")[2]): name for name in result.shown if name.startswith(f"{region}@")}
+        marks |= {1: region} if region in result.shown else {}
+        for first, following in zip(marks, [*list(marks)[1:], end + 1], strict=False):
+            if first < following:
+                yield result.trial, first, following - 1, result.shown[marks[first]]
+
+
 def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
     """Yield entries of other memories, in the order in which they were written. One that the trials here did not write
     is named with the trial that did."""
-    steps = {(r.trajectory.variant.key, r.trial): len(_get_trial_steps(r)) for r in record.trials if r.trajectory}
+    steps = {(r.trajectory.variant.key, r.trial): len(r.trajectory.steps) for r in record.trials if r.trajectory}
     for entry in (row for snapshot in record.memories.values() for row in snapshot.get("entries", ())):
         learned = [(str(variant), int(trial)) for variant, trial in entry["learned"]]
         own, reads = [mark for mark in learned if mark in steps], _find_reads(record, entry["id"])
@@ -272,19 +228,6 @@ def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
             name += f", from {learned[0][0]} trial {learned[0][1]}"
         drawn = tuple((number, 1, steps[variant, number]) for variant, number in own if steps[variant, number])
         yield LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=drawn, reads=reads)
-
-
-def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
-    """Trial, first and last step, and the text that stood in the region there."""
-    for result in record.trials:
-        end = len(_get_trial_steps(result))
-        if region in result.shown and end:
-            yield result.trial, 1, end, result.shown[region]
-        marks = [(int(name.rpartition("@")[2]), name) for name in result.shown if name.startswith(f"{region}@")]
-        for place, (first, name) in enumerate(marks):
-            following = marks[place + 1][0] - 1 if place + 1 < len(marks) else end
-            if first <= following:
-                yield result.trial, first, following, result.shown[name]
 
 
 def _find_reads(record: TrialsRecord, name: str) -> tuple[StepRange, ...]:

@@ -3,19 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from importlib import resources
-from operator import getitem
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.report.sheets import (
-    Cell,
-    Sheet,
-    build_sheet,
-    format_difference,
-    format_points,
-)
+from rsso_dspy.report.sheets import Cell, Sheet, build_sheet, format_difference, format_number
 from rsso_dspy.report.statistics import (
     BootstrapInterval,
     SignTestResult,
@@ -27,7 +20,6 @@ from rsso_dspy.report.statistics import (
 
 METHODS = ("react", "reflexion", "sso", "rsso")
 COMPARED = ("reflexion", "sso")  # methods that Table 2 compares rSSO with
-OMNIREFLECT_TABLES = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +35,39 @@ class RecomputedStatistics:
 
 @cache
 def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
-    """Load the tables of a paper: rsso (Tables 1 and 2, Figure 2; Claude Sonnet 4.6), omnireflect (success rates in
-    percent), or reflexion (`tables` with `title`, `columns` and `rows` of texts)."""
+    """Load the tables of a paper: rsso (Tables 1 and 2, Figure 2; Claude Sonnet 4.6), or with `title`, `columns` and
+    `rows` those of omnireflect (success rates in percent) and reflexion (texts)."""
     text = resources.files(__package__).joinpath(f"data/{paper}.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
+
+
+def build_published_tables(paper: str) -> list[Sheet]:
+    if paper == "rsso":
+        return build_rsso_tables()
+    return [
+        build_sheet(
+            table["title"].partition(":")[0],
+            table["title"],
+            table["columns"],
+            [
+                [first, *(Cell(each) if isinstance(each, str) else format_number(each, ".1f") for each in cells)]
+                for first, *cells in table["rows"]
+            ],
+        )
+        for table in load_published_tables(paper)["tables"]
+    ]
+
+
+def describe_published_tables(paper: str) -> list[str]:
+    if paper == "rsso":
+        return describe_rsso_statistics()
+    data = load_published_tables(paper)
+    return [
+        *data["notes"],
+        f"{data['source']}.",
+        f"The files in examples/{paper}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then "
+        "rsso-dspy report DIR",
+    ]
 
 
 def recompute_statistics() -> RecomputedStatistics:
@@ -77,7 +98,7 @@ def build_rsso_tables() -> list[Sheet]:
         for row in published["table1"]
     ]
     first += [
-        (row["method"], scaffolds[row["method"]], "GPT-4", format_points(row["mean"], 1), None, None)
+        (row["method"], scaffolds[row["method"]], "GPT-4", format_number(row["mean"], ".1f"), None, None)
         for row in published["gpt4"]
     ]
     gains = published["trial_1_to_2_gain"]
@@ -96,7 +117,7 @@ def build_rsso_tables() -> list[Sheet]:
 
 def _build_mean_cells(means: Mapping[str, float], digits: int) -> list[Cell]:
     differences = (format_difference(means["rsso"] - means[name], digits) for name in COMPARED)
-    return [*(format_points(means[method], digits) for method in METHODS), *differences]
+    return [*(format_number(means[method], f".{digits}f") for method in METHODS), *differences]
 
 
 def describe_rsso_statistics() -> list[str]:
@@ -112,54 +133,3 @@ def describe_rsso_statistics() -> list[str]:
         "Rows of GPT-4 are quoted from SSO's own table, under another protocol: for orientation, not for comparison.",
         load_published_tables()["source"] + ".",
     ]
-
-
-def build_example_tables(found: Mapping[str, Any]) -> list[Sheet]:
-    """Build the tables of example figures in what `load_published_tables` returns for reflexion."""
-    return [
-        build_sheet(
-            f"table{number}",
-            table["title"],
-            table["columns"],
-            [(first, *map(Cell, cells)) for first, *cells in table["rows"]],
-        )
-        for number, table in enumerate(found["tables"], start=1)
-    ]
-
-
-def build_omnireflect_table(number: int) -> Sheet:
-    data = load_published_tables("omnireflect")
-    benchmarks, rows = data["benchmarks"], data[f"table{number}"]
-    names, about = {
-        1: (("method",), "success by method and model"),
-        2: (("r_freq", "s_freq"), "OmniReflect-Neural, GPT-4: steps between writings, tasks between summaries"),
-        3: (("method",), "agents that start from the constitution of a GPT-4 advisor"),
-        4: (("agent", "without"), "a category of rules left out, GPT-4"),
-        5: (("factor", "size"), "calibration variants per task type, advisor GPT-4"),
-    }[number]
-    heads: tuple[str, ...] = names
-    columns: dict[str, tuple[str, ...]] = {name: (name,) for name in benchmarks}
-    if number == 1:
-        columns = {f"{benchmark} {model}": (benchmark, model) for benchmark in benchmarks for model in data["models"]}
-    elif number == 5:
-        heads = ("calibration factor", "calibration set")
-        columns = {f"{benchmarks[0]} {model}": (model,) for model in ("qwen", "gpt-4")}
-    made = [
-        (
-            *(str(row[name]) for name in names),
-            *(format_points(reduce(getitem, each, row["success"]), 1) for each in columns.values()),
-        )
-        for row in rows
-    ]
-    return build_sheet(f"omnireflect-table{number}", f"Table {number}: {about}", (*heads, *columns), made)
-
-
-def describe_omnireflect_cost() -> str:
-    """What OmniReflect says of calls and rules, in words (section 3.5 and appendix A.2)."""
-    said: Mapping[str, Any] = load_published_tables("omnireflect")["calls"]
-    low, high = said["abstract_rules"]
-    return (
-        f"Published: Reflexion up to {said['reflexion_most']} calls of one task, OmniReflect-Neural fewer than "
-        f"{said['neural_most']}, Symbolic none for rules; {low} to {high} abstract and fewer than "
-        f"{said['error_rules_most']} error rules per benchmark; over half of the smaller models' rule lists malformed."
-    )

@@ -3,20 +3,25 @@ whose numbers are not rounded, and terminal tables."""
 
 import csv as csv_module
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
+from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from rsso_dspy.files import FileKind
 from rsso_dspy.pricing import format_dollars
-from rsso_dspy.report.statistics import BootstrapInterval
-from rsso_dspy.report.terminal import create_named_table, replace_controls, to_plain_text
+from rsso_dspy.report.statistics import MOST_POINTS, BootstrapInterval
+from rsso_dspy.report.terminal import replace_controls
 
 NOTHING = "n/a"
+NAME_WIDTH = 13  # width to which a column of names or words may shrink
 Tone = Literal["", "good", "bad", "dim", "total"]
 
 
@@ -38,16 +43,17 @@ def make_cell(value: Value) -> Cell:
     if isinstance(value, str):
         return format_text(value) if value else Cell("")
     if isinstance(value, tuple):
-        return format_share(*value)
-    return format_count(value) if value is None or isinstance(value, int) else format_points(value)
+        part, of = value
+        return Cell(f"{part}/{of}", part / of if of else None, counts=f"{part} of {of}")
+    return format_number(value, "," if isinstance(value, int) else ".2f")
 
 
 def format_text(text: str, tone: Tone = "", task: str = "") -> Cell:
     return Cell(text, text, tone, task)
 
 
-def format_points(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
-    return Cell(NOTHING if value is None else f"{value:.{digits}f}", value, tone)
+def format_number(value: float | None, form: str, tone: Tone = "") -> Cell:
+    return Cell(NOTHING if value is None else format(value, form), value, tone)
 
 
 def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> Cell:
@@ -58,26 +64,16 @@ def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> 
     return Cell(text if text.strip("+-0.") else text.lstrip("+-"), value, tone)
 
 
-def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell]:
-    low, high = (found.low, found.high) if found else (None, None)
-    return format_difference(low, 1), format_difference(high, 1)
-
-
-def format_count(value: int | None) -> Cell:
-    return Cell(NOTHING if value is None else f"{value:,}", value)
-
-
-def format_share(part: int, of: int) -> Cell:
-    return Cell(f"{part}/{of}", part / of if of else None, counts=f"{part} of {of}")
-
-
-def format_sign_counts(up: int, down: int) -> Cell:
-    """Format a cell of numbers of units that went up and down: "+3 -0"."""
-    return Cell(f"+{up} -{down}", up - down, counts=f"+{up} -{down}")
-
-
-def format_percent(share: float | None) -> Cell:
-    return Cell(NOTHING if share is None else f"{share:.1%}", share)
+def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell, Cell]:
+    """Format the cells of both ends of an interval and of the least difference that such a run detects."""
+    if found is None:
+        return (Cell(NOTHING),) * 3
+    least = found.detectable_difference
+    if least is not None and least > MOST_POINTS:  # no difference of scores: CSV, too, holds no number for it
+        detectable = Cell(f">{MOST_POINTS:.0f}")
+    else:
+        detectable = format_number(least, ".1f")
+    return format_difference(found.low, 1), format_difference(found.high, 1), detectable
 
 
 def format_p_value(value: float | None) -> Cell:
@@ -90,7 +86,7 @@ def format_dollar_amount(amount: float | None) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One table, whose first column names the rows. Raises `ValueError` if a row has not one cell per column."""
+    """One table, whose first column names the rows."""
 
     name: str  # file name of the table, without ending
     title: str
@@ -106,11 +102,6 @@ class Sheet:
             for place in range(len(self.columns))
         ]
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(f"{self.name}: {len(row)} cells under {len(self.columns)} columns, {row[0].text}")
-
 
 def build_sheet(
     name: str, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], notes: Iterable[str] = ()
@@ -119,49 +110,95 @@ def build_sheet(
     return Sheet(name, title, tuple(columns), tuple(tuple(map(make_cell, row)) for row in rows), tuple(notes))
 
 
-def to_rich_table(sheet: Sheet) -> Table:
-    """Render the sheet for a terminal, without its title, which would be wrapped to the width of the table."""
-    words = [column for column, numeric in zip(sheet.columns, sheet.numeric, strict=True) if not numeric]
-    table = create_named_table("", *sheet.columns, words=words)
-    for row in sheet.rows:
-        style = "bold" if any(cell.tone == "total" for cell in row) else None
-        table.add_row(*(to_plain_text(cell.text) for cell in row), style=style)
-    return table
+def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, width: int | None = None) -> None:
+    """Print tables without titles, and texts, to `file` (default: stdout), as wide as the terminal, or `width`."""
+    console = Console(file=file, width=width)
+    for part in parts:
+        for piece in _fit_sheet(part, console.width) if isinstance(part, Sheet) else [part]:
+            least = sum((column.width or 0) + 2 for column in piece.columns) if isinstance(piece, Table) else 0
+            Console(file=file, width=max(console.width, least)).print(piece)
+
+
+def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
+    """Yield the sheet as a table. One that is too wide is narrowed, then split into several, each with the names of the
+    rows, so that no digit is cut off."""
+    rows = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)]
+    texts = [list(map(replace_controls, column)) for column in zip(*rows, strict=True)]
+    longest = [max(map(_measure, column)) for column in texts]
+    least = [_measure_least(column, numeric) for column, numeric in zip(texts, sheet.numeric, strict=True)]
+    names = list(takewhile(lambda place: not sheet.numeric[place], range(len(texts) - 1)))
+    while len(names) > 1 and sum(least[place] + 1 for place in names) > width * 2 // 3:
+        names.pop()
+    blocks: list[list[int]] = []
+    for place in range(len(names), len(texts)):
+        if blocks and sum(least[each] + 1 for each in [*names, *blocks[-1], place]) - 1 <= width:
+            blocks[-1].append(place)
+        else:
+            blocks.append([place])
+    apart = 2 if sum(longest) + 2 * (len(longest) - 1) <= width else 1
+    for block in blocks:
+        places = [*names, *block]
+        spare = max(0, width + 1 - sum(least[place] + 1 for place in places))
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, apart, 0, 0))
+        for place in places:
+            wide = min(longest[place], least[place] + spare)
+            spare -= wide - least[place]
+            head = Text(texts[place][0])
+            table.add_column(head, justify="right" if sheet.numeric[place] else "left", overflow="fold", width=wide)
+        for number, row in enumerate(sheet.rows, start=1):
+            style = "bold" if any(cell.tone == "total" for cell in row) else None
+            table.add_row(*(Text(texts[place][number]) for place in places), style=style)
+        yield table
+
+
+def _measure(text: str) -> int:
+    return max(map(cell_len, text.splitlines()), default=0)
+
+
+def _measure_least(column: Sequence[str], numeric: bool) -> int:
+    """Return the width below which a number, or a word of the header, would be cut; names and words fold."""
+    head = max(map(cell_len, column[0].split()), default=0)
+    cells = max(map(_measure, column[1:]), default=0)
+    return max(head, cells if numeric else min(cells, NAME_WIDTH))
 
 
 def to_markdown(sheet: Sheet) -> str:
-    lines = [f"**{_flatten_text(sheet.title)}**", ""] if sheet.title else []
+    lines = [f"**{_flatten_text(sheet.title)}**", ""]
     ruler = ["---:" if numeric else ":---" for numeric in sheet.numeric]
     rows = ([cell.text for cell in row] for row in sheet.rows)
     lines += map(_format_markdown_row, [sheet.columns, ruler, *rows])
     return "\n".join([*lines, *(f"\n{_flatten_text(note)}" for note in sheet.notes)]) + "\n"
 
 
+_TABLE = r"""% {title}
+% needs \usepackage{{booktabs,graphicx}}
+\begin{{table}}
+\centering
+\caption{{{caption}}}
+\label{{tab:{name}}}
+\sbox0{{%
+\begin{{tabular}}{{{form}}}
+\toprule
+{columns}
+\midrule
+{rows}
+\bottomrule
+\end{{tabular}}}}
+\ifdim\wd0>\linewidth\resizebox{{\linewidth}}{{!}}{{\usebox0}}\else\usebox0\fi
+\end{{table}}
+"""
+
+
 def to_latex(sheet: Sheet) -> str:
     """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``. It
     needs the packages booktabs and graphicx, which shrinks a table that is wider than the text."""
-    form = "".join("r" if numeric else "l" for numeric in sheet.numeric)
-    caption = " ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes) if part)
-    return "\n".join(
-        [
-            f"% {_flatten_text(sheet.title)}",
-            r"% needs \usepackage{booktabs,graphicx}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{caption}}}",
-            rf"\label{{tab:{sheet.name}}}",
-            r"\sbox0{%",
-            rf"\begin{{tabular}}{{{form}}}",
-            r"\toprule",
-            _format_latex_row(sheet.columns),
-            r"\midrule",
-            *(_format_latex_row([cell.text for cell in row]) for row in sheet.rows),
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
-            r"\end{table}",
-            "",
-        ]
+    return _TABLE.format(
+        title=_flatten_text(sheet.title),
+        caption=" ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes)),
+        name=sheet.name,
+        form="".join("r" if numeric else "l" for numeric in sheet.numeric),
+        columns=_format_latex_row(sheet.columns),
+        rows="\n".join(_format_latex_row([cell.text for cell in row]) for row in sheet.rows),
     )
 
 
@@ -177,15 +214,27 @@ def to_csv(sheet: Sheet) -> str:
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}  # by file ending
 
 
-def build_table_kind(text: str) -> FileKind:
-    """Return the kind of files that hold the same table as `text`: their first lines begin alike, except numbers."""
+MOST_READ = 1 << 24  # bytes of a file, and at its end, that are searched for a mark
 
-    def parse_header(of: str) -> list[str]:
-        return re.sub(r"[0-9,]+(?= )", "#", of.partition("\n")[0]).split(",")[:2]
+
+def make_kind(name: str, *marks: bytes) -> FileKind:
+    """Return the kind of files that hold one of these marks, at any place."""
+
+    def holds(path: Path) -> bool:
+        with path.open("rb") as file:
+            data = file.read(MOST_READ)
+            file.seek(max(0, path.stat().st_size - MOST_READ))
+            return any(mark in part for mark in marks for part in (data, file.read()))
+
+    return FileKind(name, holds)
+
+
+def build_table_kind(text: str) -> FileKind:
+    """Return the kind of files that hold the same table as `text`: their first lines begin alike."""
 
     def is_same_table(path: Path) -> bool:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return parse_header(file.readline()) == parse_header(text)
+            return file.readline().rstrip("\n").split(",")[:2] == text.partition("\n")[0].split(",")[:2]
 
     return FileKind("table", is_same_table)
 

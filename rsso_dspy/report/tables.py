@@ -6,41 +6,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rsso_dspy.records import REFUSED, ZERO_SHOT
-from rsso_dspy.report.analysis import Analysis, ContrastResult
-from rsso_dspy.report.compare import Factorial2x2
+from rsso_dspy.report import sheets
+from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.compare import Comparison, Factorial2x2
 from rsso_dspy.report.cost import describe_unreported_costs, total_billed, total_usage
-from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, TaskMeasures, describe_repeated_units
+from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, ArmMetrics, describe_repeated_units
 from rsso_dspy.report.published import METHODS, load_published_tables
-from rsso_dspy.report.sheets import (
-    FORMS,
-    NOTHING,
-    Cell,
-    Sheet,
-    Tone,
-    build_sheet,
-    format_count,
-    format_difference,
-    format_dollar_amount,
-    format_interval,
-    format_p_value,
-    format_percent,
-    format_points,
-    format_sign_counts,
-    format_text,
-    to_rich_table,
-)
-from rsso_dspy.report.statistics import FEW, LEVEL, MOST_POINTS, NO_INTERVAL, POWER, BootstrapInterval
-from rsso_dspy.report.terminal import replace_controls
+from rsso_dspy.report.sheets import Cell, Sheet, build_sheet, format_difference, format_number
+from rsso_dspy.report.statistics import FEW, LEVEL, NO_INTERVAL, POWER
+from rsso_dspy.report.terminal import to_plain_text
 
-MAIN = ("methods", "learning", "differences", "trainings", "tokens")  # printed at the end of a run
-
-NOTED = ("methods", "learning", "differences")  # those whose notes are printed then
-AGAIN = "(no score; repeat the command to play them again)"
-NEVER = "(no score; the environment refuses these variants, as it would again)"
+MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
+NOTED = ("methods", "learning", "differences", "errored")  # those whose notes are printed then
 
 COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "written", "output": "out"} | {
     name: name for name in ("reasoning", "malformed", "repaired", "truncated", "failed", "unmetered")
@@ -49,7 +29,6 @@ COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "w
 
 ALWAYS = ("calls", "input", "output", "malformed")
 SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
-INTERVAL = (f"{LEVEL:.0%} from", "to")
 DETECTABLE = "min. detectable difference"
 
 READINGS = {
@@ -59,52 +38,59 @@ READINGS = {
     "undecided": "no result: too few {clusters} to tell",
 }
 
-SOLVED_BELOW_100 = (
-    "Solve above Acc100: a solved variant scores less than 100 if it holds points at reset, which no action earns. "
-    "Mean leaves these points out; Solve, +reset and env count them."
-)
-
+SOLVED_BELOW_100 = "Solve above Acc100: points held at reset count for Solve, +reset and env, and no action earns them."
 PAPER_NOTE = (
     "Published rows are from Tables 1 and 2 of rSSO, with another model (Claude Sonnet 4.6, 164 variants, 5 trials): "
     "use them for orientation, not for comparison. The published react is trial 1 of its Reflexion run."
 )
-
-PER_TASK = (
-    "Success: units with score 100 on any trial; progress: the highest score of a unit; grounding: share of a trial's "
-    "steps that the environment understood (AgentBoard). Turns and calls are those of all trials of a unit. Columns "
-    "per solved variant: steps, tokens and dollars of all scored units, divided by the number of solved variants, "
-    "without training, building a constitution and compiling."
+SUCCESS = "solved: in this trial or before; additional: in it for the first time. Reflexion's own measures."
+HELD = "Units hold more reflections when more trials failed: such variants are harder, the reflections not weaker."
+FAILED = (
+    "Each trial counts once. wrong answer: its last action ended it at a loss. loops: repeated, exhausted, or ten "
+    "actions of at most three kinds. not found: steps used up, nothing earned. out of steps: used up after some was."
 )
-
+STRATA = (
+    "The first arm decides the stratum of a unit; plateau: never better than at trial 1; the paper's plateau: solved "
+    "in no trial. Units with a bad first arm gain under any second one: check the row over equal retries first."
+)
+PER_TASK = (
+    "progress: highest score of a unit; grounding: share of a trial's steps that were understood (AgentBoard). Turns "
+    "and calls: of all trials. Per solved variant: all scored units, without training, building and compiling."
+)
 RULES = (
-    "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule lists are a "
-    "model's answers as rule writer; malformed ones could not be read, repaired ones broke the format."
+    "abstract, error: rules after the last unit; progress: rules shown per unit. Rule lists: a model's answers as rule "
+    "writer, with the shares that could not be read and that broke the format."
+)
+STEPS = (
+    "Shares of steps. invalid: malformed or not understood; asked back: the environment asked which action was meant; "
+    "no effect: understood, and changed nothing."
 )
 
 
 def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
     """Build all tables that have rows, in reading order; with the published rows if `with_paper`."""
-    sheets = [
+    tables = [
         build_methods_table(found, with_paper),
         build_learning_table(found),
         build_success_table(found),
         build_reflections_table(found),
         build_failures_table(found),
         build_differences_table(found),
-        build_strata_table(found.findings),
+        build_strata_table(found),
         build_tasks_table(found, with_paper),
         build_trainings_table(found),
         build_measures_table(found),
         build_tokens_table(found),
+        build_errored_table(found),
     ]
-    return [sheet for sheet in sheets if sheet.rows]
+    return [sheet for sheet in tables if sheet.rows]
 
 
 def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:
     return {
         Path(f"{sheet.name}.{ending}"): form(sheet)
         for sheet in build_tables(found, with_paper)
-        for ending, form in FORMS.items()
+        for ending, form in sheets.FORMS.items()
     }
 
 
@@ -124,7 +110,7 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         for row in published["table1"]:
             macro = fmean(each[row["method"]] for each in published["table2"])
             shares = tuple(row["solve"]), tuple(row["acc100"])
-            name = format_text(f"published {row['method']}", "dim")
+            name = sheets.format_text(f"published {row['method']}", "dim")
             rows.append((name, row["solve"][1], row["mean"], None, None, macro, *shares))
         notes.append(PAPER_NOTE)
     columns = ("arm", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
@@ -140,16 +126,12 @@ def _describe_methods(found: Analysis) -> Iterator[str]:
     if any(row.solve > row.acc100 for row in found.arms):
         yield SOLVED_BELOW_100
     yield from _describe_stalled_trials([(row.arm, row.stalled, row.trials_played) for row in found.arms])
-    if found.missing:
-        units = f"{found.missing:,} planned units have" if found.missing > 1 else "1 planned unit has"
-        yield f"The run is incomplete: {units} no record."
-    if found.missing_shards:
-        yield f"The run is incomplete: without {found.name_missing_shards()}."
+    yield from found.describe_gaps()
     yield from describe_repeated_units(found.repeated)
 
 
 def _format_units(units: int, errored: int) -> Cell:
-    return Cell(f"{units:,} ({errored} err)", units) if errored else format_count(units)
+    return Cell(f"{units:,} ({errored} err)", units) if errored else format_number(units, ",")
 
 
 def _note_uneven(found: Analysis) -> list[str]:
@@ -168,9 +150,9 @@ def build_learning_table(found: Analysis) -> Sheet:
     """Build the table of points from trial to trial (rSSO, Figure 2), and of when variants were solved."""
     longest = max(found.plays.values(), default=0)
     rows = []
-    for row, learnt in zip(found.arms, found.learning, strict=True):
+    for row in found.arms:
         kept = [row.best_of_t[-1]] * (found.plays[row.arm] - len(row.best_of_t)) if row.best_of_t else []
-        levels = (Cell("never" if t is None else f"{t}", t) for t in learnt.trials_to.values())
+        levels = (Cell("never" if t is None else f"{t}", t) for t in row.learning.trials_to.values())
         best = _pad([*row.best_of_t, *kept], longest)
         rows.append((row.arm, row.trials_played, row.trial_1, row.mean_over_trials, *best, *levels))
     notes = ["mean/trial is a mean of unit means: the mean accumulator of a unit's played trials, averaged over units."]
@@ -191,58 +173,49 @@ def build_success_table(found: Analysis) -> Sheet:
     rows = [
         (
             *(arm.arm if each.trial == 1 else "", each.trial, each.solved, each.additional),
-            *(arm.units - each.solved, format_percent(each.accuracy)),
+            *(arm.units - each.solved, format_number(each.accuracy, ".1%")),
         )
-        for arm in found.learning
-        if len(arm.success) > 1
-        for each in arm.success
+        for arm in found.arms
+        if len(arm.learning.success) > 1
+        for each in arm.learning.success
     ]
-    note = (
-        "solved: variants solved in this trial or before; additional: for the first time in it. When no more are "
-        "added, the memory teaches nothing more. Reflexion's own measures."
-    )
     columns = ("arm", "trial", "solved", "additional", "fail", "accuracy")
-    return build_sheet("success", "Success, trial by trial", columns, rows, [note])
+    return build_sheet("success", "Success, trial by trial", columns, rows, [SUCCESS])
 
 
 def build_reflections_table(found: Analysis) -> Sheet:
     """Build the table of solved trials by the number of reflections held when they began."""
-    counts = sorted({held.reflections for arm in found.learning for held in arm.held})
-    rows = []
-    for arm in (each for each in found.learning if len(each.held) > 1):
-        by_count = {held.reflections: (held.solved, held.trials) for held in arm.held}
-        rows.append((arm.arm, *(by_count.get(count, "") for count in counts)))
-    note = "Units hold more reflections when more trials failed: such variants are harder, the reflections not weaker."
-    columns = ("arm", *map(str, counts))
-    return build_sheet("reflections", "Trials solved, by reflections held", columns, rows, [note])
+    several = {arm.arm: arm.learning.held for arm in found.arms if len(arm.learning.held) > 1}
+    counts = sorted({count for held in several.values() for count in held})
+    rows = [(arm, *(held.get(count, "") for count in counts)) for arm, held in several.items()]
+    title = "Trials solved, by reflections held"
+    return build_sheet("reflections", title, ("arm", *map(str, counts)), rows, [HELD])
 
 
 def build_failures_table(found: Analysis) -> Sheet:
-    failed = ((arm.arm, [arm.failures[why] for why in FAILURES]) for arm in found.learning)
-    note = (
-        "Each trial counts once. wrong answer: its last action ended it at a loss. loops: it ended as repeated or "
-        "exhausted, or with ten actions of at most three kinds. not found: its steps were used up and nothing was "
-        "earned. out of steps: used up after something was."
-    )
+    failed = ((arm.arm, [arm.learning.failures[why] for why in FAILURES]) for arm in found.arms)
     rows = [(arm, sum(counts), *counts) for arm, counts in failed if any(counts)]
-    columns = ("arm", "trials", *FAILURES)
-    return build_sheet("failures", "Trials that were not solved, and why", columns, rows, [note])
+    title = "Trials that were not solved, and why"
+    return build_sheet("failures", title, ("arm", "trials", *FAILURES), rows, [FAILED])
 
 
 def build_differences_table(found: Analysis) -> Sheet:
     """Build the table of paired differences with intervals and p, then the interaction of skills and reflections."""
-    rows: list[Sequence[Any]] = []
-    for each in found.findings:
-        pair = each.comparison
-        pairs = Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs
-        difference = format_difference(pair.difference, tone=_choose_tone(each))
-        tests = format_p_value(pair.wilcoxon.p), format_p_value(each.holm)
-        signs = format_sign_counts(pair.higher, pair.lower)
-        rows.append(
-            (each.name, pairs, difference, *_format_interval(pair.interval), signs, *tests, format_text(each.asks))
+    rows: list[Sequence[Any]] = [
+        (
+            pair.name,
+            Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs,
+            format_difference(pair.difference, tone=_choose_tone(pair)),
+            *sheets.format_interval(pair.interval),
+            Cell(signs := f"+{pair.higher} -{pair.lower}", pair.higher - pair.lower, counts=signs),
+            *(sheets.format_p_value(pair.wilcoxon.p), sheets.format_p_value(pair.holm)),
+            sheets.format_text(pair.asks),
         )
+        for pair in found.comparisons
+    ]
     rows += chain.from_iterable(_build_square_rows(square, name) for name, square in found.squares.items())
-    columns = ("second - first", "pairs", "points", *INTERVAL, DETECTABLE, "units +/-", "p", "Holm", "asks")
+    interval = (f"{LEVEL:.0%} from", "to", DETECTABLE)
+    columns = ("second - first", "pairs", "points", *interval, "units +/-", "p", "Holm", "asks")
     return build_sheet("differences", "Paired differences", columns, rows, _describe_differences(found))
 
 
@@ -256,18 +229,24 @@ def _build_square_rows(square: Factorial2x2, program: str) -> Iterator[Sequence[
         (f"{both} - {skills} (2x2)", together - other, square.over_other, "both over skills"),
     ):
         asked = f"skills x reflections{_name_program(program)}: {asks}"
-        cells = format_difference(difference), *_format_interval(interval)
-        yield (name, square.pairs, *cells, "", "", "", asked)
+        yield (name, square.pairs, format_difference(difference), *sheets.format_interval(interval), "", "", "", asked)
 
 
 def _name_program(program: str) -> str:
     return "" if program == ZERO_SHOT else f" of {program}"
 
 
+def _choose_tone(pair: Comparison) -> sheets.Tone:
+    """Return good or bad if the interval excludes 0 and the corrected test agrees, otherwise no tone."""
+    if pair.interval is None or not pair.interval.is_decided or pair.holm is None or pair.holm > 1 - LEVEL:
+        return ""
+    return "good" if pair.interval.low > 0 else "bad"
+
+
 def _describe_differences(found: Analysis) -> Iterator[str]:
-    findings = found.findings
-    intervals = [each.comparison.interval for each in findings if each.comparison.interval]
-    tested = sum(each.holm is not None for each in findings)
+    pairs = found.comparisons
+    intervals = [pair.interval for pair in pairs if pair.interval]
+    tested = sum(pair.holm is not None for pair in pairs)
     yield (
         f"Intervals ({LEVEL:.0%}) are bootstrapped over task types, because variants of one type are alike. They are "
         f"not corrected for the number of comparisons; Holm's p is. {DETECTABLE}: the smallest difference that a run "
@@ -282,83 +261,55 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
         reading = READINGS[square.reading].format(clusters=interval.noun if interval else "task types")
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
     alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
-    if alone or any(each.comparison.pairs and each.comparison.interval is None for each in findings):
-        yield f"{NOTHING}: {NO_INTERVAL}."
-    for each in findings:
-        interval = each.comparison.interval
-        if interval and interval.is_hopeless:
+    if alone or any(pair.pairs and pair.interval is None for pair in pairs):
+        yield f"{sheets.NOTHING}: {NO_INTERVAL}."
+    for pair in pairs:
+        if pair.interval and pair.interval.is_hopeless:
             yield (
-                f"{each.name}: no result, {interval.clusters_in_words} are too few. A run of this size may miss even "
-                "the largest possible difference."
+                f"{pair.name}: no result, {pair.interval.clusters_in_words} are too few. A run of this size may miss "
+                "even the largest possible difference."
             )
-    if any(each.comparison.excluded for each in findings):
+    if any(pair.excluded for pair in pairs):
         yield "(-n): number of pairs left out because a unit errored or is missing in one of the two arms."
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         yield f"Intervals over fewer than {FEW} task types are rough."
     if any(interval.over == "units" for interval in intervals):
         yield "With one task type, the interval is over its variants and says nothing about other tasks."
-    for each in findings:
-        pair = each.comparison
+    for pair in pairs:
         if pair.pairs and pair.trials < max(pair.may_play):
-            yield f"{each.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
+            yield f"{pair.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
 
 
-def _choose_tone(finding: ContrastResult) -> Tone:
-    """Return good or bad if the interval excludes 0 and the corrected test agrees, otherwise no tone."""
-    interval, p = finding.comparison.interval, finding.holm
-    if interval is None or not interval.is_decided or p is None or p > 1 - LEVEL:
-        return ""
-    return "good" if interval.low > 0 else "bad"
-
-
-def _format_interval(interval: BootstrapInterval | None) -> tuple[Cell, Cell, Cell]:
-    """Format the cells of both ends of an interval and of the least difference that such a run detects."""
-    least = None if interval is None else interval.detectable_difference
-    if least is not None and least > MOST_POINTS:  # no difference of scores: CSV, too, holds no number for it
-        return (*format_interval(interval), Cell(f">{MOST_POINTS:.0f}"))
-    return (*format_interval(interval), format_points(least, 1))
-
-
-def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
+def build_strata_table(found: Analysis) -> Sheet:
     rows = [
-        (each.name, *(cell for gain in each.gains for cell in (gain.units, format_difference(gain.difference))))
-        for each in findings
+        (pair.name, *(cell for gain in pair.gains for cell in (gain.units, format_difference(gain.difference))))
+        for pair in found.comparisons
     ]
-    names = [gain.stratum for gain in findings[0].gains] if findings else []
-    note = (
-        "The first arm decides the stratum of a unit: solved at trial 1, never better than at trial 1 (plateau), or "
-        "better later (other). The paper's plateau holds the units of plateau and other whose environment score stays "
-        "below 100 in every trial. Units with a bad first arm gain under any second arm, also under equal retries: "
-        "check the row over equal retries before you attribute a gain to a memory."
-    )
-    columns = ("second - first", *(column for name in names for column in (f"n {name}", f"{name}")))
-    return build_sheet("strata", "Gains by stratum", columns, rows, [note])
+    names = [gain.stratum for pair in found.comparisons[:1] for gain in pair.gains]
+    columns = ("second - first", *(column for name in names for column in (f"n {name}", name)))
+    return build_sheet("strata", "Gains by stratum", columns, rows, [STRATA])
 
 
 def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     """Build Table 2 of rSSO from this run: means by task type, the paired difference of two arms, variants solved."""
-    arms = [row.arm for row in found.arms]
-    pair = found.main_result.comparison if found.main_result else None
+    arms, pair = [row.arm for row in found.arms], found.main_result
     paper = {row["task"]: row for row in load_published_tables()["table2"]} if with_paper else {}
-    notes = _note_uneven(found)
+    notes = [*_note_uneven(found), *([PAPER_NOTE] if with_paper else [])]
     if pair:
-        notes.append(f"{pair.second} - {pair.first}: paired by unit, best of the first {pair.trials} trials.")
-    notes += [PAPER_NOTE] if with_paper else []
+        notes.append(f"{pair.name}: paired by unit, best of the first {pair.trials} trials.")
     rows = []
     for task in found.tasks:
-        means = (format_points(task.means.get(arm), 1) for arm in arms)
+        means = (format_number(task.means.get(arm), ".1f") for arm in arms)
         difference = [format_difference(pair.by_task.get(task.name), 1)] if pair else []
-        solved = (arm.by_task.get(task.name, "") for arm in found.learning)
-        theirs = (format_points(paper.get(task.name, {}).get(each), 1, "dim") for each in METHODS if with_paper)
-        rows.append((format_text(task.name, task=task.name), task.units, *means, *difference, *solved, *theirs))
-    names = [f"{pair.second} - {pair.first}"] if pair else []
+        solved = (arm.learning.by_task.get(task.name, "") for arm in found.arms)
+        theirs = (format_number(paper.get(task.name, {}).get(each), ".1f", "dim") for each in METHODS if with_paper)
+        rows.append((sheets.format_text(task.name, task=task.name), task.units, *means, *difference, *solved, *theirs))
     published = (f"published {method}" for method in METHODS if with_paper)
-    columns = ("task", "n", *arms, *names, *(f"{arm} solved" for arm in arms), *published)
+    columns = ("task", "n", *arms, *([pair.name] if pair else []), *(f"{arm} solved" for arm in arms), *published)
     return build_sheet("tasks", "By task type", columns, rows, notes)
 
 
 def build_trainings_table(found: Analysis) -> Sheet:
-
     rounds = max((len(row.rounds) for row in found.trainings), default=0)
     rows = [
         (row.arm, _format_units(row.tasks, row.errored), row.episodes, *_pad(row.rounds, rounds))
@@ -372,18 +323,16 @@ def build_trainings_table(found: Analysis) -> Sheet:
 def build_measures_table(found: Analysis) -> Sheet:
     """Build the table of measures per task (AgentBoard, OmniReflect) and of usage per solved variant. Columns about
     rules appear where there are any."""
-    measures = found.measures
-    ruled = any(row.rules is not None for row in measures.values())
+    ruled = any(row.rules is not None for row in found.arms)
     rows = []
-    for arm in found.arms:
-        row, spent = measures[arm.arm], found.spent[arm.arm]
-        cells: list[Any] = [arm.arm, row.units, (row.solved, row.units)]
-        cells += [format_percent(row.progress), format_percent(row.grounding)]
-        cells += [format_points(row.turns, 1), format_points(row.calls, 1), row.most_calls]
-        if arm.solve:
-            used, billed = total_usage(spent), total_billed(spent)
-            cells += [round(amount / arm.solve) for amount in (arm.steps, used.input + used.output)]
-            cells.append(format_dollar_amount(None if billed is None else billed / arm.solve))
+    for row in found.arms:
+        cells: list[Any] = [row.arm, row.units, (row.solve, row.units)]
+        cells += [format_number(row.progress, ".1%"), format_number(row.grounding, ".1%")]
+        cells += [format_number(row.turns, ".1f"), format_number(row.calls_per_unit, ".1f"), row.most_calls]
+        if row.solve:
+            used, billed = total_usage(found.spent[row.arm]), total_billed(found.spent[row.arm])
+            cells += [round(amount / row.solve) for amount in (row.steps, used.input + used.output)]
+            cells.append(sheets.format_dollar_amount(None if billed is None else billed / row.solve))
         else:
             cells += [None, None, None]
         rows.append([*cells, *(_build_rule_cells(row) if ruled else ())])
@@ -393,17 +342,17 @@ def build_measures_table(found: Analysis) -> Sheet:
     return build_sheet("measures", "Per task", columns, rows, [PER_TASK, *([RULES] if ruled else [])])
 
 
-def _build_rule_cells(row: TaskMeasures) -> list[Any]:
+def _build_rule_cells(row: ArmMetrics) -> list[Any]:
     """Build the cells of rules by category, and of the shares of a writer's lists that broke the format."""
     lists = row.writings.calls
     bad = (row.writings.malformed, row.writings.repaired)
-    counts = (format_points(None if row.rules is None else row.rules[name], 1) for name in CATEGORIES)
-    return [*counts, lists, *(format_percent(count / lists if lists else None) for count in bad)]
+    counts = (format_number(None if row.rules is None else row.rules[name], ".1f") for name in CATEGORIES)
+    return [*counts, lists, *(format_number(count / lists if lists else None, ".1%") for count in bad)]
 
 
 def build_tokens_table(found: Analysis) -> Sheet:
     """Build the table of calls, tokens and dollars by role. Of what costs nothing, it has no dollars."""
-    arms = {row.arm: row for row in found.arms}
+    arms, paid = {row.arm: row for row in found.arms}, not found.bill.free
     several = len({(name, entry.role) for name, entry in found.costs}) < len(found.costs)
     everything = total_usage(entry for _, entry in found.costs)
     counted = {name: column for name, column in COUNTS.items() if name in ALWAYS or getattr(everything, name)}
@@ -413,27 +362,21 @@ def build_tokens_table(found: Analysis) -> Sheet:
         counts = (getattr(entry.usage, each) for each in counted)
         rates: list[Any] = [""] * len(SHARES)
         if name in arms and entry.role == "actor" and arms[name].steps:
-            rates = [format_percent(getattr(arms[name], each)) for each in SHARES.values()]
-        dollars = () if found.bill.free else map(format_dollar_amount, (entry.billed, entry.without_cache))
+            rates = [format_number(getattr(arms[name], each), ".1%") for each in SHARES.values()]
+        dollars = map(sheets.format_dollar_amount, (entry.billed, entry.without_cache) if paid else ())
         rows.append((name, entry.role, *model, *counts, *rates, *dollars))
     columns = ["arm", "role", *(["model"] if several else []), *counted.values(), *SHARES]
-    notes = [
-        "invalid: share of steps whose action was malformed or not understood. asked back: share of steps that the "
-        "environment answered by asking which action was meant. no effect: share of steps whose action was "
-        "understood and changed nothing."
-    ]
-    if not found.bill.free:
-        totals = map(format_dollar_amount, (found.bill.billed, found.bill.without_cache))
-        rows.append((format_text("all", "total"), *[""] * (len(columns) - 1), *totals))
+    notes = [STEPS]
+    if paid:
+        totals = map(sheets.format_dollar_amount, (found.bill.billed, found.bill.without_cache))
+        rows.append((sheets.format_text("all", "total"), *[""] * (len(columns) - 1), *totals))
         columns += ["billed", "uncached"]
-        notes.append(
-            "billed, uncached: US dollars, with and without the provider's cache; all counts unfinished units."
-        )
+        notes += ["billed, uncached: US dollars, with and without the provider's cache; all counts unfinished units."]
     return build_sheet("tokens", "Calls and tokens", columns, rows, notes)
 
 
 def build_errored_table(found: Analysis) -> Sheet:
-    rows = [(format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
+    rows = [(sheets.format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
     notes = ["Errored units have no score; means and pairs leave them out. Repeat the command to play them again."]
     if any(each.is_skipped for each in found.errored):
         notes.append(
@@ -450,42 +393,28 @@ def describe_facts(found: Analysis) -> dict[str, str]:
 
 def describe_run(found: Analysis) -> list[str]:
     named = describe_facts(found)
-    said = f"Protocol {named.get('protocol', NOTHING)}. Actor {named.get('actor', NOTHING)}. "
+    said = f"Protocol {named.get('protocol', sheets.NOTHING)}. Actor {named.get('actor', sheets.NOTHING)}. "
     said += "Scores are points of 100; best_of_t is the best accumulator of the first t trials."
     return [said, *([found.rule_based_note] if found.rule_based_note else [])]
 
 
-def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Group:
-    return Group(*_render_parts(found, whole, with_paper))
-
-
-def _render_parts(found: Analysis, whole: bool, with_paper: bool) -> Iterator[RenderableType]:
+def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Iterator[Sheet | Text]:
+    """Yield what `print_parts` prints of a run; unless `whole`, the main tables alone."""
     if not found.arms:
         yield Text("No unit is finished yet.")
     shown = [sheet for sheet in build_tables(found, with_paper) if whole or sheet.name in MAIN]
+    notes = describe_unreported_costs(found.bill)
     for place, sheet in enumerate(shown):
         yield from [Text()] * bool(place)
-        yield Text(sheet.title, style="bold")
-        yield to_rich_table(sheet)
-        if whole:
-            yield from map(_dim_text, sheet.notes)
-    yield Text()
-    yield from map(_dim_text, describe_unreported_costs(found.bill))
-    for skipped, title in ((False, f"Errored {AGAIN}"), (True, f"Skipped {NEVER}")):
-        errored = [each for each in found.errored if each.is_skipped == skipped]
-        lines = [replace_controls(f"  {each.arm} {each.unit}: {each.error}") for each in errored]
-        if lines:
-            yield Text(f"{title}:\n" + "\n".join(lines), style="red")
-    if found.arms:
-        yield from map(_dim_text, describe_run(found))
+        yield to_plain_text(sheet.title, "bold")
+        yield sheet
+        yield from (to_plain_text(note, "dim") for note in (sheet.notes if whole else ()))
+    notes += describe_run(found) if found.arms else []
     if whole:
         facts = (f"{name} {said}" for name, said in describe_facts(found).items() if name not in ("protocol", "actor"))
-        yield _dim_text("; ".join(facts) + ".")
+        notes.append("; ".join(facts) + ".")
     else:
-        yield from map(_dim_text, chain.from_iterable(sheet.notes for sheet in shown if sheet.name in NOTED))
-        if found.findings:
-            yield _dim_text("`rsso-dspy report` shows the strata, task types and figures.")
-
-
-def _dim_text(text: str) -> Text:
-    return Text(replace_controls(text), style="dim")
+        notes += chain.from_iterable(sheet.notes for sheet in shown if sheet.name in NOTED)
+        notes += ["`rsso-dspy report` shows the strata, task types and figures."] if found.comparisons else []
+    yield Text()
+    yield from (to_plain_text(note, "dim") for note in notes)

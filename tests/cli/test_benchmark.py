@@ -81,8 +81,6 @@ def test_a_run_is_played_shown_reported_and_reproduced(rsso):
     "words",
     [
         ("run", "--methods", "react,omnireflect-neuro-symbolic", "--tasks", "up", "--per-task", "1", "--dry-run"),
-        ("run", "--methods", "rsso+neuro-symbolic", "--tasks", "up", "--per-task", "1", "--dry-run"),
-        ("compile", "--method", "omnireflect-neuro-symbolic", "--calib", "2-per-task", "--dry-run", "-o", "p.json"),
         ("constitution", "build", "--writer", "neuro-symbolic", "--explore", "0", "-o", "c.json"),
     ],
     ids=lambda words: f"{words[0]}-{words[2]}",

@@ -1,15 +1,12 @@
 """`rsso-dspy compile` as a person types it: plans, budgets, files, failing models."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from rsso_dspy.optimize.program_file import load
 from tests.cli.conftest import COMPILE, ONE
 from tests.provider_server import provider
-
-WORDINGS = Path(__file__).parents[2] / "examples/candidates.toml"
 
 
 @pytest.mark.parametrize(
@@ -48,14 +45,6 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
                 r"at most \d+ model calls \(actor \d+, reflector 8, proposer \d+\)",
                 r"about 0\.[1-9]\d*M tokens in and \d+\.\dk out",
                 "rule-based",
-            ),
-        ),
-        (
-            ("--candidates", WORDINGS),
-            (
-                r"candidates compiles rsso on 1 train, 1 val and 3 confirm variants \(1-per-task\)",
-                "at most 18 rollouts",
-                "instructions of candidates.toml: 10 of actor",
             ),
         ),
     ],

@@ -8,12 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.config import load_config
-from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
 from rsso_dspy.memory.formats import read_constitution
-from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.regions import join_items
 from rsso_dspy.store.run_folder import Store
 
@@ -70,22 +67,6 @@ def test_a_built_file_says_where_it_comes_from_and_leaves_its_logs(built, symbol
     assert all(part in book.examples[0] for part in ("Task: ", "Step 1. >", "Abstract rules:", "Progress rules:"))
     assert not any("Error rules:" in example for example in book.examples), "patterns drew none: left out"
     assert read_constitution(symbolic).provenance["usage"].keys() == {"actor"}, "patterns ask no model"
-
-
-@pytest.mark.parametrize(("name", "calib"), [("pddl", "5-per-task"), ("babyai", "1-per-task")])
-def test_examples_that_come_with_a_benchmark_are_play_of_training_variants(name, calib):
-    benchmark = get_benchmark(name)
-    environment = benchmark.make_environment(load_config().environment, lambda: False)
-    tasks = set()
-    for variant in draw_calibration(calib, None, 0, None, benchmark, 0).train:
-        environment.reset(variant)
-        tasks.add(f"Task: {environment.task}".strip())
-    examples = benchmark.hints.examples()
-    assert len({example.partition("\n")[0].strip() for example in examples} & tasks) == len(examples) == 3
-    assert any("Error rules:\n- Mistake: " in example for example in examples)
-    for example in examples:
-        assert [f"\nStep {number}. > " in example for number in range(1, 12)] == [True] * 10 + [False]
-        assert "Progress rules:\n- " in example
 
 
 def test_a_build_that_was_stopped_goes_on_to_the_same_bytes(built, tmp_path):

@@ -52,15 +52,6 @@ def test_both_programs_play_the_same_units_and_their_difference_is_printed(chang
     assert not any(record.variant.key in load(changed).calibration for record in records)
 
 
-def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed, tmp_path):
-    code, out, err = rsso("evaluate", changed, *SMALL, "--dry-run")
-    assert (code, out, list(tmp_path.iterdir())) == (0, "", [])
-    assert f"{changed}: rsso, compiled by gepa on 10 variants under sso-adapt/2-cap60" in err
-    assert "2 arms x 2 variants = 4 units, 2 trials each" in err
-    for word in ("into runs/evaluate-first", "actor", "reflector", "tokens in", "rule-based"):
-        assert word in err
-
-
 def unconfirmed(program):
     """The file as it is when the candidate was better on val and not confirmed."""
     kept = KeptCandidate(program.program, program.state)
@@ -80,13 +71,8 @@ def nothing_better(program):
     [
         (lambda each: each, (), ""),
         (unconfirmed, ("--candidate",), "mine plays its candidate, which is unconfirmed"),
-        (
-            lambda each: replace(each, confirmation=None),
-            (),
-            "mine has no verdict: it was compiled by a version without",
-        ),
-        (lambda each: each, ("--set", "protocol.preset=sso-adapt/2"), "was confirmed under sso-adapt/2-cap60 "),
-        (lambda each: replace(each, model="openai/m"), (), "by openai/m, but plays under"),
+        (lambda each: each, ("--set", "protocol.preset=sso-adapt/2"), "was compiled under sso-adapt/2-cap60 "),
+        (lambda each: replace(each, model="openai/m"), (), "was confirmed by openai/m, but plays by"),
         (lambda each: replace(each, trials=3), (), "compiled by the best of 3 trials; here it is the best of 2"),
         (lambda each: replace(each, trials=0), (), ""),
     ],
@@ -120,15 +106,6 @@ def test_nothing_is_played_of_a_file_that_holds_nothing_confirmed(rsso, changed,
     with pytest.raises(UsageError, match="verdict: unconfirmed"):
         rsso_dspy.run(programs="zero-shot,mine.json", unconfirmed=asked, out="out", progress=False)
     assert [each.name for each in tmp_path.iterdir()] == ["mine.json"]
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_what_a_compile_leaves_unconfirmed_plays_where_it_is_asked_for(rsso, changed):
-    unconfirmed(load(changed)).save("mine.json")
-    words = ("--candidate", "--variants", "find-plant::229", "--trials", "1", *FAST, "--out", "run")
-    assert rsso("evaluate", "mine.json", *words)[0] == 0
-    programs = {unit.arm: unit.provenance["program"] for unit in Store(Path("run")).units()}
-    assert programs["rsso+mine"] == load("mine.json").chosen_program != programs["rsso"]
 
 
 @pytest.mark.parametrize(

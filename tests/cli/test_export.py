@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.pricing import itemize_costs, make_price_lookup
-from rsso_dspy.records import Source, TrainingRecord, Variant
+from rsso_dspy.records import TrainingRecord, Variant
 from rsso_dspy.report import frame
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
@@ -19,12 +19,10 @@ PRICED = '[prices."embedded/explorer"]\ninput = 3\noutput = 15\n'
 HOSTILE = 'say "\x1b[2J\x00\N{SNOWMAN}\U0001f600,\n\ud800 end'
 
 
-def training(arm: str, held: int) -> TrainingRecord:
+def training(arm: str) -> TrainingRecord:
     made = record(arm, "boil", 1, [[10], [30]])
-    fields = {name: getattr(made, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
-    plans = {"reflections": {"plans": [{"trial": n, "plan": "x"} for n in range(held)]}}
-    own = {"seed": 0, "trials": made.trials, "memories": plans, "task": "boil", "budgets": (9, 9)}
-    return TrainingRecord(**fields, **own, rule_based=True)
+    names = ("protocol", "arm", "method", "program", "backend", "model", "rule_based", "seed", "trials")
+    return TrainingRecord(**{name: getattr(made, name) for name in names}, task="boil", budgets=(9, 9))
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +32,10 @@ def folder(tmp_path_factory) -> Path:
     store.open({"protocol": "sso-adapt/2"}, {"react": "1", "reflexion": "2"})
     for index, scores in ((22, [[10, 20], [30, 25]]), (27, [[5], [100]])):
         save(store, record("react", "boil", index, scores))
-        made = record("reflexion", "boil", index, [*scores, [60]], at_reset=3)
-        learnt = [{"plans_from_past_attempts": {"held": held}} for held in (1, 2)]
-        trials = [replace(trial, learnt=each) for trial, each in zip(made.trials, [*learnt, {}], strict=True)]
-        memories = {"reflections": {"plans": [{"trial": 1, "plan": HOSTILE[:5]}]}}
-        save(store, replace(made, trials=tuple(trials), memories=memories))
+        save(store, record("reflexion", "boil", index, [*scores, [60]], at_reset=3))
     save(store, record("react", "freeze", 21, [[80], None]))
-    save(store, training("reflexion", 2))
-    learned = Source("reflections", "training", "boil", size=2)
-    save(store, replace(record("reflexion", "boil", 28, [[40]]), start="training on boil", sources=(learned,)))
+    save(store, training("reflexion"))
+    save(store, record("reflexion", "boil", 28, [[40]]))
     save(store, record("react", "freeze", 22, [[50]]), begun=True)
     return store.folder
 
@@ -112,7 +105,7 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
         (["nowhere"], "holds no run"),
         (["empty"], "there are no trials to write: no unit is finished yet"),
         ([folder, "-o", "notes.txt"], "notes.txt exists and is not a Parquet file of rsso-dspy"),
-        ([folder, "-o", tmp_path], "is a folder; name a file"),
+        ([folder, "-o", tmp_path], "is not a file; name another -o"),
         ([folder, "--format", "step"], "is not one of"),
     ):
         code, _, err = rsso("export", *words)

@@ -75,12 +75,6 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_is_named_with_what_is_kept(r
     assert (code, err.endswith(f"error: run/98-s0.jsonl: No space left on device; {kept}\n")) == (1, True)
 
 
-def test_the_commands_to_look_at_a_run_can_be_typed_into_a_shell(rsso):
-    code, out, _ = rsso(*ONE, "--methods", "react", "--trials", "1", "--out", "my $(runs)")
-    said = "rsso-dspy report 'my $(runs)'; rsso-dspy show 'my $(runs)' lifespan-longest-lived::98"
-    assert (code, out.splitlines()[-1]) == (0, f"run: my $(runs)  ({said})")
-
-
 def test_a_model_without_a_price_can_not_be_limited_in_dollars_and_nothing_is_played(rsso):
     mine = ("--set", "backend=mine", "--set", "backends.mine.model=hosted_vllm/x")
     code, _, err = rsso(*ONE, *mine, "--max-cost", "1", "--out", "none")
@@ -99,12 +93,3 @@ def test_shards_reported_together_are_the_run(rsso):
     assert parts["missing_shards"] == []
     for table in ("arms", "comparisons", "bill"):
         assert parts[table] == whole[table], table
-
-
-def test_a_bill_can_be_seen_before_any_unit_is_finished(rsso):
-    assert rsso(*ONE, "--methods", "react-sso", *price(1, 1), "--max-cost", "0.03", "--out", "run")[0] == 1
-    assert not units("run")
-    code, out, _ = rsso("report", "run", *PRICED)
-    assert code == 0
-    for text in ("No unit is finished yet.", "The tables leave out ", "trials that were interrupted"):
-        assert text in " ".join(out.split())

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-from rich.console import Console
-
 from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import load_config
 from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
@@ -30,24 +27,6 @@ def play(watch: RunProgress, work: Unit, *trials: list[int] | None, at_reset: in
     for trial in made.trials:
         events.emit(TrialFinished(work, trial))
     events.emit(UnitFinished(work, made))
-
-
-@pytest.mark.parametrize("width", [60, 79, 120])
-def test_a_terminal_has_one_line_with_what_is_done(width, monkeypatch, tmp_path):
-    for name, value in {"COLUMNS": str(width), "LINES": "24", "FORCE_COLOR": "1", "TERM": "xterm"}.items():
-        monkeypatch.setenv(name, value)
-    planned = planned_run(tmp_path)
-    with RunProgress(planned.left) as watch:
-        play(watch, planned.plan.units[0], [40], [100])
-        play(watch, planned.plan.units[1], None)
-        console = Console(width=watch.console.width, record=True, file=(tmp_path / "shown").open("w"))
-        with console.file:
-            console.print(watch._bar)
-            (line,) = [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
-    assert len(line) <= width
-    assert "2/6" in line
-    assert "react-sso 100" in line
-    assert width == 60 or "0.0M tokens  1 errors" in line
 
 
 def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path):

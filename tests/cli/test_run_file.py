@@ -73,11 +73,8 @@ def test_options_beside_a_file_win(rsso, words, said):
     ("text", "said"),
     [
         ("[run]\nmetods = []", "unknown config key in f.toml 'run.metods': did you mean run.methods"),
-        ('methods = ["react"]', "unknown config key in f.toml 'methods'"),
         ('methods = ["react"]', "Options of `run` stand in its section [run]."),
-        ("[run]\nmethods = [3]", "config key run.methods in f.toml: input should be a valid string"),
         ("[run]\nper_task = 0", "config key run.per_task in f.toml: input should be greater than 0"),
-        (f"[run]\ntrials = {'9' * 5000}", "not valid TOML"),
         ('[run]\nmethods = ["reakt"]', "did you mean react"),
     ],
 )

@@ -1,25 +1,18 @@
 """`rsso-dspy show` of a file that a compile left and of copies that people have changed; and of a unit."""
 
 import json
-import re
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.config import load_config
-from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.program_file import Compiled, load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
-from tests import live
 from tests.cli.conftest import FAST
 
 ADVICE = "\n\nAdvice from earlier attempts:\n- Visit another room first.\n- Do not focus on the rock."
@@ -82,22 +75,6 @@ def test_what_was_changed_is_marked_and_demonstrations_are_abridged(rsso, edited
     assert out.index("  - Name things the way") < out.index("  + Call things the way")
 
 
-@pytest.mark.parametrize("columns", [40, 80, 160])
-def test_nothing_is_wider_than_the_terminal(rsso, edited, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    long = "inclined-plane-friction-named-surfaces::25"
-
-    def widen(content):
-        advised(content)
-        content["train"] = [long, *content["train"]]
-        scores = {"scores": {"metric": 0.5, "mean": 50.0}, "per_variant": {long: 1.0}}
-        content["tried"] = [{"program": f"{number:012x}", **scores} for number in range(12)]
-
-    code, out, err = rsso("show", edited(widen))
-    assert (code, err) == (0, ""), out
-    assert max(map(len, out.splitlines())) <= columns
-
-
 def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso, tmp_path):
     agent = Agent("react-sso")
     agent.actor.signature = agent.actor.signature.with_instructions("Look twice.")
@@ -106,32 +83,13 @@ def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso
     flat = " ".join(out.split())
     assert (code, err) == (0, "")
     for text in (
-        "mine.json react-sso, made from an agent",
-        "It was not scored or confirmed here; to compare it with the zero-shot program on held-out variants, use "
-        "rsso-dspy evaluate mine.json",
-        "differs from the zero-shot program in: instruction of actor",
-        "train, 1 variant: find-plant::0",
-        "actor: changed",
+        "mine.json react-sso, made from an agent It was not scored or confirmed here; to compare it",
+        "use rsso-dspy evaluate mine.json differs from the zero-shot program in: instruction of actor",
+        "train, 1 variant: find-plant::0 actor: changed",
     ):
         assert text in flat
     for text in ("ended before", "nothing better", "optimizer finished", "rollouts", "compared, on"):
         assert text not in flat
-
-
-def _hold_out(content):
-    content["train"].append("lifespan-longest-lived::98")
-
-
-@pytest.mark.parametrize(
-    ("edit", "stamped", "said"),
-    [
-        (_hold_out, True, "lifespan-longest-lived::98; take train or dev variants"),
-        (advised, False, "its prompts were changed after compiling"),
-    ],
-)
-def test_a_held_out_variant_and_an_edit_that_was_not_owned_up_to_are_refused(rsso, edited, edit, stamped, said):
-    code, out, err = rsso("show", edited(edit, stamped=stamped))
-    assert (code, out, said in " ".join(err.split())) == (2, "", True), err
 
 
 def test_a_unit_shows_the_words_that_each_trial_taught(rsso, tmp_path):
@@ -154,32 +112,3 @@ def test_a_unit_shows_the_words_that_each_trial_taught(rsso, tmp_path):
     assert f"read at trial 3 steps 1-{len(record.trajectories[2].steps)}" in " ".join(second.split())
     assert "written 1" not in out, "no counters"
     assert "learned, skill " not in third
-
-
-def test_what_show_and_inspect_history_print_is_what_is_sent(rsso, edited, monkeypatch):
-    """The system message of each role begins with the instruction that `show` prints, but for its line breaks."""
-
-    def reword(content):
-        for state in content["state"].values():
-            state["signature"]["instructions"] += "\n\nBe brief, and do not guess."
-
-    file, sent, answer = edited(reword), [], Explorer.complete
-    monkeypatch.setattr(Explorer, "complete", lambda self, asked: sent.append(asked) or answer(self, asked))
-    monkeypatch.setenv("COLUMNS", "10000")
-    printed, inspected = rsso("show", file)[1], StringIO()
-    with session(load_config(overrides=live.FAST)):
-        agent = Agent(load(file).method)
-        agent.load_state(load(file).state)
-        agent(variant="find-plant::229", trials=2)
-        dspy.inspect_history(len(sent), file=inspected)
-    assert {"actor", "reflector"} <= agent.predictors_by_name.keys()
-    for name, predictor in agent.predictors_by_name.items():
-        section = re.search(rf"^{name}: changed\n((?:  .*\n|\n)+)", printed, re.M)
-        rows = (row.strip() for row in section[1].splitlines())
-        words = " ".join(row.removeprefix("+ ") for row in rows if not row.startswith("- ")).split()
-        assert words == predictor.signature.instructions.split()
-    instructions = {each.signature.instructions for each in agent.predictors_by_name.values()}
-    for asked in sent:
-        assert any(asked.system.startswith(f"{instruction}\n\nAnswer ") for instruction in instructions)
-        for text in (asked.system, *(message.text for message in asked.messages)):
-            assert text.strip() in inspected.getvalue()

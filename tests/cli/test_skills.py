@@ -109,38 +109,3 @@ def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, export, u
     assert (code, "carried.skills: there " in err) == (2, True)
     export("more", "use-thermometer::413")
     assert read_library(library).provenance["variants"] == [UNIT, "use-thermometer::413"]
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_what_a_library_was_learnt_on_is_not_forgotten_in_a_training(rsso, export, library):
-    keys = ("setting=transfer", "train_trials=1", "train_per_task=1", "trials=1")
-    transfer = [word for key in keys for word in ("--set", f"protocol.{key}")]
-    assert rsso(*ELSEWHERE, *transfer, "--skills", library, "--out", "trained")[0] == 0
-    export("trained", "use-thermometer")
-    assert UNIT in read_library(library).provenance["variants"]
-    code, _, err = rsso("run", "--variants", UNIT, *FAST, "--methods", "sso", "--skills", library, "--dry-run")
-    assert (code, f"was learned on {UNIT}, which this run holds out" in err) == (2, True)
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_a_frozen_library_stays_what_it_was(rsso, unit, library):
-    code, _, err = rsso(*ELSEWHERE, "--skills", library, "--set", "protocol.frozen=true", "--out", "frozen")
-    assert code == 0, err
-    (record,) = Store(Path("frozen")).units()
-    assert record.memories["skills"] == unit.memories["skills"]
-    assert all(trial.learnt == {} for trial in record.trials)
-    assert "frozen=True" in record.protocol
-
-
-@pytest.mark.parametrize(
-    ("words", "fix"),
-    [
-        (("--methods", "react"), "no method of this run uses skills"),
-        (("--set", "embedder.model=lexical"), "use embedder.model=hash"),
-        (("--set", "memory.skills.pairs=any"), "skills.json: this skill memory has other settings"),
-        (("--variants", f"{UNIT},use-thermometer::413"), f"was learned on {UNIT}, which this run holds out"),
-    ],
-)
-def test_a_library_that_does_not_fit_is_refused_before_anything_is_played(rsso, library, words, fix):
-    code, _, err = rsso(*ELSEWHERE, "--skills", library, *words, "--out", "none")
-    assert (code, fix in err, Path("none").exists()) == (2, True, False), err

@@ -9,7 +9,6 @@ from rsso_dspy.report.compare import (
     OVER_RETRIES,
     compare_arms,
     compute_factorial,
-    compute_stratum_gains,
     select_contrasts,
 )
 from tests.records import record
@@ -35,9 +34,9 @@ def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
 
 def test_several_comparisons_are_corrected():
     units = [*arm("a", lambda _t, _n: 50), *arm("b", lambda t, _: 60 + t), *arm("c", lambda t, _: 50 - t)]
-    one, other = analyze(units).findings
-    assert one.holm == pytest.approx(2 * one.comparison.wilcoxon.p)
-    assert other.holm == pytest.approx(max(one.holm, other.comparison.wilcoxon.p))
+    one, other = analyze(units).comparisons
+    assert one.holm == pytest.approx(2 * one.wilcoxon.p)
+    assert other.holm == pytest.approx(max(one.holm, other.wilcoxon.p))
 
 
 def corners(neither, reflections, skills, both):
@@ -65,23 +64,8 @@ def test_the_square_is_read_out(scores, interaction, reading):
     assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
 
 
-def test_a_square_is_read_by_the_intervals_that_there_are():
-    few = {name: units[:6] for name, units in corners(20, 40, 30, 40).items()}
-    few["sso"] = [record("sso", TASKS[n // 2], n % 2, [[30 + n]]) for n in range(6)]
-    found = compute_factorial(few)
-    assert (found.over_one, found.interaction.high < 0, found.reading) == (None, True, "redundant")
-    noisy = corners(20, 40, 30, 41) | {"rsso": arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)}
-    found = compute_factorial(noisy)
-    assert found.over_one.low < 0 < found.over_one.high
-    assert found.reading == "undecided"
-    assert compute_factorial({name: noisy[name] for name in FACTORIAL_METHODS[:3]}) is None
-    assert compute_factorial({**noisy, "rsso": [record("rsso", "boil", 0, [None])]}) is None
-
-
 GAINS = {
     "solved at once": ([[100]], 0, {"solved at trial 1"}),
-    "solved at once, with points at reset": ([[100]], 8, {"solved at trial 1"}),
-    "never better than at first": ([[40], [40]], 0, {"plateau", "paper's plateau"}),
     "worse than at first": ([[40], [10]], 0, {"plateau", "paper's plateau"}),
     "better later, below 100 throughout": ([[40], [60]], 0, {"other", "paper's plateau"}),
     "wrong at the end, after 60 points": ([[40], [60, -100]], 0, {"other", "paper's plateau"}),
@@ -95,7 +79,8 @@ GAINS = {
 def test_each_unit_is_in_the_strata_that_it_belongs_to(scores, at_reset, strata):
     ours = [record("sso", "boil", 0, scores, at_reset=at_reset, allowed=max(2, len(scores)))]
     theirs = [record("rsso", "boil", 0, [[0], [70]], allowed=2)]
-    assert {gain.stratum for gain in compute_stratum_gains(ours, theirs) if gain.units} == strata
+    gains = compare_arms("sso", ours, "rsso", theirs).gains
+    assert {gain.stratum for gain in gains if gain.units} == strata
 
 
 def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
@@ -105,7 +90,7 @@ def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
     for other, difference in ((theirs, 20), (at_once, 90)):
         found = compare_arms("react", ours, "omnireflect-symbolic", other)
         assert (found.trials, found.may_play, found.difference) == (1, (3, 1), difference)
-    assert [gain.units for gain in compute_stratum_gains(ours, theirs)] == [0, 6, 0, 6]
+    assert [gain.units for gain in compare_arms("react", ours, "omnireflect-symbolic", theirs).gains] == [0, 6, 0, 6]
 
 
 @pytest.mark.parametrize("allowed", [3, 0])
@@ -120,24 +105,10 @@ def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowe
     assert compute_factorial(corners).means == (90, 90, 100, 100)
 
 
-def test_an_interval_says_what_it_is_over_and_equal_differences_have_none_but_where_a_test_could_tell():
-    ours, theirs = arm("a", lambda *_: 0), arm("b", lambda *_: 10)
-    found = compare_arms("a", ours, "b", theirs).interval
-    assert (found.low, found.high, found.detectable_difference) == (10, 10, None)
-    assert compare_arms("a", ours[:-2], "b", theirs[:-2]).interval is None, "five alike are too few for any test"
-    assert compare_arms("a", ours[:-2], "b", [record("b", "boil", 0, [[12]]), *theirs[1:-2]]).interval.low > 0
-    ours = [record("a", "boil", n, [[10 * n]]) for n in range(5)]
-    theirs = [record("b", "boil", n, [[17 * n % 90]]) for n in range(5)]
-    found = compare_arms("a", ours, "b", theirs).interval
-    assert (found.over, found.clusters) == ("units", 5)
-    assert found.low < found.mean < found.high
-    assert compare_arms("a", ours[:1], "b", theirs[:1]).interval is None
-
-
 def test_every_memory_is_compared_with_equal_retries_of_its_scaffold_wherever_it_stands():
     names = ["reflexion", *(name for name in METHODS if name != "reflexion")]
     asked = select_contrasts({name: [record(name, "boil", 0, [[1]])] for name in names})
-    controls = {each.second: each.first for each in asked if each.asks == OVER_RETRIES}
+    controls = {second: first for (first, second), asks in asked.items() if asks == OVER_RETRIES}
     kept = {name for name, row in METHODS.items() if row.memories}
     assert set(controls) == kept
     assert {controls[name] for name in kept if METHODS[name].scaffold == "sso"} == {"react-sso"}

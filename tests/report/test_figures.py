@@ -1,9 +1,7 @@
 """The figures of a run: what they show and which there are, that they can be read, and their files."""
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 import matplotlib
 import pytest
@@ -14,7 +12,6 @@ from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.compare import FACTORIAL_METHODS
 from rsso_dspy.report.figures import (
-    LONGEST,
     PICTURE,
     ReportFigure,
     assign_arm_styles,
@@ -85,13 +82,6 @@ def test_survival_is_the_share_that_reaches_a_score_and_falls_above_it():
     assert line.get_drawstyle() == "steps-pre"
 
 
-def test_a_picture_of_arms_with_different_units_says_so_unless_it_is_of_pairs():
-    uneven = draw([*TWO, record("second", "melt", 7, [[30], [40]])])
-    said = {name: "Arms finished different" in read_texts(each.figure) for name, each in uneven.items()}
-    assert said == {"best-of-t": True, "survival": True, "differences": False, "scores": True, "efficiency": True}
-    assert not any("Arms finished different" in read_texts(each.figure) for each in draw(TWO).values())
-
-
 def test_differences_have_a_row_for_every_comparison_and_a_ring_without_interval():
     figure = draw([*TWO, record("third", "boil", 1, [[30]])])["differences"].figure
     (axes,) = figure.axes
@@ -105,13 +95,6 @@ def test_differences_have_a_row_for_every_comparison_and_a_ring_without_interval
         "as many trials as both arms may play",
     ):
         assert said in read_texts(figure)
-
-
-def test_the_square_is_a_row_of_its_own_over_the_units_that_all_four_finished():
-    picture = draw(corners([(10, 30, 90), (20, 40), (30, 55), (80, 100)]))["differences"]
-    assert [label.get_text() for label in picture.figure.axes[0].get_yticklabels()][-1] == "interaction"
-    assert "+37.5 (" in read_texts(picture.figure)
-    assert "interaction: rsso − sso − reflexion-sso + react-sso; undecided." in read_texts(picture.figure)
 
 
 ONE_TRIAL = [record(a, "boil", n, [[10 * n if a == "a" else 10]]) for a in "ab" for n in (1, 2)]
@@ -133,7 +116,6 @@ def test_what_cannot_be_drawn_is_left_out(units: list[UnitRecord], names: list[s
 # That they can be read, whatever the arms are called.
 
 HOSTILE = ["$\\alpha$ $x^", "_hidden", "<script>alert(1)</script>", "\u202eturned\x1b[31m", 'a & b " --> ]]>', "日本"]
-LONG = [f"rsso+a-program-of-a-very-long-name-{number}" for number in range(9)]
 
 
 def learn(names: Sequence[str]) -> list[UnitRecord]:
@@ -147,7 +129,8 @@ def learn(names: Sequence[str]) -> list[UnitRecord]:
     ]
 
 
-RUNS = {names[0]: learn(names) for names in (FACTORIAL_METHODS, LONG, HOSTILE)}
+LONG = f"first-{'x' * 100}-last"
+RUNS = {names[0]: learn(names) for names in (FACTORIAL_METHODS, [*HOSTILE, LONG])}
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -155,17 +138,14 @@ def drawn(request: pytest.FixtureRequest) -> dict[str, Figure]:
     return {name: picture.figure for name, picture in draw(RUNS[request.param], True).items()}
 
 
-def test_notes_say_who_played_what_bars_are_where_an_axis_begins_and_how_large_bubbles_are(drawn: dict[str, Figure]):
+def test_notes_say_who_played_what_bars_are_and_where_an_axis_begins(drawn: dict[str, Figure]):
     for name, figure in drawn.items():
         assert RULE_BASED_NOTE in read_texts(figure), name
         if name in ("best-of-t", "scores", "efficiency"):
             assert "Bars: 95% intervals of each mean by itself, over task types." in read_texts(figure), name
     assert "The vertical axis does not begin at 0." in read_texts(drawn["best-of-t"])
     assert "The horizontal axis does not begin at 0." in read_texts(drawn["scores"])
-    (axes,) = drawn["efficiency"].axes
-    turns = [float(text.get_text().removesuffix(" turns per task")) for text in axes.get_legend().get_texts()]
-    sizes = [handle.get_markersize() for handle in axes.get_legend().legend_handles]
-    assert [size**2 / sizes[0] ** 2 for size in sizes] == pytest.approx([turn / turns[0] for turn in turns])
+    assert "turns per task" in read_texts(drawn["efficiency"])
 
 
 def test_names_are_drawn_as_they_are():
@@ -173,8 +153,11 @@ def test_names_are_drawn_as_they_are():
     (legend,) = pictures["best-of-t"].figure.legends
     ticks = pictures["scores"].figure.axes[0].get_yticklabels()
     for names in (legend.get_texts(), ticks):
-        assert {"$\\alpha$ $x^", "_hidden", "<script>alert(1)</script>"} <= {text.get_text() for text in names}
+        assert {"$\\alpha$ $x^", "_hidden", "<script>alert(1)</script>"} <= {text.get_text().strip() for text in names}
         assert not any(text.get_parse_math() for text in names)
+        assert "first-xxxxxxxxxxxx…xxxxxxxxxxxx-last" in {text.get_text() for text in names}
+    assert len({(style.colour, style.marker) for style in assign_arm_styles(map(str, range(40))).values()}) == 40
+    assert shorten_name("a\x1b[31m\u202eb\nc\t d") == "a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b c d"
 
 
 # Files, and pictures of a page.
@@ -193,23 +176,3 @@ def test_the_same_analysis_gives_the_same_bytes_whatever_was_drawn_before(tmp_pa
     assert PICTURE.holds(tmp_path / f"once.{ending}")
     (tmp_path / f"foreign.{ending}").write_bytes(b"%PDF-1.4 <svg/>")
     assert not PICTURE.holds(tmp_path / f"foreign.{ending}")
-
-
-def test_letters_of_files_stay_text_and_a_page_gets_shapes_on_its_own_paper(tmp_path: Path):
-    figure = draw(TWO)["best-of-t"].figure
-    save_figure(figure, tmp_path / "figure.svg")
-    words = "".join(ElementTree.parse(tmp_path / "figure.svg").getroot().itertext())
-    assert "these scores say nothing about language models" in " ".join(words.split())
-    save_figure(figure, tmp_path / "figure.pdf")
-    assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes(), "letters are TrueType, which can be searched"
-    shown = base64.b64decode(render_data_uri(figure).partition("base64,")[2]).decode()
-    assert "<text" not in shown
-    assert "#ffffff" not in shown
-
-
-def test_an_arm_looks_like_no_other_and_its_name_is_one_short_line():
-    found = assign_arm_styles([f"arm {number}" for number in range(40)])
-    assert len({(style.colour, style.marker) for style in found.values()}) == 40
-    assert shorten_name("a\x1b[31m\u202eb\nc\t d") == "a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b c d"
-    long = shorten_name("first-" + "x" * 100 + "-last")
-    assert (len(long), long[:6], long[-5:]) == (LONGEST, "first-", "-last")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.records import Source, State, Step, Usage
-from rsso_dspy.report.analysis import analyze, serialize_analysis
-from rsso_dspy.report.metrics import FAILURES, classify_failure, compute_arm_metrics, compute_learning, measure_tasks
+from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.metrics import FAILURES, classify_failure, compute_arm_metrics, compute_learning
 from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
 
@@ -41,13 +41,6 @@ def test_scores_of_an_arm(units, wanted):
     assert {name: getattr(row, name) for name in wanted} == wanted
 
 
-def test_the_report_says_when_no_language_model_acted():
-    data = serialize_analysis(analyze([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])]))
-    assert "nothing about language models" in data["note"]
-    assert [row["arm"] for row in data["arms"]] == ["a", "b"]
-    assert data["comparisons"][0]["difference"] == 20
-
-
 def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
     won, lost = record("a", "boil", 1, [(0, 100)]), record("a", "boil", 2, [(50, 0), (25,)])
     blind = replace(lost.trials[1].trajectory.steps[0], understood=False)
@@ -56,9 +49,9 @@ def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
     trial = replace(lost.trials[1], trajectory=played, usage=writing, shown={"progress@1": "- x", "progress@2": "- x"})
     book = {"rules": [{"category": "abstract"}, {"category": "abstract"}, {"category": "error"}]}
     lost = replace(lost, trials=(lost.trials[0], trial), memories={"constitution": book})
-    found = measure_tasks([won, lost, record("a", "boil", 3, [None])])
-    assert (found.units, found.solved, found.progress) == (2, 1, 0.75)
-    assert (found.turns, found.calls, found.most_calls) == (2.5, 5, 8)
+    found = compute_arm_metrics("a", [won, lost, record("a", "boil", 3, [None])])
+    assert (found.units, found.solve, found.progress) == (2, 1, 0.75)
+    assert (found.turns, found.calls_per_unit, found.most_calls) == (2.5, 5, 8)
     assert found.grounding == pytest.approx(2 / 3)
     assert found.rules == {"abstract": 2, "error": 1, "progress": 1}
     sheet = build_measures_table(analyze([won, lost, replace(won, arm="plain")]))
@@ -75,7 +68,7 @@ def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
             book = {"constitution": {"rules": [{"category": "error"}] * rules}}
             source = Source("constitution", "stream", f"{place}/2 of {stream}", place=place)
             units.append(replace(record("a", "boil", len(units), [[1]]), memories=book, sources=(source,)))
-    assert measure_tasks(units).rules == {"abstract": 0, "error": 5.5, "progress": 0}
+    assert compute_arm_metrics("a", units).rules == {"abstract": 0, "error": 5.5, "progress": 0}
 
 
 UNITS = [
@@ -87,7 +80,7 @@ UNITS = [
 
 
 def test_success_adds_up_and_tells_new_ones_apart():
-    found = compute_learning("reflexion", UNITS)
+    found = compute_learning(UNITS)
     assert [(t.solved, t.additional, t.accuracy) for t in found.success] == [(1, 1, 0.25), (2, 1, 0.5), (3, 1, 0.75)]
     assert found.by_task == {"boil": (2, 2), "melt": (1, 2)}
     assert sum(found.failures.values()) == 6

@@ -7,7 +7,6 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
@@ -56,20 +55,6 @@ def test_a_page_holds_every_record_and_the_same_run_gives_the_same_bytes(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 
 
-def test_what_fails_on_the_way_leaves_the_old_page_alone(tmp_path):
-    def broken():
-        yield record("rsso", "boil", 22, [[10]])
-        raise RuntimeError("the folder is gone")
-
-    target = tmp_path / "deep" / "run.html"
-    write_page(target, PAGE, [])
-    before = target.read_bytes()
-    with pytest.raises(RuntimeError, match="the folder is gone"):
-        write_page(target, PAGE, broken())
-    assert target.read_bytes() == before
-    assert [path.name for path in target.parent.iterdir()] == ["run.html"]
-
-
 def test_only_a_page_is_replaced_and_what_cannot_be_written_is_said(tmp_path):
     (tmp_path / "empty").touch()
     for name in ("page.html", "page.html", "empty"):
@@ -83,10 +68,9 @@ def test_only_a_page_is_replaced_and_what_cannot_be_written_is_said(tmp_path):
         assert other.read_text(encoding="utf-8") == kept
     os.mkfifo(tmp_path / "pipe")
     for target, message in {
-        tmp_path: "is a folder; name a file",
+        tmp_path: "is not a file; name another",
         other / "run.html": "name another --html",
         tmp_path / "pipe": "is not a file; name another",
-        tmp_path / ("x" * 300): "name another file",
     }.items():
         with pytest.raises(UsageError, match=message):
             write_page(target, PAGE, [])
@@ -94,22 +78,14 @@ def test_only_a_page_is_replaced_and_what_cannot_be_written_is_said(tmp_path):
 
 def test_a_text_stands_once_in_a_chunk_and_nothing_in_it_can_steer_a_page():
     told = ["Same.", "Same.", "</script><b>", "\u202eright to left", "nul \0", "half \ud800", "line\u2028end"]
-    data = build_record_data(with_texts(told))
-    texts = [data["texts"][step[2]] for step in data["trials"][0]["steps"]]
-    assert texts == ["Same.", "Same.", "</script><b>", "�right to left", "nul �", "half �", "line\u2028end"]
+    long = f"{'A word. ' * 9}\n\n{'More. ' * 9}"
+    data = build_record_data(with_texts([*told, long, f"First.\n\n{long}"]))
+    texts = [step["state"]["observation"] for step in data["trials"][0]["trajectory"]["steps"]]
+    assert texts[:7] == ["Same.", "Same.", "</script><b>", "�right to left", "nul �", "half �", "line\u2028end"]
+    packed = [[data["texts"][int(part)] for part in text[1:].split(" ")] for text in texts[7:]]
+    assert packed == [long.split("\n\n"), ["First.", *long.split("\n\n")]]
     assert len(set(data["texts"])) == len(data["texts"])
     assert re.fullmatch(rb"[A-Za-z0-9+/=]+", compress_record(with_texts(told)))
-
-
-def test_a_task_of_any_name_leads_to_its_units(tmp_path):
-    name = "half \ud800/of%it"
-    sheet = sheets.build_sheet("tasks", "Tasks", ("task", "Mean"), [(sheets.format_text(name, task=name), 1.0)])
-    tasks = PageSection("tasks", "Tasks", "", (sheet,))
-    write_page(tmp_path / "run.html", Page("Run", [tasks]), [record("rsso", name, 22, [[10]])])
-    page = (tmp_path / "run.html").read_text(encoding="utf-8")
-    asked = unquote(re.search(r'#/trials\?task=([^"&/ ]*)"', page)[1])
-    index = json.loads(re.search(r'id="index">(.*?)</script>', page)[1])
-    assert index["units"][0]["key"] == f"{asked}::22"
 
 
 def test_no_asset_could_end_its_element_early():

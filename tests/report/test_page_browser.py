@@ -3,8 +3,7 @@
 import pytest
 
 from rsso_dspy.records import RULE_BASED_NOTE
-from rsso_dspy.report.page import Page, PageSection, write_page
-from tests.report.page_reading import NARROW, PLACES, at_step, evil_address, turn_to, unit_address
+from tests.report.page_reading import NARROW, PLACES, evil_address, turn_to
 
 UNREADABLE_TEXTS = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -70,37 +69,12 @@ def test_nothing_scrolls_sideways_on_a_phone(visit):
     assert first.bounding_box()["x"] >= 0, "the first column stays"
 
 
-def test_without_scripts_the_tables_stand_one_under_the_other(visit):
+def test_on_paper_and_without_scripts_the_tables_stand_one_under_the_other(visit):
+    page = visit("#/tasks")
+    page.emulate_media(media="print")
+    shown = {name: page.locator(name).first.is_visible() for name in (".view", ".viewer", ".bar")}
+    assert shown == {".view": True, ".viewer": False, ".bar": False}
     page = visit(java_script_enabled=False)
     for text in ("What each arm reached.", "By task", "The trials are read step by step with scripts"):
         assert page.get_by_text(text).first.is_visible()
     assert not page.get_by_role("button").count()
-
-
-def test_paper_gets_every_table_and_no_viewer(visit):
-    page = visit("#/tasks")
-    page.emulate_media(media="print")
-    assert page.get_by_text("What each arm reached.").is_visible()
-    assert page.get_by_text("By task").is_visible()
-    assert not page.locator(".viewer").is_visible()
-    assert not page.locator(".bar").is_visible()
-
-
-def test_an_empty_run_says_so(visit, tmp_path):
-    write_page(tmp_path / "empty.html", Page("Empty", [PageSection("overview", "Overview", "")]), [])
-    page = visit("#/trials", file=tmp_path / "empty.html")
-    assert page.get_by_text("No unit is finished yet.").first.is_visible()
-    page.keyboard.press("ArrowRight")
-    page.get_by_role("link", name="Overview").click()
-    page.get_by_role("heading", name="Overview").wait_for()
-
-
-def test_an_old_browser_and_a_cut_file_say_what_is_wrong(visit, run, tmp_path):
-    page = visit(unit_address(), before="delete window.DecompressionStream")
-    page.get_by_text("Firefox 113").wait_for()
-    cut = tmp_path / "cut.html"
-    cut.write_bytes(run.read_bytes().partition(b'<script type="application/octet-stream" id="unit-1">')[0])
-    page = visit(unit_address(), file=cut)
-    at_step(page, 1)
-    page.locator(".rows a").nth(1).click()
-    page.get_by_text("it was not copied whole").wait_for()

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.records import Step
-from rsso_dspy.report.page import Page, write_page
 from rsso_dspy.report.page_records import REFLECTIONS, trace_learnt_items
 from tests.records import STATE, record
-from tests.report.page_reading import at_step
 
 OPENING = ["go kitchen", "open oven", "wait"]
 
@@ -94,42 +92,7 @@ def test_a_skill_has_its_examples_and_its_words():
     assert (skill.drawn, skill.text) == (((1, 1, 2), (2, 2, 3)), "Target: It is hot.\n  1. open oven")
 
 
-def test_an_entry_names_the_trials_that_wrote_it_and_the_steps_that_read_it():
-    rows = [
-        {"id": "S1", "text": "Old.", "learned": [["boil::3", 2]], "data": {"title": "Doors"}},
-        {"id": "S2", "text": "Edited.", "learned": [["boil::3", 2], ["boil::22", 3]]},
-        {"id": "S3", "text": "New.", "learned": [["boil::22", 1], ["boil::22", 2]]},
-        {"id": "S4", "text": "Given.", "learned": []},
-    ]
-    seen = {1: ("S1", "S2"), 2: ("S1", "S2", "S3"), 3: ("S3",)}
-    memories = {"reasoningbank": {"schema": 1, "numbered": 4, "entries": rows}}
-    found = {item.id: item for item in trace_learnt_items(unit(memories, recalled=seen))}
-    assert {item.kind for item in found.values()} == {"entry"}
-    assert {name: item.trial for name, item in found.items()} == {"S1": 0, "S2": 2, "S3": 1, "S4": 0}
-    assert (found["S1"].name, found["S4"].name) == ("S1: Doors, from boil::3 trial 2", "S4")
-    assert (found["S1"].drawn, found["S1"].reads) == ((), ((3, 1, 2),))
-    assert (found["S3"].drawn, found["S3"].reads) == (((1, 1, 3), (2, 1, 3)), ((3, 2, 3),))
-
-
 def test_snapshots_of_another_kind_are_passed_over():
     odd = {"reflections": {"plans": 7}, "skills": {"skills": [{"name": "x"}]}, "constitution": [], "other": {}}
     assert trace_learnt_items(unit(odd | {"ace": {"entries": [7]}})) == []
     assert trace_learnt_items(unit({"skills": None} | plans((1, "Try again.")))) != []
-
-
-def test_the_page_shows_where_an_entry_was_learned_and_read(visit, tmp_path):
-    rows = [
-        {"id": "S1", "text": "Old.", "learned": [["boil::3", 2]]},
-        {"id": "S3", "text": "New.", "learned": [["boil::22", 1]]},
-    ]
-    memories = {"reasoningbank": {"schema": 1, "numbered": 4, "entries": rows}}
-    made = unit(memories, {"past_strategies": "- Old.\n- New."}, recalled=dict.fromkeys((1, 2, 3), ("S1", "S3")))
-    write_page(tmp_path / "page.html", Page("A run"), [made])
-    page = visit("#/trials/rsso/boil::22/s0/t3/n2", tmp_path / "page.html")
-    at_step(page, 2, of=3)
-    origins = page.locator(".origins")
-    assert origins.count() == 1, "regions that no memory fills name no origin"
-    assert "S1, from boil::3 trial 2: there before the first trial" in origins.inner_text()
-    origins.get_by_role("link", name="learned after trial 1").click()
-    page.get_by_text("There before the first trial: 1 entry").wait_for()
-    assert "entry S3" in page.locator("section.learnt").inner_text()

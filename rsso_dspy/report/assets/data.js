@@ -8,7 +8,7 @@ for (const unit of UNITS) {
 }
 const SEEDS = new Set(UNITS.map((unit) => unit.seed)).size;
 
-/** The record of a unit, as it was written. */
+/** The record of a unit, with its long texts in place. */
 async function record({ number }) {
   if (typeof DecompressionStream !== "function") {
     throw new Error(
@@ -19,7 +19,25 @@ async function record({ number }) {
   if (!chunk) throw new Error("The file ends before this unit: it was not copied whole.");
   const bytes = Uint8Array.from(atob(chunk.textContent), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  return expanded(JSON.parse(await new Response(stream).text()));
+}
+
+/** A record whose texts are whole, with what was played of a trial beside what is said of it. */
+function expanded({ texts, ...data }) {
+  const whole = (value) => {
+    if (typeof value === "string") {
+      return value[0] === "\u0001" ? value.slice(1).split(" ").map((part) => texts[part]).join("\n\n") : value;
+    }
+    if (Array.isArray(value)) return value.map(whole);
+    return value && typeof value === "object"
+      ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, whole(each)])) : value;
+  };
+  const found = whole(data);
+  for (const trial of found.trials) {
+    Object.assign(trial, trial.trajectory);
+    trial.steps?.forEach((step, place) => { step.number = place + 1; });
+  }
+  return found;
 }
 
 /** The file is read to its end. */

@@ -18,13 +18,13 @@ function places(unit, stretches) {
   return el("span", { class: "places" }, ...stretches.slice(0, LINKS).map(link), more > 0 ? ` and ${count(more, "stretch", "stretches")} more` : null);
 }
 
-function itemPart(unit, item, text) {
+function itemPart(unit, item) {
   const fact = (label, stretches) => (stretches.length
     ? el("div", {}, el("dt", {}, label), el("dd", {}, places(unit, stretches))) : null);
   return el("article", { class: "item" },
     el("h5", {}, el("span", { class: `kind r-${{ plan: "plans_from_past_attempts", skill: "skills", rule: "constitution" }[item.kind] ?? "other"}` },
       KINDS[item.kind]), " ", item.kind === "rule" ? `${item.name}${item.step ? `, before step ${item.step}` : ""}` : item.name),
-    lines(text),
+    lines(item.text),
     el("dl", {}, fact("Drawn from", item.drawn), fact("Read in", item.reads),
       item.reads.length ? null : el("div", {}, el("dt", {}, "Read in"), el("dd", { class: "dim" }, "no prompt of this unit"))));
 }
@@ -37,7 +37,7 @@ function learntPart(unit, data, trial) {
   const parts = [];
   if (brought.length) {
     parts.push(folding("brought", false, { class: "brought" }, `There before the first trial: ${summed(brought)}`,
-      ...brought.map((item) => itemPart(unit, item, data.texts[item.text]))));
+      ...brought.map((item) => itemPart(unit, item))));
   }
   parts.push(el("h4", { id: "learnt", tabindex: "-1" }, "What was learned"));
   if (counts.length) {
@@ -46,7 +46,7 @@ function learntPart(unit, data, trial) {
   } else {
     parts.push(el("p", { class: "dim" }, trial.steps ? "Nothing. Memories learn nothing from a last trial, reflections are written after failed ones alone, and some methods keep none." : "Nothing: the trial errored."));
   }
-  parts.push(...items.map((item) => itemPart(unit, item, data.texts[item.text])));
+  parts.push(...items.map((item) => itemPart(unit, item)));
   return el("section", { class: "learnt", "aria-label": "What was learned" }, ...parts);
 }
 
@@ -75,7 +75,7 @@ function origins(unit, data, trial, number, region) {
     ? names.map((name) => data.learnt.find((item) => item.kind === kind && item.id === name)).filter((item) => item || kind === "skill")
     : data.learnt.filter((item) => item.kind === kind && item.reads.some(inside));
   if (!items.length) return null;
-  const elsewhere = data.about.start ? `learned before: ${data.about.start}` : "there before the first trial";
+  const elsewhere = data.start ? `learned before: ${data.start}` : "there before the first trial";
   const training = UNITS.find((other) => other.training && !unit.training && other.arm === unit.arm &&
     other.task === unit.task && other.seed === unit.seed);
   return el("p", { class: "origins" }, ...items.map((item, place) => {

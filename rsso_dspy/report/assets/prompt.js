@@ -14,7 +14,7 @@ const ORDER = ["constitution", "plans_from_past_attempts", "task", "progress", "
 const CLOSED = new Set(["constitution", "action_templates"]);
 
 /** The text of a region at a step; null where it was absent. See TrialResult.shown for the three forms of a name. */
-function shownAt(data, trial, region, number) {
+function shownAt(trial, region, number) {
   const { shown } = trial;
   const names = trial.steps[number - 1].recalled;
   let found = shown[region] ?? (names.length ? shown[`${region}:${names.join(",")}`] : undefined);
@@ -28,25 +28,25 @@ function shownAt(data, trial, region, number) {
       }
     }
   }
-  return (found !== undefined && data.texts[found]) || null;
+  return found || null;
 }
 
 /** Region, its text and whether it reads otherwise than a step before. */
-function regionsAt(data, trial, number) {
+function regionsAt(trial, number) {
   const others = [...new Set(Object.keys(trial.shown).map((name) => name.split(/[:@]/)[0]))];
   const names = ORDER.flatMap((name) => (name === "*" ? others.filter((other) => !ORDER.includes(other)) : name));
   return names.map((name) => {
     const at = (step) => {
-      if (name === "task") return data.texts[trial.task].trim();
-      if (name === "seen") return data.texts[(trial.steps[step - 2]?.state ?? trial.start)[0]];
-      return shownAt(data, trial, name, step) ?? (name === "action_templates" ? INDEX.templates : null);
+      if (name === "task") return trial.task.trim();
+      if (name === "seen") return (trial.steps[step - 2]?.state ?? trial.start).observation;
+      return shownAt(trial, name, step) ?? (name === "action_templates" ? INDEX.templates : null);
     };
     return { name, text: at(number), changed: name !== "seen" && number > 1 && at(number) !== at(number - 1) };
   }).filter((region) => region.text);
 }
 
-function promptPart(data, trial, number, links) {
-  const regions = regionsAt(data, trial, number);
+function promptPart(trial, number, links) {
+  const regions = regionsAt(trial, number);
   const share = el("div", { class: "share", "aria-hidden": "true" }, ...regions.map((region) => {
     const bar = el("span", { class: `r-${known(region.name)}` });
     bar.style.flexGrow = region.text.length;
@@ -70,9 +70,7 @@ function regionPart({ name, text, changed }, links) {
 // What was sent to a model at a step, and what it answered.
 
 /** Exchanges of a step, the actor's first. */
-const exchangesAt = (trial, number) => (trial.exchanges ?? []).filter((each) => each.step === number);
-
-const wholeText = (data, parts) => parts.map((index) => data.texts[index]).join("\n\n");
+const exchangesAt = (trial, number) => trial.exchanges.filter((each) => each.step === number);
 
 /** Seconds and tokens of an exchange, as far as they are known. */
 function costOf({ seconds, tokens: [sent, said] }) {
@@ -88,19 +86,18 @@ function exchangesPart(data, trial, number) {
   const title = "As sent and answered ";
   return el("section", { class: "exchanges", "aria-label": title.trim() },
     el("h4", {}, title, el("span", { class: "dim" }, count(found.length, "exchange"))),
-    ...found.map((each, place) => exchangePart(data, each, place)));
+    ...found.map((each, place) => exchangePart(each, place)));
 }
 
-function exchangePart(data, exchange, place) {
-  const messages = exchange.messages.map(([role, parts]) => [role, wholeText(data, parts)]);
-  const sent = messages.reduce((sum, [, text]) => sum + text.length, 0);
+function exchangePart(exchange, place) {
+  const sent = exchange.messages.reduce((sum, [, text]) => sum + text.length, 0);
   const title = [el("b", {}, exchange.role), " ",
     el("span", { class: "dim" }, [exchange.model, count(sent, "character"), ...costOf(exchange),
       exchange.failed ? `${count(exchange.failed, "request")} failed before` : null].filter(Boolean).join(", "))];
   return folding(`exchange ${exchange.role} ${place}`, false, { class: "region r-other exchange" }, title,
     el("div", { class: "body" },
-      el("p", { class: "dim" }, data.texts[exchange.parameters]),
-      ...messages.flatMap(([role, text]) => [el("p", { class: "note" }, role), lines(text, { class: "sent" })]),
+      el("p", { class: "dim" }, exchange.parameters),
+      ...exchange.messages.flatMap(([role, text]) => [el("p", { class: "note" }, role), lines(text, { class: "sent" })]),
       el("p", { class: "note" }, exchange.error ? "error" : "answer"),
-      lines(wholeText(data, exchange.answer), { class: "answered" })));
+      lines(exchange.answer, { class: "answered" })));
 }

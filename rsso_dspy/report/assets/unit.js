@@ -25,7 +25,7 @@ async function showUnit(place) {
   if (unit !== open.unit) {
     const slow = setTimeout(() => mine === opening && blank("Opening\u2026"), 150);
     try {
-      const data = expanded(await record(unit));
+      const data = await record(unit);
       if (mine !== opening) return null;
       Object.assign(open, { unit, data, trial: null, step: null });
     } catch (error) {
@@ -46,18 +46,6 @@ async function showUnit(place) {
   return null;
 }
 
-/** Steps as objects, once per record. */
-function expanded(data) {
-  for (const trial of data.trials) {
-    trial.steps = trial.steps?.map(([proposed, action, observation, look, inventory, reward, score, understood, malformed, asked, idle,
-      said, recalled], place) => ({
-      number: place + 1, proposed: data.texts[proposed], action: data.texts[action], state: [observation, look, inventory],
-      reward, score, understood, malformed, asked, idle, said: data.texts[said], recalled: trial.recalled[recalled],
-    }));
-  }
-  return data;
-}
-
 function blank(text) {
   Object.assign(open, { unit: null, data: null, trial: null, step: null });
   byId("unit").replaceChildren(el("p", { class: "empty" }, text));
@@ -66,13 +54,12 @@ function blank(text) {
 
 function drawUnit() {
   const { unit, data } = open;
-  const { about } = data;
   const [task, variant] = unit.key.split("::");
   const others = UNITS.filter((each) => each !== unit && each.key === unit.key && each.seed === unit.seed);
   const budget = [...new Set(data.budgets)];
-  const facts = [about.model, about.protocol, about.program, `seed ${unit.seed}`,
+  const facts = [data.model, data.protocol, data.program, `seed ${unit.seed}`,
     budget.length === 1 ? `at most ${count(budget[0], "step")} a trial` : null,
-    about.start ? `started from ${about.start}` : null];
+    data.start ? `started from ${data.start}` : null];
   byId("unit").replaceChildren(
     el("header", { class: "unit-head" },
       el("h2", {}, task, variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`), " ",
@@ -107,7 +94,7 @@ function drawTrial(trial) {
 function erroredTrial(trial) {
   const failures = Object.entries(trial.failures).map(([kind, number]) => `${kind} ${number}`).join(", ");
   return [el("h3", {}, `Trial ${trial.trial}: error, no score`),
-    el("div", { class: "error" }, lines(open.data.texts[trial.error])),
+    el("div", { class: "error" }, lines(trial.error)),
     failures ? el("p", { class: "dim" }, `Requests that failed: ${failures}`) : null,
     learntPart(open.unit, open.data, trial)].filter(Boolean);
 }
@@ -115,12 +102,12 @@ function erroredTrial(trial) {
 function playedTrial(trial) {
   const { unit, data } = open;
   const budget = data.budgets[data.trials.indexOf(trial)];
-  const spent = Object.entries(trial.usage).map(([role, [calls, sent, answered]]) =>
-    `${role} ${count(calls, "call")}, ${sent.toLocaleString("en")} tokens in, ${answered.toLocaleString("en")} out`);
+  const spent = Object.entries(trial.usage).map(([role, used]) =>
+    `${role} ${count(used.calls, "call")}, ${used.input.toLocaleString("en")} tokens in, ${used.output.toLocaleString("en")} out`);
   if (trial.seconds) spent.push(`${trial.seconds.toLocaleString("en")} s in all`);
   const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
-    `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} held at reset, not earned` : null,
-    trial.invalid ? `${count(trial.invalid, "action")} not understood` : null,
+    `environment score ${trial.environment_score}`, trial.points_at_reset ? `${count(trial.points_at_reset, "point")} held at reset, not earned` : null,
+    trial.invalid_actions ? `${count(trial.invalid_actions, "action")} not understood` : null,
     trial.asked_back ? `${count(trial.asked_back, "action")} asked back` : null,
     trial.no_effect ? `${count(trial.no_effect, "action")} without effect` : null,
     trial.replayed ? "played again after the simulator died" : null];
@@ -129,7 +116,7 @@ function playedTrial(trial) {
   const items = data.learnt.filter((item) => item.trial === trial.trial);
   return [
     el("div", { class: "trial-head" },
-      el("h3", {}, `Trial ${trial.trial}`, unit.training ? ` (${trial.variant})` : "", ": ",
+      el("h3", {}, `Trial ${trial.trial}`, unit.training ? ` (${trial.variant.task}::${trial.variant.index})` : "", ": ",
         el("b", { class: trial.solved ? "good" : "" }, count(trial.accumulator, "point")), `, ${ENDINGS[trial.outcome] ?? trial.outcome}`),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)),
         items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learned: ${summed(items)}`) : null),
@@ -180,17 +167,17 @@ function walk(wanted) {
     open.rows.scrollTop = top - open.rows.clientHeight / 2;
   }
   byId("step").replaceChildren(
-    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
+    el("div", {}, promptPart(trial, number, (region) => origins(open.unit, data, trial, number, region)),
       exchangesPart(data, trial, number)),
-    el("div", { class: "after" }, answerPart(data, step), resultPart(data, step)));
+    el("div", { class: "after" }, answerPart(step), resultPart(step)));
 }
 
 /** What the actor answered, as it is, and the action that was read in it. */
-function answerPart(data, step) {
+function answerPart(step) {
   const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
   const own = exchangesAt(open.trial, step.number).filter((each) => each.role === "actor");
   const cost = own.flatMap(costOf);
-  const said = own.length ? wholeText(data, own.at(-1).answer) : step.said;
+  const said = own.length ? own.at(-1).answer : step.unread || step.reasoning;
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
     cost.length ? el("span", { class: "dim cost" }, cost.join(", ")) : null,
     step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
@@ -200,12 +187,12 @@ function answerPart(data, step) {
     step.malformed || step.proposed === step.action ? null : part("Action as sent", el("code", {}, step.action))));
 }
 
-function resultPart(data, step) {
-  const [observation, look, inventory] = step.state.map((index) => data.texts[index]);
+function resultPart(step) {
+  const { observation, look, inventory } = step.state;
   return el("section", { class: "result", "aria-label": "What came of it" }, el("h4", {}, "What came of it ",
     step.reward ? el("span", { class: `badge ${step.reward > 0 ? "good" : "bad"}` }, `${points(step.reward)} points`) : null,
-    step.asked ? el("span", { class: "badge bad" }, "asked which action was meant") : null,
-    step.idle ? el("span", { class: "badge bad" }, "no effect") : null,
+    step.asked_back ? el("span", { class: "badge bad" }, "asked which action was meant") : null,
+    step.no_effect ? el("span", { class: "badge bad" }, "no effect") : null,
     step.understood ? null : el("span", { class: "badge bad" }, "not understood"),
     el("span", { class: "dim" }, `environment score ${step.score}`)),
   lines(observation),
@@ -235,7 +222,7 @@ function track(trial, choose) {
   const low = Math.min(0, ...trial.steps.map((step) => step.score));
   const x = (step) => (total ? (step / total) * 1000 : 0);
   const y = (score) => HIGH - ((Math.max(low, Math.min(100, score)) - low) / (100 - low)) * HIGH;
-  let line = `M0 ${y(trial.at_reset)}`;
+  let line = `M0 ${y(trial.points_at_reset)}`;
   for (const step of trial.steps) line += `H${x(step.number)}V${y(step.score)}`;
   const dots = trial.steps.filter((step) => step.reward).map((step) =>
     svg("path", { d: `M${x(step.number)} ${y(step.score)}h.01`, class: step.reward > 0 ? "gain" : "loss" }));
@@ -243,7 +230,7 @@ function track(trial, choose) {
     svg("path", { d: `M${x(step.number)} ${HIGH + 5}v5`, class: "missed" }));
   const marker = svg("path", { class: "marker" });
   const picture = svg("svg", { viewBox: `0 -4 1000 ${HIGH + 16}`, preserveAspectRatio: "none", role: "img",
-    "aria-label": `Environment score over ${total} steps, from ${trial.at_reset} to ${trial.score}` },
+    "aria-label": `Environment score over ${total} steps, from ${trial.points_at_reset} to ${trial.environment_score}` },
   ...[0, 50, 100].map((score) => svg("path", { d: `M0 ${y(score)}H1000`, class: "grid" })),
   marker, svg("path", { d: line, class: "line" }), ...dots, ...missed);
   picture.addEventListener("click", (event) => {
@@ -290,7 +277,7 @@ async function loadBeside() {
   }
   if (beside.other === other) return;
   try {
-    const data = expanded(await record(other));
+    const data = await record(other);
     if (open.unit === unit) Object.assign(beside, { other, data });
   } catch {
     Object.assign(beside, { other: null, data: null });
