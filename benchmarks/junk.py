@@ -60,7 +60,7 @@ class SimulatedRollouts(Rollouts):
             if dice.random() < FLIPPED:
                 up = 0.5 + gain / (2 * FLIPPED * FLIP)
                 score += dice.uniform(FLIP - SPREAD, FLIP + SPREAD) * (1 if dice.random() < up else -1)
-        return Rollout(variant, score, (), (), (), repeat=repeat)
+        return Rollout(variant, score, (), (), ())
 
 
 def make_candidates(count: int) -> list[Agent]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.api import RunResult, open_run, run
     from rsso_dspy.optimize.calibration import trainset, valset
     from rsso_dspy.optimize.compile import compile
-    from rsso_dspy.optimize.metric import metric
+    from rsso_dspy.optimize.feedback import metric
     from rsso_dspy.optimize.program_file import load
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.programs.methods import METHODS
@@ -25,7 +25,7 @@ _PUBLIC = {
     "Variant": "rsso_dspy.records",
     "compile": "rsso_dspy.optimize.compile",
     "load": "rsso_dspy.optimize.program_file",
-    "metric": "rsso_dspy.optimize.metric",
+    "metric": "rsso_dspy.optimize.feedback",
     "open_run": "rsso_dspy.api",
     "run": "rsso_dspy.api",
     "session": "rsso_dspy.sessions",

@@ -45,12 +45,12 @@ class Calibration:
     seeds: int = 1  # that each val and confirm variant is played with; its score is their mean
 
     def __post_init__(self) -> None:
+        parts = {part: dict.fromkeys(variant.key for variant in getattr(self, part)) for part in PARTS}
         wrong = []
-        if held_out := get_benchmark(self.benchmark).select_held_out(variant.key for variant in self.variants):
+        if held_out := get_benchmark(self.benchmark).select_held_out(key for keys in parts.values() for key in keys):
             wrong.append(
                 f"of the held-out test split: {', '.join(dict.fromkeys(held_out))}; take train or dev variants"
             )
-        parts = {part: {variant.key: None for variant in getattr(self, part)} for part in PARTS}
         for one, other in combinations(parts, 2):
             if shared := [key for key in parts[one] if key in parts[other]]:
                 wrong.append(f"both in {one} and in {other}: {', '.join(shared)}; leave each in one of them")
@@ -89,14 +89,10 @@ def draw_calibration(
     of: Benchmark | None = None,
     confirm_share: int = CONFIRM_SHARE,
 ) -> Calibration:
-    """The calibration that ``text`` asks for, of the named tasks (all when None) of a benchmark (the default one when
-    None). `simplification` is that of the variants; None means the benchmark's usual one.
-
-    ``K-per-task``: of each task K training variants for `train`, K others for `val` and `confirm_share` times K for
-    `confirm`, drawn with ``seed``; fewer where the split has fewer, with a note.
-
-    Raises ``UnknownName`` for a task, ``UsageError`` for another text and for tasks with too few variants.
-    """
+    """The calibration that ``text`` asks for, ``K-per-task``: of each named task (of all when None) K training variants
+    for `train`, K others for `val` and `confirm_share` times K for `confirm`, drawn with ``seed``; fewer where the
+    split has fewer, with a note. None means the default benchmark, and its usual `simplification`. Raises
+    ``UnknownName`` for a task, ``UsageError`` for another text and for tasks with too few variants."""
     of = of or get_benchmark()
     per_task = _PER_TASK.fullmatch(text)
     if per_task is None or (k := int(per_task[1])) > MOST_PER_TASK:
@@ -107,11 +103,11 @@ def draw_calibration(
         # The ten of the reference sample come first: their gold lengths are shipped.
         pool = of.tasks.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
         parts, note = split_pool(task, pool, k, seed, confirm_share)
-        for part, variants in parts.items():
-            drawn[part] += variants
         notes += [note] if note else []
-    if simplification is not None:
-        drawn = {part: [replace(each, simplification=simplification) for each in drawn[part]] for part in PARTS}
+        for part, variants in parts.items():
+            drawn[part] += [
+                each if simplification is None else replace(each, simplification=simplification) for each in variants
+            ]
     train, val, confirm = (tuple(drawn[part]) for part in PARTS)
     return Calibration(train, val, confirm, tuple(notes), of.name)
 
@@ -129,15 +125,14 @@ def split_pool(
     train = min(k, max(1, (len(pool) - val) // (1 + confirm_share)))
     confirm = min(confirm_share * k, len(pool) - train - val)
     order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
-    cuts = (0, train, train + val, train + val + confirm)
-    parts = {part: order[cuts[place] : cuts[place + 1]] for place, part in enumerate(PARTS)}
-    shares = (
-        f"{train} for train, {val} for val and {confirm or 'none'} for confirm instead of {k}, {k} and "
-        f"{confirm_share * k}"
-        if confirm_share
-        else f"{train} for train and {val} for val instead of {k} and {k}"
-    )
-    return parts, f"{task} has {size}: {shares}" if len(pool) < (2 + confirm_share) * k else None
+    parts = {"train": order[:train], "val": order[train : train + val], "confirm": order[train + val :][:confirm]}
+    if len(pool) >= (2 + confirm_share) * k:
+        return parts, None
+    shares = f"{train} for train and {val} for val instead of {k} and {k}"
+    if confirm_share:
+        shares = f"{train} for train, {val} for val and {confirm or 'none'} for confirm instead of {k}, {k} and "
+        shares += f"{confirm_share * k}"
+    return parts, f"{task} has {size}: {shares}"
 
 
 def build_examples(variants: Iterable[Variant]) -> list[dspy.Example]:

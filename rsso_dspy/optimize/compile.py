@@ -6,20 +6,17 @@ the verdict in the file.
     compiled.save("compiled.json")
 """
 
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from statistics import fmean
-from types import FrameType
 from typing import Any
-
-import dspy
 
 from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
-from rsso_dspy.executor import EventStream, StopRequested
+from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.optimizers import read_candidates
@@ -35,13 +32,12 @@ from rsso_dspy.optimize.program_file import (
     load,
 )
 from rsso_dspy.optimize.request import CompileRequest, build_request
-from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate, race_on_val
-from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, EvaluationListener, Search, make_placebo
-from rsso_dspy.optimize.teacher import choose_teacher, open_lead
+from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
+from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, SearchDone, make_placebo
+from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate, measure_noise
 from rsso_dspy.plan import check_writers
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.guards import CompileEnvironment
@@ -54,10 +50,7 @@ ENDED = {
     "interrupted": "it was interrupted",
     "error": "an error cut it short",
 }
-"""How a compile was cut short, in words."""
-
-CUT_SHORT = ("interrupted", "error")
-"""Values of `ended_by` after which the same command continues the compile."""
+"""How a compile was cut short, in words. After the last two, the same command continues it."""
 
 
 def compile(
@@ -75,10 +68,8 @@ def compile(
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
     the simulators of the session. `teacher` is "gold" or the name of a backend; `candidates` is a file of instructions
-    to try (see `read_candidates`). `options` are those of `CompileOptions`: trials, steps.
-    Prints the verdict and returns the program; unless it is confirmed, it plays as the one that was given. Raises what
-    `draw_calibration`, `read_candidates`, `build_request` and `compile_agent` raise.
-    """
+    to try (see `read_candidates`). `options` are those of `CompileOptions`: trials, steps. Prints the verdict and
+    returns the program; unless it is confirmed, it plays as the one that was given."""
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
@@ -121,27 +112,18 @@ def compile_agent(
 ) -> Compiled:
     """Compile a program and, if `out` is given, write it there.
 
-    Candidates race on the val variants. The best one and the program to improve are played on the confirm variants, and
-    `improved` says whether that confirmed it. A spent budget ends the search with the best so far. So do Ctrl-C and a
-    failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged beside it: cut short
-    and called again, it plays none of them twice. Raises what `Session.check_models`, `check_writers` and
-    `check_stock_modules` raise.
+    A spent budget ends the search with the best so far. So do Ctrl-C and a failing backend: then `out` is written and
+    the error is raised. With `out`, rollouts are logged beside it: cut short and called again, it plays none of them
+    twice. Raises what `Session.check_models`, `check_writers` and `check_stock_modules` raise.
     """
     live.check_models([agent])
     check_writers([agent.method], live.config)
     check_stock_modules(agent)
-    if out is not None:
-        check_writable(out)
     logs = RolloutLogs(out, live.backend.replay)
     with logs.open_for_request(wanted.describe(live.config)):
-        lead = open_lead(wanted.teacher, wanted.calibration, live) if wanted.teacher else None
-        rollouts = Rollouts(live, wanted, jobs, events, logs, lead)
-        try:
-            with stop_on_interrupt(rollouts):
-                play_phases(agent, rollouts)
-        except KeyboardInterrupt:
-            rollouts.stop_compile("interrupted")
+        rollouts = Rollouts(live, wanted, jobs, events, logs)
         with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
+            play_until_interrupted(agent, rollouts)
             rollouts.wait_until_idle()
         if isinstance(rollouts.error, FolderGone):
             raise rollouts.error
@@ -157,59 +139,46 @@ def compile_agent(
         return compiled
 
 
-def check_writable(out: Path) -> None:
-    """Raise `UsageError` when a compiled program could not be written to `out`, before anything is played."""
+def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
+    """The result in `out`, if the same request made it and finished; None when there is none or it was cut short by
+    Ctrl-C or an error. Raises `RunMismatch` for the result of another request, and `UsageError` for a file that cannot
+    be written."""
     derive_program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
     check_output_path(out)
-
-
-def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
-    """The result in `out`, if the same request made it and finished; None when there is none or it was cut short by
-    Ctrl-C or an error. Raises `RunMismatch` for the result of another request."""
-    check_writable(out)
     if not out.exists():
         return None
     try:
         there = load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now = {"teacher": None, **wanted.describe(config)}
-    then = {key: list(value) if isinstance(value := getattr(there, key), tuple) else value for key in now}
-    if then != now:
+    now, data = wanted.describe(config), FILE.dump_python(there, mode="json")
+    if (then := {key: data[key] for key in now}) != now:
         raise RunMismatch(
             f"{out} holds the result of another compile:\n{describe_difference(then, now)}\nUse another -o, or move "
             "it away."
         )
-    return None if there.ended_by in CUT_SHORT else there
+    return None if there.ended_by in ("interrupted", "error") else there
 
 
-@contextmanager
-def stop_on_interrupt(rollouts: Rollouts) -> Iterator[None]:
-    """Stop the rollouts at once on Ctrl-C, before its usual handler runs: optimizers might first wait for running
-    rollouts. Only in the main thread, which alone receives signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def stop_rollouts(number: int, frame: FrameType | None) -> None:
-        if rollouts.ended_by is None:
+def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
+    """Play all phases in a thread. So Ctrl-C is heard here at once, and stops the rollouts that an optimizer may be
+    waiting for."""
+    with ThreadPoolExecutor(1) as threads:
+        phases = threads.submit(copy_context().run, play_phases, agent, rollouts)
+        try:
+            while not wait([phases], LISTENING).done:
+                pass
+            phases.result()
+        except KeyboardInterrupt:
             rollouts.stop_compile("interrupted")
             rollouts.events.emit(StopRequested())
-        (before if callable(before) else signal.default_int_handler)(number, frame)
-
-    signal.signal(signal.SIGINT, stop_rollouts)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def play_phases(agent: Agent, rollouts: Rollouts) -> None:
     """Play all phases of a compile, as far as its budget goes. `rollouts` holds the results."""
-    with suppress(CompileStopped):
+    with suppress(CompileStopped, SearchDone):
         search_candidates(agent, rollouts)
     with suppress(CompileStopped):
         confirm_choice(agent, rollouts)
@@ -219,18 +188,18 @@ def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
     """Score the program to improve and the placebos, then race what the optimizer proposes."""
     wanted: CompileRequest = rollouts.wanted
     search = Search(agent, rollouts)
-    with dspy.context(callbacks=[*dspy.settings.callbacks, EvaluationListener(rollouts)]):
-        rollouts.play_all(agent, rollouts.val, rollouts.seeds)
-        # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
-        needed = wanted.optimizer.least(wanted.calibration)
-        for number in range(wanted.placebos):
-            if search.has_perfect_candidate or rollouts.rollouts_left < needed:
-                break
-            placebo = make_placebo(agent, wanted.seed + number)
-            rollouts.register_candidate(placebo, placebo=True)
-            rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
+    rollouts.play_all(agent, rollouts.val, rollouts.seeds)
+    # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
+    needed = wanted.optimizer.least(wanted.calibration)
+    for number in range(wanted.placebos):
+        if search.is_done() or rollouts.rollouts_left < needed:
+            break
+        placebo = make_placebo(agent, wanted.seed + number)
+        rollouts.register_candidate(placebo, placebo=True)
+        rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
+    if not search.is_done():
         for candidate in wanted.optimizer.propose(search):
-            race_on_val(rollouts, candidate)
+            search.race(candidate)
 
 
 def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
@@ -252,15 +221,13 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     """The content of the file of a compile, finished or cut short."""
     wanted: CompileRequest = rollouts.wanted
     live, val, seeds = rollouts.live, rollouts.val, rollouts.seeds
-    start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # in case nothing was begun
-    start = rollouts.candidates.get(start.program, start)
-    chosen, ended = choose_candidate(rollouts), rollouts.ended_by or ""
+    start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
+    candidates, ended = list(rollouts.candidates.values()), rollouts.ended_by or ""
     why = rollouts.unconfirmed or ENDED[ended]
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved = confirmation.verdict == "confirmed"
     best = chosen or start
     kept = best if improved else start
-    candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
     found = {
         **wanted.describe(live.config),
@@ -291,8 +258,7 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
 def _describe_candidate(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
     """The row of a candidate that was played on all of `val`, or dropped there; None for any other."""
     met = [variant for variant in val if variant in candidate.rollouts] if candidate.dropped else val
-    scores = _compute_scores(candidate, met, seeds)
-    if scores is None:
+    if (scores := _compute_scores(candidate, met, seeds)) is None:
         return None
     per_variant = {
         variant.key: round(fmean(each.score for each in candidate.list_rollouts(variant, seeds)), 4)
@@ -302,6 +268,7 @@ def _describe_candidate(candidate: CandidateProgram, val: Sequence[Variant], see
 
 
 def _compute_scores(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:
-    metric = candidate.mean_over(val, seeds=seeds)
-    mean = candidate.mean_over(val, "accumulator", seeds)
-    return None if metric is None or mean is None else ProgramScores(metric, mean)
+    if (metric := candidate.mean_over(val, seeds)) is None:
+        return None
+    played = [candidate.list_rollouts(variant, seeds) for variant in val]
+    return ProgramScores(metric, fmean(fmean(each.accumulator for each in rollouts) for rollouts in played))

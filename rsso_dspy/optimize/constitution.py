@@ -38,7 +38,7 @@ from rsso_dspy.pricing import CostEntry, make_price_lookup, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
 from rsso_dspy.programs.render import render_recent_steps
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
-from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
+from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant, add_usage
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Store
 
@@ -63,17 +63,16 @@ class ConstitutionBuild:
         """Return what this very build wrote into its file before; None for another file, or none."""
         with suppress(UsageError):
             found = read_constitution(self.out)
-            asked = json.loads(json.dumps(self._describe_settings()))
-            if (found.provenance.get("asked"), found.provenance.get("writer")) == (asked, self.plan.units[0].arm.name):
+            if found.provenance.get("asked") == json.loads(json.dumps(self._describe_settings())):
                 return found
         return None
 
     def make_stores(self) -> list[Store]:
         """Open one store per plan. Raises `RunMismatch` if they hold another build."""
-        folder, stores = self.out.with_name(f"{self.out.name}.run"), []
-        for number, plan in enumerate(self.plans, start=1):
-            stores.append(Store(folder / str(number), option="-o"))
-            stores[-1].check_identity(*self._identify(plan))
+        folder = self.out.with_name(f"{self.out.name}.run")
+        stores = [Store(folder / str(number), option="-o") for number in range(1, len(self.plans) + 1)]
+        for store, plan in zip(stores, self.plans, strict=True):
+            store.check_identity(*self._identify(plan))
         return stores
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
@@ -88,7 +87,6 @@ class ConstitutionBuild:
         purse.follow(stream, stop)
         kept, usage = NOTHING_CARRIED, dict[str, Usage]()
         records: list[UnitRecord] = []
-        played: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
             used = live
             if plan is not self.plan:
@@ -106,15 +104,14 @@ class ConstitutionBuild:
                 except Stopped:
                     raise LimitReached(f"stopped: {purse.exceeded_limit}. Finished episodes are kept.") from None
                 if outcome.errored:
-                    failure = outcome.errored[0].trials[-1].failure
+                    failed = outcome.errored[0]
                     raise RssoError(
-                        f"{outcome.errored[0].key} ended in an error ({failure}); fix the cause and repeat the "
+                        f"{failed.key} ended in an error ({failed.trials[-1].failure}); fix the cause and repeat the "
                         "command: finished episodes are kept"
                     )
                 played = list(store.units())
                 records += sorted(played, key=get_stream_position)
-                for role, spent in store.read_spending():
-                    usage[role] = usage.get(role, Usage()) + spent
+                usage = add_usage(usage, *({role: spent} for role, spent in store.read_spending()))
                 store.check_exists()
             dumped = {**records[-1].memories["constitution"], "edits": []}
             kept = InitialMemories({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
@@ -129,6 +126,7 @@ class ConstitutionBuild:
     def _describe_settings(self) -> dict[str, Any]:
         """Return the settings needed to build it again."""
         return {
+            "writer": self.plan.units[0].arm.name,
             "calibration": sorted(unit.variant.key for unit in self.plan.units),
             "explore": sum(len(plan.units) for plan in self.plans[:-1]),
             "config": self.config.resolve_settings(),
@@ -154,11 +152,6 @@ def plan_constitution_build(
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
     check_output_path(out)
-    folder = out.with_name(f"{out.name}.run")
-    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
-        raise UsageError(
-            f"{folder} holds foreign files, but the log of {out.name} is kept there; name another -o, or move it away"
-        )
     lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
     settings = config.memory.constitution.model_copy(update={"categories": lasting})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
@@ -183,8 +176,7 @@ def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntr
 
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
     """The stretches of play with the most rules drawn by patterns, from different tasks: the examples of neuro-symbolic
-    writers (OmniReflect, section 2.1.3). A category without a rule in any of them is left out, lest a writer learn to
-    write none."""
+    writers (OmniReflect, section 2.1.3). A category without a rule is left out, lest a writer learn to write none."""
     best: dict[str, tuple[int, str]] = {}
     for trajectory in trajectories:
         for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):

@@ -1,23 +1,28 @@
-"""Feedback on one predictor's call, for an optimizer that proposes instructions: facts, then advice.
+"""The metric for DSPy's optimizers, on the scale of `score_trials`, and its feedback on one predictor's call, for an
+optimizer that proposes instructions: facts, then advice.
 
+    dspy.GEPA(metric=rsso_dspy.metric, ...)
     build_feedback("reflector", inputs, outputs, trials)      # "Facts:\nThe trial reflected on earned 33 points ..."
 
 Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
 alone. Facts name what was done; advice is imperative sentences about play in general, which name no object of the
-variant. The variant's key, the step budget and the wording of the simulator's goals are in neither. Texts are compared
-by their words, never parsed. docs/COMPILING.md explains each rule.
+variant. The variant's key, the step budget and the goals' wording are in neither. docs/COMPILING.md explains each rule.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.environments import Goal
-from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
+from rsso_dspy.programs.prediction import score_trials
 from rsso_dspy.programs.render import is_transcript_of
-from rsso_dspy.records import Step, Trajectory, TrialResult
+from rsso_dspy.records import Trajectory, TrialResult
+
+if TYPE_CHECKING:
+    from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
 FACTS, ADVICE, PERHAPS = "Facts:", "Advice:", "Perhaps: "
 MOST = 4
@@ -43,6 +48,31 @@ _LED, _QUOTE, _THOUGHT, _START, _UNKNOWN = 3, 80, 110, 300, 80
 _NOTES = re.compile(r"\bNotes?:.*", re.S)
 
 
+def metric(
+    example: Any,  # noqa: ARG001 - the signature is DSPy's
+    prediction: Any,
+    trace: Any = None,  # noqa: ARG001
+    pred_name: str | None = None,
+    pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
+) -> "float | ScoreWithFeedback":
+    """The score of a prediction, from 0 to 1: its own ``score`` if it has one (a mean over several seeds, or an
+    estimate for a candidate that was dropped), else that of its ``trials``. When a predictor is named, the same number
+    with feedback on that predictor's call, which reads ``progress`` (the goals of every trial) and ``benchmark`` (its
+    name). None, which SIMBA gives for a program that raised, scores 0."""
+    if prediction is None:
+        return 0.0
+    known = prediction.get("score")
+    number = score_trials(prediction.trials) if known is None else float(known)
+    if pred_name is None:
+        return number
+    from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
+
+    _, inputs, outputs = pred_trace[0] if pred_trace else (None, {}, {})
+    of = get_benchmark(prediction.get("benchmark") or DEFAULT)
+    said = build_feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
+    return ScoreWithFeedback(score=number, feedback=said)
+
+
 class Advice(str):
     """A sentence that holds for every variant, and so names nothing of this one."""
 
@@ -57,48 +87,33 @@ class PredictorCall:
 
     inputs: Mapping[str, Any]
     outputs: Any
-    results: tuple[TrialResult, ...]
+    trials: tuple[Trajectory, ...]
     goals: Sequence[Sequence[Goal]]  # per trial; empty when unknown
     benchmark: Benchmark
-
-    @property
-    def trials(self) -> tuple[Trajectory, ...]:
-        return tuple(result.trajectory for result in self.results if result.trajectory is not None)
-
-    def get_output(self, name: str) -> str:
-        """An output field as text; empty when the answer had none."""
-        return str(self.outputs.get(name) or "")
 
 
 def build_feedback(
     name: str,
     inputs: Mapping[str, Any],
     outputs: Any,
-    trials: Sequence[TrialResult],
+    results: Sequence[TrialResult],
     progress: Sequence[Sequence[Goal]] = (),
     of: Benchmark | None = None,
 ) -> str:
-    """How one call of the predictor ``name`` affected the trials, and what to do better.
-
-    ``inputs`` and ``outputs`` are the call's fields; ``progress`` is the goals of every trial, empty when unknown;
-    ``of`` is the benchmark, the default one when None. A predictor without a rule of its own gets the result of the
-    trials alone. A solved variant gets only facts. The actor also gets a digest of the trials.
-    """
-    call = PredictorCall(inputs, outputs, tuple(trials), progress, of or get_benchmark())
+    """How one call of the predictor ``name`` affected the trials, and what to do better. ``progress`` is the goals of
+    every trial, empty when unknown; ``of`` is the benchmark, the default one when None. A predictor without a rule of
+    its own gets the result of the trials alone, a solved variant only facts, the actor also a digest of the trials."""
+    trials = tuple(result.trajectory for result in results if result.trajectory is not None)
     rule = RULES.get(name)
-    said = list(dict.fromkeys([*(rule(call) if rule else ()), *report_results(call.trials)]))
+    said = [*rule(PredictorCall(inputs, outputs, trials, progress, of or get_benchmark()))] if rule else []
+    said += [f"Trial {t.trial} {_ENDINGS[t.outcome]}, at {t.environment_score} of 100 points." for t in trials]
+    said = list(dict.fromkeys(said))
     facts = [each for each in said if not isinstance(each, Advice)]
     advice = [f"- {PERHAPS if isinstance(each, Guess) else ''}{each}" for each in said if isinstance(each, Advice)]
-    if any(trial.solved for trial in call.trials):
+    if any(trial.solved for trial in trials):
         advice = []
-    told = digest_trials(call.trials) if name == "actor" else []
+    told = digest_trials(trials) if name == "actor" else []
     return "\n".join([*([FACTS, *facts] if facts else []), *told, *([ADVICE, *advice] if advice else [])])
-
-
-def report_results(trials: Sequence[Trajectory]) -> Iterator[str]:
-    """Yield how each trial ended."""
-    for each in trials:
-        yield f"Trial {each.trial} {_ENDINGS[each.outcome]}, at {each.environment_score} of 100 points."
 
 
 # The actor.
@@ -133,29 +148,34 @@ def report_goals(call: PredictorCall) -> Iterator[str]:
     for the kinds that no trial reached. A goal's description, which names the answer, and its class are never said: a
     phrase of the benchmark stands for every goal of a class."""
     of_kind = call.benchmark.hints.goals
-    known = [list(each) for each in zip(*call.goals, strict=False)]
-    required = [each for each in known if each[0].required]
-    done = [each for each in required if any(goal.done for goal in each)]
+    known = [(each[0], any(goal.done for goal in each)) for each in zip(*call.goals, strict=False)]
+    required = [(goal, done) for goal, done in known if goal.required]
     if required:
-        yield f"The trials reached {len(done)} of {len(required)} goals that the task requires."
-    for what, some in (("reached", done), ("missed", [each for each in required if each not in done])):
-        if named := dict.fromkeys(of_kind[each[0].kind][0] for each in some if each[0].kind in of_kind):
+        reached = sum(done for _, done in required)
+        yield f"The trials reached {reached} of {len(required)} goals that the task requires."
+    for what, wanted in (("reached", True), ("missed", False)):
+        some = [goal.kind for goal, done in required if done is wanted and goal.kind in of_kind]
+        if named := dict.fromkeys(of_kind[kind][0] for kind in some):
             yield f"These kinds of goals were {what}: {', '.join(named)}."
-    reached = {each[0].kind for each in known if any(goal.done for goal in each)}
-    undone = [each[0] for each in known if not any(goal.done for goal in each)]
-    for goal in sorted(undone, key=lambda each: not each.required):
-        if goal.required or goal.kind not in reached:
-            yield from map(Guess, of_kind[goal.kind][1] if goal.kind in of_kind else ())
+    kinds_done = {goal.kind for goal, done in known if done}
+    for goal in sorted((goal for goal, done in known if not done), key=lambda each: not each.required):
+        if goal.kind in of_kind and (goal.required or goal.kind not in kinds_done):
+            yield from map(Guess, of_kind[goal.kind][1])
 
 
-def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
-    """The steps that an actor's answer became: those with its thought and its action."""
-    played = [result.trajectory for result in trials if result.trajectory is not None]
-    return [trial.steps[index] for trial, index in _match_steps(outputs, played)]
+def match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
+    """The steps that an actor's answer became, each as its trial and index: those with its thought and its action."""
+    thought, action = outputs.get("thought") or "", str(outputs.get("action") or "")
+    return [
+        (trial, index)
+        for trial in trials
+        for index, step in enumerate(trial.steps)
+        if not step.malformed and step.reasoning == thought and step.proposed in action
+    ]
 
 
 def _judge_answer(call: PredictorCall) -> Iterator[str]:
-    if not call.get_output("action").strip():
+    if not str(call.outputs.get("action") or "").strip():
         yield "This answer held no action."
         yield Advice("Always give one action in the form of a template.")
         return
@@ -183,22 +203,11 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
 def _find_taken_step(call: PredictorCall) -> tuple[Trajectory, int] | None:
     """The step that this call's answer became; of several, the first that comes after the last answer in the history
     that the call read."""
-    matches = _match_steps(call.outputs, call.trials)
+    matches = match_steps(call.outputs, call.trials)
     turns = getattr(call.inputs.get("history"), "messages", ())
     last = turns[-1].get("action") if turns else None
     follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
     return next(iter(follows or matches), None)
-
-
-def _match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
-    """Steps with the thought and the action of an answer."""
-    thought, action = outputs.get("thought") or "", str(outputs.get("action") or "")
-    return [
-        (trial, index)
-        for trial in trials
-        for index, step in enumerate(trial.steps)
-        if not step.malformed and step.reasoning == thought and step.proposed in action
-    ]
 
 
 # A digest of trials.
@@ -216,17 +225,13 @@ def digest_trials(trials: Sequence[Trajectory]) -> list[str]:
     for number, trial in enumerate(trials):
         start = " ".join((trial.start.look or trial.start.observation).split())
         lines.append(f"Trial {trial.trial}, {len(trial.steps)} steps.{f' It began: {start[:_START]}' * (not number)}")
-        entries = list(_list_entries(trial))
         most = LINES if number == 0 else LINES // 2
-        kept = sorted(sorted(entries, key=lambda entry: (-entry[2], entry[0]))[:most])
+        kept = sorted(sorted(_list_entries(trial), key=lambda entry: (-entry[2], entry[0]))[:most])
         after = 0
-        for first, last, _, text in kept:
-            if first > after:
-                lines.append(f"... left out: {_number_steps(after, first - 1)}")
-            lines.append(text)
+        for first, last, _, text in [*kept, (len(trial.steps), 0, 0, "")]:
+            lines += [f"... left out: {_number_steps(after, first - 1)}"] if first > after else []
+            lines += [text] if text else []
             after = last + 1
-        if after < len(trial.steps):
-            lines.append(f"... left out: {_number_steps(after, len(trial.steps) - 1)}")
     return lines
 
 
@@ -248,9 +253,9 @@ def _list_entries(trial: Trajectory) -> Iterator[tuple[int, int, int, str]]:
         if failed and (said := " ".join(step.state.observation.split())[:_QUOTE]):
             parts.append(f'"{said}"')
         matters = not decisive.isdisjoint(range(index, end))
-        if matters and not trial.solved:
-            thought = " ".join(_NOTES.sub("", steps[end - 1].reasoning).split())[:_THOUGHT]
-            parts += [f'it thought: "{thought}"'] if thought else []
+        thought = " ".join(_NOTES.sub("", steps[end - 1].reasoning).split())[:_THOUGHT]
+        if matters and thought and not trial.solved:
+            parts.append(f'it thought: "{thought}"')
         yield index, end - 1, 3 if matters else 2 if step.reward or failed else 0, " | ".join(parts)
         index = end
 
@@ -269,7 +274,7 @@ def judge_reflector(call: PredictorCall) -> Iterator[str]:
     if position is None:
         return
     before, after = trials[position], trials[position + 1] if position + 1 < len(trials) else None
-    plan, wrong = call.get_output("plan"), call.get_output("what_went_wrong")
+    plan, wrong = (str(call.outputs.get(name) or "") for name in ("plan", "what_went_wrong"))
     if after is not None:
         yield _compare_trials(before, after)
     again = set(_list_mistakes(after)) if after else set()

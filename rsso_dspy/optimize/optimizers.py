@@ -5,14 +5,13 @@ scores: what it learns from is played on `train`.
 """
 
 import random
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
 from inspect import cleandoc
-from itertools import zip_longest
+from itertools import chain, pairwise, zip_longest
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,15 @@ from dspy.teleprompt.gepa import InstructionProposer
 from rsso_dspy.adapter import SAID
 from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import read_toml
-from rsso_dspy.optimize.calibration import Calibration, build_examples
-from rsso_dspy.optimize.feedback import find_answer_steps
-from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.student import ProposerAdapter, Search, SearchDone, Student
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.feedback import match_steps, metric
+from rsso_dspy.optimize.student import Search, SearchDone
 from rsso_dspy.optimize.verdict import Rollout, TracedCall, is_solved
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.programs.render import is_transcript_of
-from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures.proposing import PROPOSING
+from rsso_dspy.store.run_folder import flatten_keys
 
 MINIBATCH = 3  # rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's default)
 PROPOSALS, DEMONSTRATIONS = 12, 4  # per predictor at most that MIPROv2 combines: its "medium" setting and its default
@@ -81,32 +79,23 @@ def compute_minibatch_size(calibration: Calibration) -> int:
 
 def gepa(search: Search) -> Iterator[Agent]:
     """Evolve the instructions of every role that was called, by reflection on feedback (Agrawal et al. 2025)."""
-    calibration, rollouts = search.calibration, search.rollouts
-    needed = compute_minibatch_size(calibration) + calibration.val_rollouts
-
-    def compile_student(student: Student) -> Student:
-        compiled: Student = dspy.GEPA(
+    needed = compute_minibatch_size(search.calibration) + search.calibration.val_rollouts
+    ends = {"stop_callbacks": [lambda _: search.is_done(needed)], "batch_sampler": UnsolvedBatches(search)}
+    yield from search.run(
+        lambda: dspy.GEPA(
             metric=metric,
-            max_metric_calls=CIRCLES * rollouts.wanted.max_rollouts,
+            max_metric_calls=CIRCLES * search.rollouts.wanted.max_rollouts,
             reflection_minibatch_size=None,
-            instruction_proposer=_make_instruction_proposer(search.adapter),
+            instruction_proposer=make_short_proposer(search.adapter),
             component_selector=select_called_predictors,
             use_merge=False,
-            num_threads=rollouts.jobs,
+            num_threads=search.rollouts.jobs,
             perfect_score=SOLVED,
             seed=search.seed,
-            gepa_kwargs={
-                "stop_callbacks": [lambda _: search.is_done(needed)],
-                "batch_sampler": UnsolvedBatches(search),
-            },
-        ).compile(
-            student,
-            trainset=build_examples(calibration.train),
-            valset=build_examples(calibration.val),
-        )
-        return compiled
-
-    yield from search.run(compile_student, lambda rollout: list(rollout.calls))
+            gepa_kwargs=ends,
+        ),
+        lambda rollout: list(rollout.calls),
+    )
 
 
 def count_gepa_proposals(calibration: Calibration, rollouts: int) -> int:
@@ -114,24 +103,23 @@ def count_gepa_proposals(calibration: Calibration, rollouts: int) -> int:
     return ceil((CIRCLES * rollouts - calibration.val_rollouts) / (2 * compute_minibatch_size(calibration)))
 
 
-def _make_instruction_proposer(adapter: ProposerAdapter) -> Callable[..., dict[str, str]]:
+def make_short_proposer(adapter: dspy.Adapter) -> Callable[..., dict[str, str]]:
     """DSPy's own proposer with this project's request, which is shown short inputs: one call of a rollout, with the
-    feedback that tells the trials."""
+    feedback that tells the trials. (It is no subclass: GEPA would give that objects in place of texts.)"""
     ask = InstructionProposer(base_instructions=PROPOSING, adapter=adapter)
 
-    def shorten(example: Mapping[str, Any]) -> dict[str, Any]:
-        return {**example, "Inputs": {key: _shorten(str(text)) for key, text in example["Inputs"].items()}}
+    def shorten(text: str) -> str:
+        half = LONGEST_INPUT // 2
+        return text if len(text) <= LONGEST_INPUT else f"{text[:half]} ... {text[-half:]}"
 
-    def propose(candidate: Any, reflective_dataset: Mapping[str, Any], components_to_update: list[str]) -> Any:
-        shown = {name: list(map(shorten, examples)) for name, examples in reflective_dataset.items()}
+    def propose(candidate: Any, reflective_dataset: Any, components_to_update: list[str]) -> dict[str, str]:
+        shown = {
+            name: [{**one, "Inputs": {key: shorten(str(text)) for key, text in one["Inputs"].items()}} for one in told]
+            for name, told in reflective_dataset.items()
+        }
         return ask(candidate, shown, components_to_update)
 
     return propose
-
-
-def _shorten(text: str) -> str:
-    half = LONGEST_INPUT // 2
-    return text if len(text) <= LONGEST_INPUT else f"{text[:half]} ... {text[-half:]}"
 
 
 class UnsolvedBatches:
@@ -159,13 +147,7 @@ class UnsolvedBatches:
         return taken
 
 
-def select_called_predictors(
-    state: Any,  # noqa: ARG001
-    trajectories: Sequence[Any],
-    subsample_scores: Sequence[float],  # noqa: ARG001
-    candidate_idx: int,  # noqa: ARG001
-    candidate: dict[str, str],
-) -> list[str]:
+def select_called_predictors(state: Any, trajectories: Any, scores: Any, index: int, candidate: Any) -> list[str]:  # noqa: ARG001
     """GEPA's component selector: every predictor that was called in these rollouts. The others have nothing to learn
     from."""
     said = {call[0].signature.instructions for data in trajectories for call in data["trace"]}
@@ -175,40 +157,31 @@ def select_called_predictors(
 def mipro(search: Search) -> Iterator[Agent]:
     """Bayesian search for the best combination of instructions and demonstrations (Opsahl-Ong et al. 2024)."""
     calibration, rollouts = search.calibration, search.rollouts
-    if search.is_done():
-        return
     rollouts.play_all(search.agent, calibration.train)
     search.close_uncalled()
-
-    def compile_student(student: Student) -> Student:
-        trials = rollouts.rollouts_left // calibration.val_rollouts
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*experimental feature")  # optuna's
-            compiled: Student = dspy.MIPROv2(
-                metric=metric,
-                metric_threshold=WORTH_SHOWING,
-                max_bootstrapped_demos=DEMONSTRATIONS,
-                max_labeled_demos=0,
-                auto=None,
-                num_candidates=count_combined_instructions(trials),
-                num_threads=rollouts.jobs,
-                seed=search.seed,
-                track_stats=False,
-            ).compile(
-                student,
-                trainset=build_examples(calibration.train),
-                valset=build_examples(calibration.val),
-                num_trials=CIRCLES * trials,
-                minibatch=False,
-                program_aware_proposer=False,  # the program's code says nothing of the task
-                data_aware_proposer=False,  # the data are only keys of variants
-            )
-        return compiled
+    trials = rollouts.rollouts_left // calibration.val_rollouts
 
     def list_shown_calls(rollout: Rollout) -> list[TracedCall]:
         return [(each.predictor, dict(each.given), dict(each.said)) for each in list_lessons(rollout, search.open)]
 
-    yield from search.run(compile_student, list_shown_calls)
+    yield from search.run(
+        lambda: dspy.MIPROv2(
+            metric=metric,
+            metric_threshold=WORTH_SHOWING,
+            max_bootstrapped_demos=DEMONSTRATIONS,
+            max_labeled_demos=0,
+            auto=None,
+            num_candidates=count_combined_instructions(trials),
+            num_threads=rollouts.jobs,
+            seed=search.seed,
+            track_stats=False,
+        ),
+        list_shown_calls,
+        num_trials=CIRCLES * trials,
+        minibatch=False,
+        program_aware_proposer=False,  # the program's code says nothing of the task
+        data_aware_proposer=False,  # the data are only keys of variants
+    )
 
 
 def count_combined_instructions(trials: int) -> int:
@@ -254,77 +227,60 @@ class Lesson:
 
 def bootstrap(search: Search) -> Iterator[Agent]:
     """One set of demonstrations from what went well on train (Khattab et al. 2023)."""
-    rollouts, agent = search.rollouts, search.agent
-    if search.is_done():
-        return
-    rollouts.play_all(agent, search.calibration.train)
-    start = rollouts.register_candidate(agent)
-    played = [rollouts.taught.get(variant) or start.rollouts[variant] for variant in search.calibration.train]
+    program = search.agent.deepcopy()
+    played = search.rollouts.play_all(search.agent, search.calibration.train)
     lessons = [lesson for rollout in played for lesson in list_lessons(rollout, search.open)]
     chosen = choose_lessons(lessons, DEMO_TOKENS, f"{search.seed} 0")
-    if not chosen:
-        rollouts.end_search("no rollout on train has anything that is short enough and good enough to show")
-        return
-    program = agent.deepcopy()
     for name, shown in chosen.items():
         demos = [dspy.Example(augmented=True, **lesson.given, **lesson.said) for lesson in shown]
         program.predictors_by_name[name].demos = demos
-    if not search.is_done(rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
+    if chosen:
         yield program
+    else:
+        search.rollouts.end_search("no rollout on train has anything that is short enough and good enough to show")
 
 
 def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
     """The lessons for these predictors in a rollout that went well: of the actor, actions that earned points and all
     actions of a trial that solved the variant; of the reflector, plans after which the next trial did better; of other
     predictors, every call."""
-    solved = [trial for trial in rollout.trials if trial.trajectory and trial.trajectory.solved]
+    trials = [result.trajectory for result in rollout.trials if result.trajectory]
     lessons = []
     for name, given, said in rollout.calls if rollout.score >= WORTH_SHOWING else ():
-        earns = _is_exemplary(rollout.trials, name, given, said)
-        solves = name == "actor" and any(step.understood for step in find_answer_steps(said, solved))
-        if name in names and (earns or solves) and (short := shorten_call(name, given, said)) is not None:
+        earns, solves = True, False
+        if name == "actor":
+            steps = [(trial.steps[index], trial.solved) for trial, index in match_steps(said, trials)]
+            earns = any(step.reward > 0 for step, _ in steps)
+            solves = any(step.understood for step, solved in steps if solved)
+        elif name == "reflector":
+            read = given["transcript"]
+            earns = any(b.accumulator > a.accumulator and is_transcript_of(read, a) for a, b in pairwise(trials))
+        if name in names and (earns or solves) and (short := shorten_call(name, given, said)):
             lessons.append(Lesson(name, rollout.variant.task, earns, *short))
     return lessons
 
 
-def _is_exemplary(results: Sequence[TrialResult], name: str, given: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-    trials = [result.trajectory for result in results if result.trajectory]
-    if name == "actor":
-        return any(step.reward > 0 for step in find_answer_steps(said, results))
-    if name == "reflector":
-        about = [number for number, trial in enumerate(trials) if is_transcript_of(given["transcript"], trial)]
-        return any(trials[n + 1].accumulator > trials[n].accumulator for n in about if n + 1 < len(trials))
-    return True
-
-
 def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[str, list[Lesson]]:
     """Predictor to the lessons of a set, of at most `tokens` tokens. Task types take turns, and in every other turn an
-    action that earned points comes first."""
+    action that earned points comes first, as long as there are any."""
     throw = random.Random(dice)
     chosen: dict[str, list[Lesson]] = {}
     for name in dict.fromkeys(each.predictor for each in lessons):
-        own = [each for each in lessons if each.predictor == name]
-        tasks = sorted({each.task for each in own})
+        tasks = sorted({each.task for each in lessons if each.predictor == name})
         throw.shuffle(tasks)
-        left = {task: _order_lessons([each for each in own if each.task == task], throw) for task in tasks}
-        room, kept = tokens, []
-        while any(left.values()):
-            for task in tasks:
-                if left[task] and (lesson := left[task].pop(0)).tokens <= room and lesson not in kept:
-                    kept.append(lesson)
-                    room -= lesson.tokens
-        if kept:
-            chosen[name] = kept
+        ordered = []
+        for task in tasks:
+            own = [each for each in lessons if (each.predictor, each.task) == (name, task)]
+            earning, others = [each for each in own if each.earns], [each for each in own if not each.earns]
+            throw.shuffle(earning)
+            throw.shuffle(others)
+            ordered.append([each for pair in zip_longest(earning, others) for each in pair if each])
+        room = tokens
+        for lesson in chain.from_iterable(zip_longest(*ordered)):
+            if lesson and lesson.tokens <= room and lesson not in chosen.get(name, ()):
+                chosen.setdefault(name, []).append(lesson)
+                room -= lesson.tokens
     return chosen
-
-
-def _order_lessons(lessons: Sequence[Lesson], throw: random.Random) -> list[Lesson]:
-    """Shuffle the lessons, with those that earned points in every other place as long as there are any."""
-    earning = [each for each in lessons if each.earns]
-    others = [each for each in lessons if not each.earns]
-    throw.shuffle(earning)
-    throw.shuffle(others)
-    return [each for pair in zip_longest(earning, others) for each in pair if each]
 
 
 def shorten_call(
@@ -361,13 +317,10 @@ def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None
     per_role = ", ".join(f"{count} of {name}" for name, count in Counter(name for name, _ in wordings).items())
 
     def propose(search: Search) -> Iterator[Agent]:
-        rollouts = search.rollouts
         for name, text in wordings:
             program = search.agent.deepcopy()
             predictor = program.predictors_by_name[name]
             predictor.signature = predictor.signature.with_instructions(text)
-            if search.is_done(rollouts.count_missing(program, rollouts.val, rollouts.seeds)):
-                return
             yield program
 
     return Optimizer(
@@ -381,10 +334,11 @@ def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None
 
 
 def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
-    """The pairs of predictor and instruction in a file."""
+    """The pairs of predictor and instruction in a file, whose ``[skill_verbalizer]`` with ``target`` is
+    ``skill_verbalizer.target``."""
     form = 'write actor = ["an instruction", "another one"]'
     try:
-        table = read_toml(file)
+        table = flatten_keys(read_toml(file))
     except OSError as error:
         raise UsageError(f"cannot read the candidates {file}: {error.strerror}; {form} into it") from None
     except DamagedFile as error:
@@ -392,7 +346,7 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
     if not table:
         raise UsageError(f"{file} holds no instruction; {form}")
     now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}
-    for name, texts in _flatten(table):
+    for name, texts in table.items():
         if name not in now:
             raise UnknownName(f"role in {file},", name, now, f"{agent.method.name} has no other.")
         if not (isinstance(texts, list) and texts and all(isinstance(each, str) and each.strip() for each in texts)):
@@ -405,26 +359,16 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
             yield name, text.strip()
 
 
-def _flatten(table: Mapping[str, Any], ahead: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of a table: ``[skill_verbalizer]`` with ``target`` is ``skill_verbalizer.target``."""
-    for key, value in table.items():
-        yield from _flatten(value, f"{ahead}{key}.") if isinstance(value, dict) else [(f"{ahead}{key}", value)]
-
-
-def _count_train_and_two(calibration: Calibration) -> int:
+def count_train_and_two(calibration: Calibration) -> int:
     """Rollouts of zero-shot and one candidate on val, and of one of both on train."""
     return 2 * calibration.val_rollouts + len(calibration.train)
-
-
-def _count_val(calibration: Calibration) -> int:
-    return calibration.val_rollouts
 
 
 _ROWS = (
     # Zero-shot and one candidate on val, and on a minibatch or on train.
     Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
-    Optimizer("mipro", mipro, _count_train_and_two, count_mipro_proposals, needs="optuna"),
-    Optimizer("bootstrap", bootstrap, _count_train_and_two, most=_count_train_and_two),
-    Optimizer("none", none, _count_val, searches=False, most=_count_val),
+    Optimizer("mipro", mipro, count_train_and_two, count_mipro_proposals, needs="optuna"),
+    Optimizer("bootstrap", bootstrap, count_train_and_two, most=count_train_and_two),
+    Optimizer("none", none, lambda c: c.val_rollouts, searches=False, most=lambda c: c.val_rollouts),
 )
 OPTIMIZERS = {row.name: row for row in _ROWS}

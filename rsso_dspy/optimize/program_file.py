@@ -1,10 +1,6 @@
 """The compiled program as a file: DSPy's state, how it was compiled and on which variants, and its scores. Plain JSON,
 never a pickle: a file from somebody else can change prompts and nothing more. The whole file is checked before any of
-it is used.
-
-    load("compiled.json")                       # raises UsageError or SplitError, with what to do
-    derive_program_name("runs/compiled.json")   # "compiled": what it is called in runs and tables
-"""
+it is used: ``load("compiled.json")`` raises `UsageError` or `SplitError` with what to do."""
 
 import hashlib
 import json
@@ -12,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -196,10 +191,10 @@ class Compiled:
         valset: Sequence[str] = (),
         environment: CompileEnvironment | None = None,
     ) -> "Compiled":
-        """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand, as a compiled program. `trainset` and
-        `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. `environment` is
-        the benchmark it was made in; None means any version of the default benchmark. Raises `UsageError` for modules
-        that are not the method's own, `SplitError` for held-out variants."""
+        """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand. `trainset` and `valset` are keys of
+        the variants that it was made on (``boil::0``): runs refuse to play these. `environment` is the benchmark it was
+        made in; None means any version of the default one. Raises what `check_stock_modules` raises, and `SplitError`
+        for held-out variants."""
         check_stock_modules(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
         compiled = cls(
@@ -220,15 +215,12 @@ class Compiled:
     def agent(self, method: str | None = None) -> Agent:
         """The program, for its own method or for that method with a constitution added, which has the same prompts.
         Raises `UsageError` when the state does not fit the method's predictors."""
+        stock = Agent(self.method).predictors_by_name
+        fits = {name: len(stock[name].signature.fields) if name in stock else 0 for name in {**stock, **self.state}}
+        sizes = {name: len(each["signature"]["fields"]) for name, each in self.state.items()}
+        if misfits := [name for name, size in fits.items() if sizes.get(name) != size]:
+            raise UsageError(f"its state does not fit the method {self.method} in {', '.join(misfits)}; compile again")
         agent = Agent(method or self.method)
-        misfits = self.state.keys() ^ Agent(self.method).predictors_by_name.keys()
-        if not misfits:
-            fields = {name: len(each.signature.fields) for name, each in agent.predictors_by_name.items()}
-            misfits = {name for name, each in self.state.items() if len(each["signature"]["fields"]) != fields[name]}
-        if misfits:
-            raise UsageError(
-                f"its state does not fit the method {self.method} in {', '.join(sorted(misfits))}; compile again"
-            )
         agent.load_state({**agent.dump_state(), **self.state})
         return agent
 
@@ -242,8 +234,7 @@ FILE = TypeAdapter(Compiled)
 
 def check_stock_modules(agent: Agent) -> None:
     """Raise `UsageError` for an agent with modules or models of its own: a file holds only prompts."""
-    stock = Agent(agent.method.name)
-    if agent.predictors_by_name.keys() != stock.predictors_by_name.keys() or hash_schema(agent) != hash_schema(stock):
+    if hash_schema(agent) != hash_schema(Agent(agent.method.name)):
         raise UsageError(
             "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
             "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
@@ -281,25 +272,20 @@ def load(path: Path | str) -> Compiled:
     path = Path(path)
     try:
         data = read_json(path)
+        if is_plain_state(data):
+            return _load_saved_agent(path)
+        if not isinstance(data, dict) or (data.get("kind"), data.get("schema")) != (KIND, SCHEMA):
+            raise UsageError(
+                f"no compiled program of version {SCHEMA}; `rsso-dspy compile -o FILE` makes one, and agent.save(FILE) "
+                "a state"
+            )
+        compiled = FILE.validate_python(data)
+        _check_compiled(compiled)
     except OSError as error:
         why = f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
         raise UsageError(why) from None
     except DamagedFile as error:
         raise UsageError(f"{path} is damaged or no compiled program ({error.why}); compile again") from None
-    if is_plain_state(data):
-        return _load_saved_agent(path)
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UsageError(
-            f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
-        )
-    if data.get("schema") != SCHEMA:
-        raise UsageError(
-            f"{path} is of schema version {data.get('schema')}, this program reads {SCHEMA}: "
-            "use the rsso-dspy it was made with, or compile again"
-        )
-    try:
-        compiled = FILE.validate_python(data)
-        _check_compiled(compiled)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -344,7 +330,7 @@ def _load_saved_agent(path: Path) -> Compiled:
     saved = read_state(path)
     if not saved.method:
         raise UsageError(
-            f"{path} does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
+            "it does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
         )
     agent = Agent(saved.method)
     predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
@@ -374,11 +360,6 @@ def _check_compiled(compiled: Compiled) -> None:
                 "its prompts were changed after compiling, so its scores are another program's; restore it, or, to "
                 f'play it all the same, write "program": "{found}" into it'
             )
-    if compiled.confirmation and compiled.improved != (compiled.confirmation.verdict == "confirmed"):
-        raise UsageError(
-            f"its verdict is {compiled.confirmation.verdict!r} and `improved` says otherwise: it was changed after "
-            "compiling; restore it, or compile again"
-        )
 
 
 def describe_verdict(compiled: Compiled) -> str:
@@ -427,12 +408,13 @@ def compare_states(
     for name, one in before.items():
         old, new = ([_format_demonstration(each) for each in state["demos"]] for state in (one, after[name]))
         words, now = one["signature"], after[name]["signature"]
-        fields = zip_longest(words["fields"], now["fields"])
         yield RoleDifference(
             name,
             changed=words != now or old != new,
             rows=tuple(align_sentences(words["instructions"], now["instructions"])),
-            fields=tuple((a or b or {}).get("prefix", "").rstrip(":") for a, b in fields if a != b),
+            fields=tuple(
+                a["prefix"].rstrip(":") for a, b in zip(words["fields"], now["fields"], strict=True) if a != b
+            ),
             added=tuple(demo for demo in new if demo not in old),
         )
 

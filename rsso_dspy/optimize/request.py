@@ -28,9 +28,6 @@ PLACEBOS = 1
 MOST_SEEDS, MOST_ROLLOUTS = 20, 100_000
 """Maximum seeds per variant, and rollouts."""
 
-ROLES = ("actor", "reflector", "verbalizer", "advisor")
-"""Roles that are called while a program plays."""
-
 
 @dataclass(frozen=True)
 class CompileRequest:
@@ -38,7 +35,6 @@ class CompileRequest:
 
     method: Method
     calibration: Calibration
-    find_budget: Callable[[Variant], int]  # steps per trial of a calibration variant
     optimizer: Optimizer
     options: CompileOptions
     seed: int
@@ -62,9 +58,9 @@ class CompileRequest:
     def describe(self, config: Config) -> dict[str, Any]:
         """What the result depends on, as JSON data. The file of the compiled program holds the same fields."""
         teacher = self.teacher
-        given = {**({"teacher": teacher.describe()} if teacher else {}), **self.optimizer.settings}
+        taught = {"teacher": {"name": teacher.name, "settings": teacher.settings}} if teacher else {}
         return {
-            **({"teacher": teacher.model} if teacher else {}),
+            "teacher": teacher.model if teacher else None,
             "method": self.method.name,
             "optimizer": self.optimizer.name,
             "trials": self.options.trials,
@@ -75,38 +71,42 @@ class CompileRequest:
             **{part: [each.key for each in getattr(self.calibration, part)] for part in PARTS},
             "seeds": self.calibration.seeds,
             "placebos": self.placebos,
-            "identity": {**make_run_identity(config, resolve_protocol(config)), **given},
+            "identity": {**make_run_identity(config, resolve_protocol(config)), **taught, **self.optimizer.settings},
         }
 
     def forecast(self, protocol: NamedProtocol) -> Forecast:
         """Maximum calls by role. The search's rollouts are spread evenly over train and over val, in the proportion
         that costs most; the rest goes to confirm. Tokens are an estimate."""
-        calibration = self.calibration
+        calibration, reserved, total = self.calibration, self.reserved, self.max_rollouts - self.reserved
         costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
-        reserved, total = self.reserved, self.max_rollouts - self.reserved
-        lessons: Counter[str] = Counter()
+        taught: Counter[str] = Counter()
         if self.teacher and self.teacher.backend:  # what a gold teacher plays costs no rollout
             total -= len(calibration.train)
-            for variant in calibration.train:
-                lessons.update({f"{TEACHING}{role}": calls for role, calls in costs[variant].items()})
-        train = _accumulate_costliest_calls([costs[v] for v in calibration.train], total)
-        others = calibration.val if reserved else (*calibration.val, *calibration.confirm)
-        val = _accumulate_costliest_calls([costs[v] for v in others], total)
+            taught = sum((costs[variant] for variant in calibration.train), Counter[str]())
+
+        def accumulate_costliest(variants: Sequence[Variant], count: int) -> list[Counter[str]]:
+            """Calls of the most expensive 0, 1, ... `count` rollouts when all variants take turns."""
+            ranked = sorted((costs[variant] for variant in variants), key=lambda calls: -calls.total())
+            return list(accumulate((ranked[n % len(ranked)] for n in range(count)), initial=Counter()))
+
+        train = accumulate_costliest(calibration.train, total)
+        val = accumulate_costliest(calibration.val if reserved else (*calibration.val, *calibration.confirm), total)
         most = 0 if self.teacher else total  # the student is not played on train under a teacher
         worst = max(range(most + 1), key=lambda n: train[n].total() + val[total - n].total())
         calls = train[worst] + val[total - worst]
         if reserved:
-            calls += _accumulate_costliest_calls([costs[v] for v in calibration.confirm], reserved)[-1]
-        roles = {role: calls[role] for role in ROLES}
-        predictors = sum(roles.get(role, 0) > 0 for role in ROLE_OF.values())
-        roles["proposer"] = predictors * self.optimizer.proposals(calibration, total)
-        return Forecast({role: count for role, count in (roles | lessons).items() if count})
+            calls += accumulate_costliest(calibration.confirm, reserved)[-1]
+        predictors = sum(calls[role] > 0 for role in ROLE_OF.values())
+        calls["proposer"] = predictors * self.optimizer.proposals(calibration, total)
+        calls.update({f"{TEACHING}{role}": count for role, count in taught.items()})
+        return Forecast({role: count for role, count in calls.items() if count})
 
-    def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
+    def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> Counter[str]:
         rules = replace(protocol.rules, trials=self.options.trials, learn_after_success=False)
-        unit = Unit(Arm(self.method), variant, self.seed, self.find_budget(variant))
+        budget = protocol.find_budget(variant, get_benchmark(self.calibration.benchmark))
+        unit = Unit(Arm(self.method), variant, self.seed, min(budget, self.options.steps))
         alone = protocol.skills.pairs == "any"
-        return forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls
+        return Counter(forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls)
 
 
 def build_request(
@@ -135,58 +135,58 @@ def build_request(
             f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
             "program plays with a constitution too"
         )
-    calibration, played = replace(calibration, seeds=seeds), get_benchmark(calibration.benchmark)
+    calibration = replace(calibration, seeds=seeds)
     if teacher:
         teacher.check(calibration, chosen.name)
-    compute_step_budgets(protocol, calibration.variants, say, played)
-
-    def find_budget(variant: Variant) -> int:
-        return min(protocol.find_budget(variant, played), options.steps)
-
-    rollouts = _choose_budget(chosen, calibration, max_rollouts)
+    compute_step_budgets(protocol, calibration.variants, say, get_benchmark(calibration.benchmark))
     placebos = PLACEBOS if chosen.searches else 0
-    return CompileRequest(
-        method, calibration, find_budget, chosen, options, seed, rollouts, max_cost, placebos, teacher
-    )
+    rollouts = _choose_budget(chosen, calibration, max_rollouts)
+    return CompileRequest(method, calibration, chosen, options, seed, rollouts, max_cost, placebos, teacher)
 
 
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
     """How many rollouts may be played: what was asked for, or the usual number, at most what the optimizer can use."""
-    least, confirming = chosen.least(calibration), calibration.confirm_rollouts if chosen.searches else 0
+    least = chosen.least(calibration)
     usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
     if chosen.most:
         usual = chosen.most(calibration) + PLACEBOS * chosen.searches * calibration.val_rollouts
-    usual += confirming
+    usual += calibration.confirm_rollouts * chosen.searches
     rollouts = usual if max_rollouts is None else max_rollouts
+    if chosen.most:
+        rollouts = min(rollouts, usual)
     if rollouts < least:
         raise UsageError(
             f"{rollouts} rollouts are too few for one candidate: {chosen.name} on {len(calibration.train)} train and "
             f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
         )
-    if chosen.most:
-        rollouts = min(rollouts, usual)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
     return rollouts
 
 
-def _accumulate_costliest_calls(costs: Sequence[dict[str, int]], count: int) -> list[Counter[str]]:
-    """Calls of the most expensive 0, 1, ... `count` rollouts when all variants take turns."""
-    ranked = sorted(costs, key=lambda calls: -sum(calls.values()))
-    turns = (Counter(ranked[n % len(ranked)]) for n in range(count))
-    return list(accumulate(turns, initial=Counter()))
-
-
 def describe_power(wanted: CompileRequest) -> Iterator[str]:
     """A line: the smallest true gain that this compile confirms in four of five cases once its candidate is chosen, or
     why it confirms none."""
-    pairs, seeds = len(wanted.calibration.confirm), wanted.calibration.seeds
+    calibration, played = wanted.calibration, f"{len(wanted.calibration.confirm)} confirm variants"
+    pairs, seeds, needed = len(calibration.confirm), calibration.seeds, calibration.confirm_rollouts
+    hindrance = ""
     if not wanted.optimizer.searches:
         return
-    if why := _find_hindrance(wanted):
-        yield f"it can confirm nothing: {why}; whatever it finds stays unconfirmed"
+    if not pairs:
+        hindrance = "the calibration has no confirm variants"
+    elif 0.5**pairs >= LEVEL:
+        hindrance = (
+            f"{played} do not give p < {LEVEL} even if the candidate is better on all of them; it takes at least 5"
+        )
+    elif not wanted.reserved:
+        hindrance = (
+            f"{wanted.max_rollouts} rollouts are too few for a candidate and {needed} more to confirm it; give "
+            f"--max-rollouts {wanted.optimizer.least(calibration) + needed} or more"
+        )
+    if hindrance:
+        yield f"it can confirm nothing: {hindrance}; whatever it finds stays unconfirmed"
         return
-    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
+    played += f"{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
     flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points"
     if (gain := find_smallest_gain(pairs, seeds)) is not None:
         given = "scores differ from seed to seed, and " if seeds > 1 else ""
@@ -200,22 +200,3 @@ def describe_power(wanted: CompileRequest) -> Iterator[str]:
         f"{100 * LARGEST_GAIN:.1f} points, is confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of "
         f"100 ({played}); a larger --calib or more --seeds would do"
     )
-
-
-def _find_hindrance(wanted: CompileRequest) -> str:
-    """Why a compile can confirm nothing; empty when it can."""
-    calibration = wanted.calibration
-    if not calibration.confirm:
-        return "the calibration has no confirm variants"
-    if 0.5 ** len(calibration.confirm) >= LEVEL:
-        return (
-            f"{len(calibration.confirm)} confirm variants do not give p < {LEVEL} even if the candidate is better on "
-            "all of them; it takes at least 5"
-        )
-    if not wanted.reserved:
-        least = wanted.optimizer.least(calibration) + calibration.confirm_rollouts
-        return (
-            f"{wanted.max_rollouts} rollouts are too few for a candidate and {calibration.confirm_rollouts} more "
-            f"to confirm it; give --max-rollouts {least} or more"
-        )
-    return ""

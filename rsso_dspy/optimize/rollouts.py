@@ -4,24 +4,17 @@ DSPy's optimizers call a program as often as they like, run slow items a second 
 of 0. So they are given a `Student`, whose rollouts are played here: each (candidate, variant, seed) once, counted
 against the budget. A failure of infrastructure ends the compile and is never scored.
 
-    rollouts.play(program, variant)             # played once, whoever asks
-    race_on_val(rollouts, program)              # in blocks of val, until it is hopeless
-
-Every rollout and every question to the proposer is logged beside the compiled program as it comes. A compile that is
+Every rollout and every question to the proposer is logged beside the compiled program as it comes, in FILE.rollouts/: a
+rollout is a unit of the method with its program's fingerprint, whose last line says what it came to. A compile that is
 killed at any moment and run again plays no rollout twice, and asks no model again what it had answered.
-
-    FILE.rollouts/run.json          what the rollouts depend on; another compile is refused
-    FILE.rollouts/units/ARM/...     a rollout, a unit of the method with its program's fingerprint, whose last line
-                                    says what it came to; the unit `PROPOSALS` holds the proposer's calls, whose trial
-                                    is the number of the question
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from math import ceil
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -31,18 +24,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.environments import Environments, Goal
-from rsso_dspy.errors import BackendFailure, DamagedFile, Stopped
+from rsso_dspy.errors import BackendFailure, Stopped
 from rsso_dspy.executor import Event, EventStream
 from rsso_dspy.forecast import TEACHING, SpendLimit
-from rsso_dspy.optimize.teacher import Lead
-from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout, is_hopeless, order_by_contrast
+from rsso_dspy.optimize.teacher import Lead, open_lead
+from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout
 from rsso_dspy.playing import playing
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.prediction import score_trials
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.records import Usage, Variant
+from rsso_dspy.records import Usage, Variant, add_usage
 from rsso_dspy.regions import HISTORY
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Store, Unit, name_log
@@ -50,17 +43,11 @@ from rsso_dspy.store.unit_log import UnitLog
 
 _ROLLOUT = TypeAdapter(Rollout)
 
-
-def _restore_history(given: dict[str, Any]) -> dict[str, Any]:
-    """The inputs of a call with the conversation as the object that it was: DSPy's optimizers show it as one."""
-    return given | {HISTORY: dspy.History(**given[HISTORY])} if HISTORY in given else given
-
-
 Job = tuple[str, Variant, int]
 """Fingerprint of a program, a variant, and which of its seeds."""
 
 PROPOSALS = Unit(Arm(get_method("react"), "proposer"), Variant("proposals", 0), 0, 0)
-"""Stands for the proposer's questions in the log."""
+"""Stands for the proposer's questions in the log; the trial of a call is the number of the question."""
 
 
 class RolloutLogs:
@@ -70,15 +57,13 @@ class RolloutLogs:
     def __init__(self, out: Path | None = None, source: Path | None = None):
         self.store = Store(out.with_name(f"{out.name}.rollouts"), option="-o") if out else None
         self.source = Store(find_log_folder(source), read_only=True) if source else None
-        self._stop = threading.Event()
-        self.proposals: UnitLog | None = None  # once the proposer was asked
 
     def check_request(self, request: Mapping[str, Any]) -> int:
         """Return how many rollouts are kept. Raises `RunMismatch` when they were played for another request, and
         `UsageError` for a folder of something else."""
         assert self.store is not None
         self.store.check_identity(_make_identity(request))
-        return sum(log.rollout is not None for _, log in self._load_logs())
+        return sum(log.rollout is not None for log in self._load_logs())
 
     @contextmanager
     def open_for_request(self, request: Mapping[str, Any]) -> Iterator[None]:
@@ -86,58 +71,53 @@ class RolloutLogs:
         if self.store is None:
             yield
             return
-        self.check_request(request)
+        self.store.check_identity(_make_identity(request))
         with self.store.lock():
             self.store.open(_make_identity(request))
             yield
 
     def find_rollout(self, unit: Unit) -> Rollout | None:
-        """The rollout of a program on a variant; None when it was not played to its end, or its log is damaged or does
-        not earn its score."""
+        """The rollout of a program on a variant; None when it was not played to its end, or its log is damaged."""
         log = self.store.load_log(self.store.path_of(unit)) if self.store else None
         try:
             found = _ROLLOUT.validate_python(log.rollout) if log and log.rollout else None
-        except (ValidationError, DamagedFile):
+        except ValidationError:
             return None
-        if found is None or (found.variant, found.repeat) != (unit.variant, unit.seed) or not found.trials:
-            return None
-        if abs(score_trials(found.trials) - found.score) >= 1e-9:
-            return None
-        return replace(found, calls=tuple((name, _restore_history(given), said) for name, given, said in found.calls))
+        return found and replace(found, calls=tuple((name, _restore(given), said) for name, given, said in found.calls))
 
-    @contextmanager
-    def log_calls(self, unit: Unit, log: UnitLog | None = None) -> Iterator[UnitLog]:
-        """Log the calls of models inside the block as those of this unit, or answer them from its log."""
-        if log is None:
-            log = self.store.open_log(unit) if self.store else UnitLog(whole=True)
-            log.answer_from_own(0)
-            if self.source:
-                log.source = self.source.read_log(unit).make_answers(name_log(unit))
-        with log.stop_on_error(self._stop), playing(calls=log):
-            yield log
+    def open_log(self, unit: Unit) -> UnitLog:
+        """The log of a unit, to play on; what it holds is not asked again."""
+        log = self.store.open_log(unit) if self.store else UnitLog(whole=True)
+        log.answer_from_own(0)
+        if self.source:
+            log.source = self.source.read_log(unit).make_answers(name_log(unit))
+        return log
 
-    @contextmanager
-    def log_proposals(self) -> Iterator[UnitLog]:
-        """Log the proposer's calls inside the block, or answer them from their log."""
-        with self.log_calls(PROPOSALS, self.proposals) as self.proposals:
-            yield self.proposals
+    @cached_property
+    def proposals(self) -> UnitLog:
+        """The log of the proposer's calls."""
+        return self.open_log(PROPOSALS)
 
     def sum_usage(self) -> dict[str, Usage]:
         """Usage of everything that was ever answered here, by role."""
         total: dict[str, Usage] = {}
-        for _, log in self._load_logs():
+        for log in self._load_logs():
             ahead = TEACHING if log.head.get("teacher") else ""
-            for role, usage in log.sum_usage().items():
-                total[f"{ahead}{role}"] = total.get(f"{ahead}{role}", Usage()) + usage
+            total = add_usage(total, {f"{ahead}{role}": usage for role, usage in log.sum_usage().items()})
         return total
 
-    def _load_logs(self) -> Iterable[tuple[str, UnitLog]]:
-        return self.store.load_logs() if self.store and self.store.exists else ()
+    def _load_logs(self) -> list[UnitLog]:
+        return [log for _, log in self.store.load_logs()] if self.store and self.store.exists else []
 
 
 def _make_identity(request: Mapping[str, Any]) -> dict[str, Any]:
     asked = {name: value for name, value in request.items() if name != "identity"}
     return {"request": asked, **request["identity"]}
+
+
+def _restore(given: dict[str, Any]) -> dict[str, Any]:
+    """The inputs of a call with the conversation as the object that it was: DSPy's optimizers show it as one."""
+    return given | {HISTORY: dspy.History(**given[HISTORY])} if HISTORY in given else given
 
 
 class CompileStopped(BaseException):
@@ -157,8 +137,7 @@ class GoalRecordingEnvironments:
         with self.environments.lease() as environment:
             yield environment
             # No isinstance here: from Python 3.12 on, a protocol does not see what a wrapper forwards.
-            tell_progress = getattr(environment, "goal_progress", None)
-            self.progress.append(tell_progress() if tell_progress else ())
+            self.progress.append(getattr(environment, "goal_progress", tuple)())
 
     def close(self) -> None:
         self.environments.close()
@@ -184,7 +163,6 @@ class Rollouts:
         jobs: int = 1,
         events: EventStream | None = None,
         logs: RolloutLogs | None = None,
-        lead: Lead | None = None,
     ):
         self.live, self.wanted, self.jobs = live, wanted, jobs
         self.val: tuple[Variant, ...] = wanted.calibration.val
@@ -202,20 +180,13 @@ class Rollouts:
         self.unconfirmed = ""  # why the confirm variants were not played, if so
         self.ended_by: CompileEnding | None = None
         self.error: BaseException | None = None
-        self._lead = lead
+        self._lead = open_lead(wanted.teacher, wanted.calibration, live) if wanted.teacher else None
         self._played: dict[Job, Future[Rollout]] = {}
-        self._running = 0
-        self._halted = threading.Event()
-        self._lock = threading.Condition(threading.RLock())
-        models: dict[str, str] = dict(live.backend.models.items())
-        models |= wanted.teacher.models if wanted.teacher else {}
+        self._lock = threading.RLock()
+        models = {**live.backend.models, **(wanted.teacher.models if wanted.teacher else {})}
         self.purse = SpendLimit(wanted.max_cost, None, models, make_price_lookup(live.config.prices))
         for role, usage in self.logs.sum_usage().items():
             self._pay(role, usage)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Rollouts":
-        """Copies of a program share its rollouts."""
-        return self
 
     # The account.
 
@@ -226,7 +197,7 @@ class Rollouts:
     @property
     def is_halted(self) -> bool:
         """Whether no further rollout will begin, and running ones stop before their next step."""
-        return self._halted.is_set()
+        return self.ended_by not in (None, "rollouts")
 
     @property
     def lm_calls(self) -> int:
@@ -243,11 +214,10 @@ class Rollouts:
         self.search_end = self.search_end or why
 
     def stop_compile(self, why: CompileEnding, error: BaseException | None = None) -> None:
-        """End the compile; the first reason stays. Running rollouts stop before their next step."""
+        """End the compile; the first reason stays, but for spent rollouts, which stop nothing that runs."""
         with self._lock:
-            if self.ended_by is None:
+            if not self.is_halted:
                 self.ended_by, self.error = why, error
-            self._halted.set()
 
     def record_usage(self, role: str, usage: Usage) -> None:
         """Add what an answer cost."""
@@ -262,7 +232,7 @@ class Rollouts:
     def recall_usage(self, role: str, usage: Usage) -> None:
         """Add what an answer cost that an earlier attempt has paid for."""
         with self._lock:
-            self.usage[role] = self.usage.get(role, Usage()) + usage
+            self.usage = add_usage(self.usage, {role: usage})
 
     def find_abandoned_usage(self) -> dict[str, Usage]:
         """What attempts that were cut short cost and this one had no use for, by role."""
@@ -274,9 +244,9 @@ class Rollouts:
 
     @property
     def best_candidate(self) -> CandidateProgram | None:
-        """The candidate with the highest mean metric over the val variants, in thousandths, the earliest of equals;
-        None until one was played on all of them. (Below a tenth of a point only invalid actions differ.) Placebos and
-        dropped candidates do not count."""
+        """The candidate with the highest mean metric over the val variants, in thousandths (below that only invalid
+        actions differ), the earliest of equals; None until one was played on all of them. Placebos and dropped
+        candidates do not count."""
         tried = [each for each in list(self.candidates.values()) if not each.placebo and not each.dropped]
         scored = [(each.mean_over(self.val, seeds=self.seeds), each) for each in tried]
         return max(((round(m, 3), c) for m, c in scored if m is not None), key=itemgetter(0), default=(0, None))[1]
@@ -300,6 +270,11 @@ class Rollouts:
         name = fingerprint_program(program)
         return sum((name, each, n) not in self._played for each in dict.fromkeys(variants) for n in range(seeds))
 
+    def count_missing_val(self, program: Agent) -> int:
+        """How many rollouts a program takes until it has met all of `val`; none if it was dropped there."""
+        known = self.candidates.get(fingerprint_program(program))
+        return 0 if known and known.dropped else self.count_missing(program, self.val, self.seeds)
+
     # Playing.
 
     def play(self, program: Agent, variant: Variant, repeat: int = 0) -> Rollout:
@@ -308,11 +283,12 @@ class Rollouts:
         with self._lock:
             candidate = self.register_candidate(program)
             job = (candidate.program, variant, repeat)
-            known = self._played.get(job)
-            if known is None:
+            if known := self._played.get(job):
+                future = known
+            else:
                 self._begin_rollout(variant)
                 future = self._played[job] = Future()
-        if known is not None:
+        if known:
             return known.result()
         try:
             rollout = self._recall_rollout(job) or self._play_variant(program, job)
@@ -320,25 +296,19 @@ class Rollouts:
             self._stop_on_error(error)
             future.set_exception(CompileStopped())
             raise CompileStopped from error
-        finally:
-            with self._lock:
-                self._running -= 1
-                self._lock.notify_all()
         if self._find_lead(variant):
             self.taught[variant] = rollout
-        elif repeat:
-            candidate.repeats[variant, repeat] = rollout
         else:
-            candidate.rollouts[variant] = rollout
+            candidate.rollouts.setdefault(variant, {})[repeat] = rollout
         future.set_result(rollout)
         self.events.emit(RolloutFinished(self, candidate, rollout))
         return rollout
 
-    def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> None:
+    def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
         """Play one candidate on several variants, each with `seeds` seeds."""
-        self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
+        return self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
 
-    def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> None:
+    def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
         """Play these, `jobs` at a time. If the budget does not cover all, play the first ones and raise
         `CompileStopped`."""
         names = {id(program): fingerprint_program(program) for program, _, _ in wanted}
@@ -348,28 +318,15 @@ class Rollouts:
             if left >= 0:
                 covered.append((program, variant, repeat))
         with ThreadPoolExecutor(max_workers=self.jobs, thread_name_prefix="rollout") as threads:
-            futures = [threads.submit(self.play, *each) for each in covered]
-            try:
-                for future in futures:
-                    future.result()
-            except KeyboardInterrupt:
-                self.stop_compile("interrupted")
-                raise CompileStopped from None
+            played = [future.result() for future in [threads.submit(self.play, *each) for each in covered]]
         if left < 0:
-            self.ended_by = self.ended_by or "rollouts"
+            self.stop_compile("rollouts")
             raise CompileStopped
-
-    def reserve_budget(self, program: Agent, variants: Sequence[Variant]) -> None:
-        """If the budget does not cover these train variants, play the first ones in their order, and raise
-        `CompileStopped`: threads do not decide which of them are played."""
-        asked = [each for each in dict.fromkeys(variants) if each not in self.val and not self.is_free(each)]
-        if self.count_missing(program, asked) > self.rollouts_left:
-            self.play_all(program, asked)
+        return played
 
     def wait_until_idle(self) -> None:
         """Wait until no rollout is running."""
-        with self._lock:
-            self._lock.wait_for(lambda: self._running == 0)
+        wait(list(self._played.values()))
 
     def is_free(self, variant: Variant) -> bool:
         """Whether playing this variant asks no model, because `gold` plays its path."""
@@ -378,17 +335,15 @@ class Rollouts:
 
     def _find_lead(self, variant: Variant) -> Lead | None:
         """The teacher, if this variant is the teacher's to play."""
-        return self._lead if self._lead and variant in self._lead.variants else None
+        return self._lead if variant in self.wanted.calibration.train else None
 
     def _begin_rollout(self, variant: Variant) -> None:
-        if self.is_halted:
+        if not self.is_halted and self.is_free(variant):
+            return
+        if self.is_halted or self.rollouts_left < 1:
+            self.stop_compile("rollouts")
             raise CompileStopped
-        if not self.is_free(variant):
-            if self.rollouts_left < 1:
-                self.ended_by = self.ended_by or "rollouts"
-                raise CompileStopped
-            self.spent += 1
-        self._running += 1
+        self.spent += 1
 
     def _make_unit(self, job: Job) -> Unit:
         program, variant, repeat = job
@@ -400,85 +355,63 @@ class Rollouts:
         if rollout is not None:
             with self._lock:
                 self.recalled += 1
-            for trial in rollout.trials:
-                for role, usage in trial.usage.items():
-                    self.recall_usage(role, usage)
+                self.usage = add_usage(self.usage, *(trial.usage for trial in rollout.trials))
         return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
         """Play one rollout. Raises `BackendFailure` when infrastructure failed."""
         _, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
-        lead = self._find_lead(variant)
-        watched = GoalRecordingEnvironments(self.live.runtime.environments)
-        # No later trial would show what the skills of a success are worth.
-        rules = replace(self.live.runtime.rules, trials=self.wanted.options.trials, learn_after_success=False)
+        lead, usual = self._find_lead(variant), self.live.runtime
+        watched, log = GoalRecordingEnvironments(usual.environments), self.logs.open_log(self._make_unit(job))
         runtime = replace(
-            self.live.runtime,
+            usual,
             environments=watched,
-            budget=self.wanted.find_budget,
+            budget=lambda one: min(usual.budget(one), self.wanted.options.steps),
             spend=self.record_usage,
             recall=self.recall_usage,
-            rules=rules,
+            # No later trial would show what the skills of a success are worth.
+            rules=replace(usual.rules, trials=self.wanted.options.trials, learn_after_success=False),
             stopped=lambda: self.is_halted,
         )
-        if lead:
-            runtime = lead.take_over(runtime, variant)
         with (
-            self.logs.log_calls(self._make_unit(job)) as log,
+            log_calls(log),
             self.live.activate_for_run(),
             dspy.context(adapter=lead.adapter) if lead else nullcontext(),
-            runtime.activate(),
+            (lead.take_over(runtime, variant) if lead else runtime).activate(),
             dspy.context(trace=[]),
         ):
             if lead:
                 log.write_entry({"unit": {"teacher": True}}, unless=log.head)
-            played = Agent.forward(program, variant, seed=self.wanted.seed + repeat)
+            trials = Agent.forward(program, variant, seed=self.wanted.seed + repeat).trials
             calls = tuple((names[id(each)], given, said.toDict()) for each, given, said in dspy.settings.trace)
-            if failure := played.trials[-1].failure:
+            if failure := trials[-1].failure:
                 log.void(0, f"it could not be played: {failure}")
                 raise BackendFailure(
                     f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the "
                     "cause (`rsso-dspy doctor`) and repeat the command"
                 )
-            trials = lead.bill(played.trials) if lead else played.trials
-            rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls, repeat)
+            trials = lead.bill(trials) if lead else trials
+            rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls)
             log.write_entry({"rollout": _ROLLOUT.dump_python(rollout, mode="json")})
         return rollout
 
-    def _stop_on_error(self, error: BaseException | None) -> None:
-        if isinstance(error, KeyboardInterrupt):
+    def _stop_on_error(self, error: BaseException) -> None:
+        cause = error.__cause__ if isinstance(error, Stopped) else error
+        if isinstance(cause, KeyboardInterrupt):
             self.stop_compile("interrupted")
-        elif isinstance(error, Stopped):
-            self._stop_on_error(error.__cause__)
-        elif error is not None and not isinstance(error, CompileStopped):
-            self.stop_compile("error", error)
+        elif cause is not None and not isinstance(cause, CompileStopped):
+            self.stop_compile("error", cause)
 
 
-BLOCKS = 4
-"""Number of blocks that `val` is played in."""
-
-
-def race_on_val(rollouts: Rollouts, program: Agent) -> None:
-    """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Nothing is played when
-    the budget does not cover all of it."""
-    candidate = rollouts.register_candidate(program)
-    best = rollouts.best_candidate
-    missing = rollouts.count_missing(program, rollouts.val, rollouts.seeds)
-    if candidate.dropped or not 0 < missing <= rollouts.rollouts_left:
-        return
-    order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
-    size = ceil(len(order) / BLOCKS)
-    for begin in range(0, len(order), size):
-        rollouts.play_all(program, order[begin : begin + size], rollouts.seeds)
-        met, left = order[: begin + size], order[begin + size :]
-        if left and best and best is not candidate and is_hopeless(candidate, best, met, left, rollouts.seeds):
-            candidate.dropped = True
-            return
+@contextmanager
+def log_calls(log: UnitLog) -> Iterator[None]:
+    """Write the calls of models inside the block into a log, or answer them from it."""
+    with log.stop_on_error(threading.Event()), playing(calls=log):
+        yield
 
 
 def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
-    """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a
-    point or more."""
+    """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a point."""
     start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
     return None if best is start else best

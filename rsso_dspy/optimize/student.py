@@ -1,20 +1,20 @@
 """The program as optimizers of DSPy see it, and the frame of a search by one of them.
 
     search = Search(agent, rollouts)
-    yield from search.run(lambda student: dspy.GEPA(...).compile(student, ...), shown)
+    yield from search.run(lambda: dspy.GEPA(...), shown)
 
-Every candidate that the optimizer makes is played as a rollout of the compile. The search ends when there is nothing
-more to gain or to spend.
+Every candidate that the optimizer makes is played as rollouts of the compile.
 """
 
 import logging
 import sys
-import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from functools import partialmethod
 from io import StringIO
+from math import ceil
 from statistics import fmean
 from typing import Any
 from unittest.mock import patch
@@ -25,15 +25,13 @@ from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped
-from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, race_on_val
-from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_solved
+from rsso_dspy.optimize.calibration import Calibration, build_examples
+from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, log_calls
+from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_hopeless, is_solved, order_by_contrast
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.roles import TrialLedger
-from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
-from rsso_dspy.records import Variant
 
 NOTHING_LEFT = "the optimizer had nothing left to propose"
 ALL_SOLVED = "a candidate solved every val variant at its first trial"
@@ -41,6 +39,9 @@ BUDGET_SPENT = "the budget was too small for another candidate"
 
 PROPOSAL_CHARACTERS = 9000
 """Maximum characters of a proposed instruction, which is in every prompt of its role."""
+
+BLOCKS = 4
+"""Number of blocks that `val` is played in."""
 
 SENTENCES = (
     "What stands above is said here once.",
@@ -57,9 +58,8 @@ class SearchDone(BaseException):
     """Ends the search with what was tried so far. Not an `Exception`, because optimizers swallow those."""
 
 
-class Search:
-    """One search: the program to improve, its rollouts, and whom the optimizer may ask. Copies of a student share
-    it."""
+class Search(BaseCallback):
+    """One search: the program to improve, its rollouts, and whom the optimizer asks. Copies of a student share it."""
 
     def __init__(self, agent: Agent, rollouts: Rollouts):
         self.agent, self.rollouts = agent, rollouts
@@ -67,14 +67,12 @@ class Search:
         self.seed: int = rollouts.wanted.seed
         self.open: set[str] = set(ROLE_OF)  # predictors that the optimizer sees
         self.adapter = ProposerAdapter(rollouts, self.seed)
-        self._lock = threading.Lock()
-        self._paid: dict[str, bool] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Search":
         return self
 
     def run(
-        self, compile: Callable[["Student"], "Student"], shown: Callable[[Rollout], list[TracedCall]]
+        self, make: Callable[[], Any], shown: Callable[[Rollout], list[TracedCall]], **settings: Any
     ) -> Iterator[Agent]:
         """Let an optimizer of DSPy's compile a student, and yield its choice, if it came to one. Its questions go to
         the proposer role; its prints, bars and warnings are dropped."""
@@ -82,26 +80,53 @@ class Search:
         if not student.predictors():
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
-        with dspy.context(lm=stand_in, adapter=self.adapter), silence_output(), suppress(SearchDone):
-            chosen.append(compile(student).get_program())
+        ours = {"lm": stand_in, "adapter": self.adapter, "callbacks": [*dspy.settings.callbacks, self]}
+        data = {"trainset": build_examples(self.calibration.train), "valset": build_examples(self.calibration.val)}
+        with dspy.context(**ours), silence_output(), suppress(SearchDone):
+            chosen.append(make().compile(student, **data, **settings).get_program())
         yield from chosen  # not inside the block, whose settings would be the caller's meanwhile
+
+    def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
+        """DSPy calls this before every evaluation. On `val` the program races first. Where the budget does not cover
+        other variants, the first ones are played, so that threads do not decide which."""
+        rollouts, program = self.rollouts, inputs["program"].get_program()
+        keys = dict.fromkeys(each.variant for each in inputs.get("devset") or instance.devset)
+        variants = [rollouts.find_variant(key) for key in keys]
+        if set(variants) == set(rollouts.val):
+            self.race(program)
+            return
+        asked = [each for each in variants if each not in rollouts.val and not rollouts.is_free(each)]
+        if rollouts.count_missing(program, asked) > rollouts.rollouts_left:
+            rollouts.play_all(program, asked)
+
+    def race(self, program: Agent) -> None:
+        """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises `SearchDone`
+        when nothing better can be found or the budget does not cover all of it."""
+        rollouts, missing = self.rollouts, self.rollouts.count_missing_val(program)
+        if self.is_done(missing):
+            raise SearchDone
+        if not missing:
+            return
+        candidate, best = rollouts.register_candidate(program), rollouts.best_candidate
+        order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
+        size = ceil(len(order) / BLOCKS)
+        for begin in range(0, len(order), size):
+            rollouts.play_all(program, order[begin : begin + size], rollouts.seeds)
+            met, left = order[: begin + size], order[begin + size :]
+            if left and best and best is not candidate and is_hopeless(candidate, best, met, left, rollouts.seeds):
+                candidate.dropped = True
+                return
 
     def close_uncalled(self) -> None:
         """Hide predictors that were never called: they have nothing to learn from."""
-        played = [each for candidate in self.rollouts.candidates.values() for each in candidate.rollouts.values()]
-        self.open &= {call[0] for rollout in played for call in rollout.calls}
-
-    @property
-    def has_perfect_candidate(self) -> bool:
-        """Whether the best candidate solved every val variant at its first trial."""
-        best = self.rollouts.best_candidate
-        return best is not None and is_solved(best, self.rollouts.val)
+        played = [each.list_rollouts(one) for each in self.rollouts.candidates.values() for one in each.rollouts]
+        self.open &= {call[0] for rollouts in played for rollout in rollouts for call in rollout.calls}
 
     def is_done(self, needed: int = 0) -> bool:
-        """Whether the search should end instead of beginning `needed` more rollouts, because nothing better can be
-        found or the budget does not cover them. The reason is noted."""
-        rollouts = self.rollouts
-        if self.has_perfect_candidate:
+        """Whether the search should end instead of beginning `needed` more rollouts, because a candidate solved every
+        val variant at its first trial or the budget does not cover them. The reason is noted."""
+        rollouts, best = self.rollouts, self.rollouts.best_candidate
+        if best is not None and is_solved(best, rollouts.val):
             rollouts.end_search(ALL_SOLVED)
         elif needed and (rollouts.rollouts_left < needed or rollouts.has_spent_search_share):
             rollouts.end_search(BUDGET_SPENT)
@@ -109,26 +134,12 @@ class Search:
             return False
         return True
 
-    def is_too_late(self, program: Agent, on_val: bool) -> bool:
-        """Whether the search should end rather than play a program: nothing better can be found, or the program is new
-        and the budget does not cover all val variants."""
-        if self.has_perfect_candidate or not on_val:
-            return self.is_done()
-        name, rollouts = fingerprint_program(program), self.rollouts
-        with self._lock:
-            if name not in self._paid:
-                known = rollouts.candidates.get(name)
-                missing = rollouts.count_missing(program, rollouts.val, rollouts.seeds)
-                self._paid[name] = bool(known and known.dropped) or not missing or not self.is_done(missing)
-            return not self._paid[name]
-
 
 class Student(Agent):
     """An `Agent` whose rollouts are those of the search. Its copies share them. Its trace, which optimizers sample
     from, holds only the calls that `shown` returns for a rollout. Predictors that must not change are left out of its
-    named ones, so that no optimizer can reach them; they play all the same. Of an optimizer's changes, only
-    instructions and demonstrations are played: no prefixes, which are in no prompt and would make another candidate of
-    the same words, and no models."""
+    named ones, and play all the same. Of an optimizer's changes, only instructions and demonstrations are played: no
+    models, and no prefixes, which are in no prompt and would make another candidate of the same words."""
 
     def __init__(self, search: Search, shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)
@@ -152,13 +163,20 @@ class Student(Agent):
         return program
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
-        """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``; ``benchmark`` where
-        it is not the default one. Raises `SearchDone` when nothing better can be found or afforded."""
-        rollouts, program = self.search.rollouts, self.get_program()
-        chosen = rollouts.find_variant(variant)
-        if self.search.is_too_late(program, chosen in rollouts.val):
+        """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``, the mean over all
+        seeds that were played; ``benchmark`` where it is not the default one. On a val variant that a dropped candidate
+        did not play, an estimate without trials. Raises `SearchDone` when nothing better can be found."""
+        if self.search.is_done():
             raise SearchDone
-        rollout = play_or_estimate(rollouts, program, chosen)
+        rollouts, program = self.search.rollouts, self.get_program()
+        chosen, candidate = rollouts.find_variant(variant), rollouts.register_candidate(program)
+        if candidate.dropped and chosen in rollouts.val and chosen not in candidate.rollouts:
+            best = rollouts.best_candidate or candidate
+            rollout = Rollout(chosen, estimate_score(candidate, best, chosen, rollouts.seeds), (), (), ())
+        else:
+            rollout = rollouts.play(program, chosen)
+            played = candidate.list_rollouts(chosen, rollouts.seeds)
+            rollout = replace(rollout, score=fmean(each.score for each in played))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             dspy.settings.trace.extend(
@@ -166,44 +184,16 @@ class Student(Agent):
                 for name, given, said in self.shown(rollout)
                 if name in predictors
             )
-        played = rollouts.live.runtime.benchmark
-        other = {"benchmark": played} if played else {}
+        name = rollouts.live.runtime.benchmark
+        other = {"benchmark": name} if name else {}
         return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, score=rollout.score, **other)
-
-
-def play_or_estimate(rollouts: Rollouts, program: Agent, variant: Variant) -> Rollout:
-    """The rollout of a candidate, its score the mean over all seeds that were played. For a val variant that a dropped
-    candidate did not play, an estimate without trials."""
-    candidate = rollouts.register_candidate(program)
-    if candidate.dropped and variant in rollouts.val and variant not in candidate.rollouts:
-        best = rollouts.best_candidate or candidate
-        return Rollout(variant, estimate_score(candidate, best, variant, rollouts.seeds), (), (), ())
-    rollout = rollouts.play(program, variant)
-    return replace(rollout, score=fmean(each.score for each in candidate.list_rollouts(variant, rollouts.seeds)))
 
 
 def _intern_texts(fields: Any) -> dict[str, Any]:
     """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
-    differs between equal texts and one shared text, and so between a rollout that was played and one read from a
-    file."""
+    would differ between a rollout that was played and one read from a file."""
     one = {name: sys.intern(value) if type(value) is str else value for name, value in dict(fields).items()}
     return {sys.intern(name): value for name, value in one.items()}
-
-
-class EvaluationListener(BaseCallback):
-    """DSPy calls it before every evaluation: a program that `dspy.Evaluate` plays on `val` races there first; on other
-    variants the budget goes to them in their order, whatever the threads do."""
-
-    def __init__(self, rollouts: Rollouts):
-        self.rollouts = rollouts
-
-    def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
-        variants = [self.rollouts.find_variant(each.variant) for each in inputs.get("devset") or instance.devset]
-        student: Student = inputs["program"]
-        program = student.get_program()
-        if set(variants) == set(self.rollouts.val) and not student.search.is_too_late(program, on_val=True):
-            race_on_val(self.rollouts, program)
-        self.rollouts.reserve_budget(program, variants)
 
 
 @contextmanager
@@ -214,7 +204,8 @@ def silence_output() -> Iterator[None]:
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
-        with redirect_stdout(StringIO()), patch.object(tqdm.tqdm, "__init__", no_bar):
+        with redirect_stdout(StringIO()), patch.object(tqdm.tqdm, "__init__", no_bar), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*experimental feature")  # optuna's
             yield
     finally:
         for logger, level in loggers.items():
@@ -229,9 +220,7 @@ class ProposerAdapter(dspy.Adapter):
 
     def __init__(self, rollouts: Rollouts, seed: int):
         super().__init__()
-        self.rollouts = rollouts
-        self.seed = seed
-        self.asked = 0
+        self.rollouts, self.seed, self.asked = rollouts, seed, 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "ProposerAdapter":
         return self
@@ -252,9 +241,9 @@ class ProposerAdapter(dspy.Adapter):
         self.asked += 1
         lm = rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
         ledger = TrialLedger(rollouts.record_usage, trial=self.asked, recall=rollouts.recall_usage)
-        log = rollouts.logs.log_proposals()
+        log = rollouts.logs.proposals
         try:
-            with log, ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
+            with log_calls(log), ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
                 (said,) = rollouts.live.backend.adapter(lm, {}, signature, demos, dict(inputs))
             texts = [str(value).encode("utf-8", "replace").decode() for value in said.values()]
             if not all(0 < len(text.strip()) <= PROPOSAL_CHARACTERS for text in texts):
@@ -265,8 +254,7 @@ class ProposerAdapter(dspy.Adapter):
             raise CompileStopped from error
         except LMError as error:
             failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
-            if rollouts.logs.proposals:
-                rollouts.logs.proposals.void(self.asked, str(failure))
+            log.void(self.asked, str(failure))
             rollouts.stop_compile("error", failure)
             raise CompileStopped from error
         except (AdapterParseError, ValueError):

@@ -6,7 +6,7 @@ under ``teacher-ROLE``.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,10 +28,14 @@ from rsso_dspy.sessions import Session
 IDLE = "wait"
 """Answered when the path has ended and the trial has not."""
 
-QUESTION = "mbiguous request"
-"""Part of the simulator's question when an action has several meanings; a path answers it with a number."""
+QUESTION = re.compile(r"mbiguous request.*^\d+:", re.M | re.S)
+"""The simulator's question when an action has several meanings; a path answers it with a number."""
 
-_OPTION = re.compile(r"^\d+:", re.M)
+GOLD = "gold"
+"""Name of the teacher that plays gold paths."""
+
+SLACK = 20
+"""Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
 
 
 class GoldPlayer:
@@ -41,44 +45,30 @@ class GoldPlayer:
 
     def __init__(self, path: Sequence[str]):
         self._path = tuple(path)
-        self._left: Iterator[str] = iter(())
-        self._ahead = ""
+        self._left: list[str] = []
 
     def complete(self, request: Request) -> Response:
         """The next action, in the form that is asked for."""
         told, _, newest = (request.messages[-1].text or "").rpartition("Observation:")
-        begun = "\nHistory:" in told or any(message.role == "assistant" for message in request.messages)
-        action = self._choose_action(begun, newest)
+        if "\nHistory:" not in told and all(message.role != "assistant" for message in request.messages):
+            self._left = [*self._path]
+        action = self._choose_action(bool(QUESTION.search(newest)))
         thought = f"Thought: The next step towards what the task asks for is to {action}.\n"
         text = f"{thought if 'Thought:' in str(request.system) else ''}Action: {action}"
         return Response(None, request.model, Message.assistant([TextPart(text)]), "stop", Usage())
 
-    def _choose_action(self, begun: bool, newest: str) -> str:
-        if not begun:
-            self._left = iter(self._path)
-            self._take()
-        if QUESTION in newest and _OPTION.search(newest):
-            return self._take() if self._ahead.isdigit() else "0"
-        while self._ahead.isdigit():
-            self._take()
-        return self._take() or IDLE
-
-    def _take(self) -> str:
-        now, self._ahead = self._ahead, next(self._left, "")
-        return now
+    def _choose_action(self, asked: bool) -> str:
+        while not asked and self._left and self._left[0].isdigit():
+            self._left.pop(0)
+        if asked and not (self._left and self._left[0].isdigit()):
+            return "0"
+        return self._left.pop(0) if self._left else IDLE
 
     def close(self) -> None:
         """Nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "GoldPlayer":
         return self
-
-
-GOLD = "gold"
-"""Name of the teacher that plays gold paths."""
-
-SLACK = 20
-"""Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +88,7 @@ class Teacher:
     @property
     def model(self) -> str:
         """`gold`, or the model of the actor."""
-        return self.models[f"{TEACHING}actor"] if self.backend else GOLD
+        return self.models.get(f"{TEACHING}actor", GOLD)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -117,10 +107,6 @@ class Teacher:
         if not self.backend:
             get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
 
-    def describe(self) -> dict[str, Any]:
-        """What the result of a compile depends on, as JSON data."""
-        return {"name": self.name, **({"settings": self.settings} if self.backend else {})}
-
 
 def choose_teacher(name: str, config: Config) -> Teacher:
     """The teacher of this name, `gold` or a backend of the configuration. Raises `UnknownName`."""
@@ -133,45 +119,41 @@ def choose_teacher(name: str, config: Config) -> Teacher:
 
 @dataclass(frozen=True)
 class Lead:
-    """A teacher that is ready to play. `Rollouts` has it play `variants`."""
+    """A teacher that is ready to play the train variants."""
 
-    variants: frozenset[Variant]
     adapter: dspy.Adapter  # the format of its answers
     asks_models: bool
     take_over: Callable[[Runtime, Variant], Runtime]  # with the teacher in place of the student
 
     def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
         """The trials with their usage booked under the teacher's roles; a gold path costs nothing."""
-        paid = [{f"{TEACHING}{role}": spent for role, spent in trial.usage.items()} for trial in trials]
-        return tuple(
-            replace(trial, usage=usage if self.asks_models else {}) for trial, usage in zip(trials, paid, strict=True)
-        )
+        spent = [trial.usage if self.asks_models else {} for trial in trials]
+        paid = [{f"{TEACHING}{role}": usage for role, usage in each.items()} for each in spent]
+        return tuple(replace(trial, usage=usage) for trial, usage in zip(trials, paid, strict=True))
 
 
 def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead:
     """The teacher, ready to play. Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when its backend cannot
     work."""
-    variants = frozenset(calibration.train)
     if teacher.backend is None:
         data = live.config.active_benchmark.locate_data(live.config.environment.data)
-        return Lead(variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, data))
+        return Lead(ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, data))
     backend = Backend(teacher.backend, Runtime.is_stopping)
     own = {"backend": teacher.name, "backends": {teacher.name: teacher.backend}}
     warmer = resolve_protocol(live.config.model_copy(update=own)).rules.retry_temperature
     backend.check(warmer)
     backend.check_connections()
 
-    def play_backend(runtime: Runtime, variant: Variant) -> Runtime:  # noqa: ARG001
-        spend, recall = runtime.spend, runtime.recall
+    def play_backend(runtime: Runtime, _: Variant) -> Runtime:
         return replace(
             runtime,
             lm=backend.lm,
             rules=replace(runtime.rules, retry_temperature=warmer),
-            spend=lambda role, usage: spend(f"{TEACHING}{role}", usage),
-            recall=lambda role, usage: recall(f"{TEACHING}{role}", usage),
+            spend=lambda role, usage: runtime.spend(f"{TEACHING}{role}", usage),
+            recall=lambda role, usage: runtime.recall(f"{TEACHING}{role}", usage),
         )
 
-    return Lead(variants, backend.adapter, True, play_backend)
+    return Lead(backend.adapter, True, play_backend)
 
 
 def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data: str | None = None) -> Runtime:
@@ -179,12 +161,11 @@ def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data
     without learning. ``data``: the user's data folder. Raises `SplitError` for any other variant."""
     path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
     player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)
-    rules = replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None)
     return replace(
         runtime,
         lm=lambda *_: player,
         budget=lambda _: len(path) + SLACK,
-        rules=rules,
-        spend=lambda _role, _usage: None,
-        recall=lambda _role, _usage: None,
+        rules=replace(runtime.rules, trials=1, frozen=True, max_repeat=None, max_ticks=None),
+        spend=lambda *_: None,
+        recall=lambda *_: None,
     )

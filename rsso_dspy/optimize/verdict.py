@@ -5,15 +5,11 @@ beat the program to improve on `confirm`, which neither has seen. Every optimize
     confirm(before, after, examples, metric)    # the same test for any two DSPy programs
     find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
 
-The test is a one-sided sign-flip test over the paired differences. If the two programs were equally good, every
-difference could as well have had the other sign: `p` is the share of all 2^n arrangements of signs whose sum is not
-below the observed one. The twelve largest differences are arranged one by one, so up to twelve are exact and an outlier
-hides nothing. The others are added in whole steps: of their decimal unit where they have one (0.01, say), which is
-exact too, else of at most a thousandth of the largest among them. The interval is what the same test does not exclude.
-
-How large a gain must be is found by simulating confirmations, which this test decides. Programs differ there as
-measured (`FLIPPED`, `FLIP`): a share of rollouts flips, by about as much, up as often as down without a gain, and
-always up at the largest gain that such flips allow. Flips are independent between variants and between seeds.
+The test is a one-sided sign-flip test over the paired differences: were the two programs equally good, every difference
+could as well have had the other sign. `p` is the share of all 2^n arrangements of signs whose sum is not below the
+observed one. The twelve largest differences are arranged one by one, so that an outlier hides nothing; the others are
+added in whole steps, of their decimal unit where they have one, else of at most a thousandth of the largest of them.
+How large a gain must be is found by simulating confirmations, whose programs differ as measured (`FLIPPED`, `FLIP`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +58,6 @@ class Rollout:
     trials: tuple[TrialResult, ...]
     progress: tuple[tuple[Goal, ...], ...]  # the goals at the end of each trial: kinds and states, no texts
     calls: tuple[TracedCall, ...]  # the informative ones, in order
-    repeat: int = 0  # which of its variant's seeds it was played with
 
     @property
     def accumulator(self) -> int:
@@ -76,28 +71,25 @@ class CandidateProgram:
 
     program: str  # fingerprint of the state
     state: dict[str, Any]
-    rollouts: dict[Variant, Rollout] = field(default_factory=dict)  # with the first seed
+    rollouts: dict[Variant, dict[int, Rollout]] = field(default_factory=dict)  # by variant and number of its seed
     number: int = 0
     """In the order of trying, the same in the file, in progress and on pages; 0 is the program to improve."""
     placebo: bool = False  # shows what luck brings and is never chosen
     dropped: bool = False  # it fell too far behind on `val` to be played on all of it
-    repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)  # with every further seed
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
         """The rollouts on a variant with the first `seeds` seeds, as far as they were played."""
-        found = [self.rollouts.get(variant), *(self.repeats.get((variant, n)) for n in range(1, seeds))]
-        return [rollout for rollout in found if rollout is not None]
+        played = self.rollouts.get(variant, {})
+        return [played[n] for n in range(seeds) if n in played]
 
-    def mean_on(self, variant: Variant, seeds: int = 1, of: Literal["score", "accumulator"] = "score") -> float | None:
-        """Mean over the first `seeds` seeds; None until all of them have been played."""
+    def mean_on(self, variant: Variant, seeds: int = 1) -> float | None:
+        """Mean metric over the first `seeds` seeds; None until all of them have been played."""
         played = self.list_rollouts(variant, seeds)
-        return fmean(getattr(rollout, of) for rollout in played) if len(played) == seeds else None
+        return fmean(rollout.score for rollout in played) if len(played) == seeds else None
 
-    def mean_over(
-        self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score", seeds: int = 1
-    ) -> float | None:
+    def mean_over(self, variants: Sequence[Variant], seeds: int = 1) -> float | None:
         """Mean over `variants`; None until all of them have been played."""
-        known = [mean for variant in variants if (mean := self.mean_on(variant, seeds, of)) is not None]
+        known = [mean for variant in variants if (mean := self.mean_on(variant, seeds)) is not None]
         return fmean(known) if known and len(known) == len(variants) else None
 
 
@@ -108,13 +100,9 @@ WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a poin
 
 
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
-    """The val variants, those on which candidates differed most first: nothing is spent on the others for a candidate
-    that is dropped before."""
-
-    def count_scores(variant: Variant) -> int:
-        return len({round(c.rollouts[variant].score, 3) for c in candidates if variant in c.rollouts})
-
-    return sorted(val, key=lambda variant: -count_scores(variant))
+    """The variants on which most different scores were seen first, which tell candidates apart soonest."""
+    scores = {one: {round(each.score, 3) for c in candidates for each in c.list_rollouts(one)} for one in val}
+    return sorted(val, key=lambda variant: -len(scores[variant]))
 
 
 def is_hopeless(
@@ -136,8 +124,7 @@ def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant:
 
 def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
     """Whether a candidate solved all of these at its first trial."""
-    played = [candidate.rollouts.get(variant) for variant in variants]
-    return all(rollout is not None and rollout.score >= SOLVED for rollout in played)
+    return all((candidate.mean_on(variant) or 0) >= SOLVED for variant in variants)
 
 
 def _subtract(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
@@ -295,12 +282,11 @@ def judge_candidate(
     why `confirm` was not played to its end, if it was not."""
     if chosen is None:
         return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
-    if not confirm:
-        return Confirmation("unconfirmed", "the calibration has no confirm variants", seeds=seeds)
     scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}
     known = {key: (one, other) for key, (one, other) in scores.items() if one is not None and other is not None}
-    if len(known) < len(confirm):
+    if not confirm or len(known) < len(confirm):
         why = f"{unplayed or 'it was cut short'}: {len(known)} of {len(confirm)} confirm variants were played"
+        why = why if confirm else "the calibration has no confirm variants"
         return Confirmation("unconfirmed", why, seeds=seeds)
     found = compare_pairs([other - one for one, other in known.values()])
     why = {
@@ -327,8 +313,9 @@ def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant]
     means = [(each.placebo, mean) for each in candidates if (mean := each.mean_over(val, seeds=seeds)) is not None]
     placebos = [mean for placebo, mean in means if placebo]
     others = [mean for placebo, mean in means if not placebo]
-    won = bool(placebos) and bool(others) and max(placebos) - max(others) >= WORTH
-    return Noise(tuple(round(mean - others[0], 4) for mean in placebos if others), won)
+    if not (placebos and others):
+        return Noise()
+    return Noise(tuple(round(mean - others[0], 4) for mean in placebos), max(placebos) - max(others) >= WORTH)
 
 
 # Power: how large a gain must be for a compile to confirm it.
@@ -351,8 +338,7 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     off = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1)) - NormalDist().inv_cdf(1 - LEVEL)
     found = off > 0  # in standard deviations; which is what the test says, but near the turn
     for place in np.flatnonzero(np.abs(off) < 0.1 + 2 / np.maximum(count, 1)):
-        row = rows[place]
-        found[place] = _is_confirmed(tuple(sorted(row[row != 0].tolist())))
+        found[place] = _is_confirmed(tuple(sorted(rows[place][rows[place] != 0].tolist())))
     return int((found & (0.5**count < LEVEL)).sum()) / DRAWS
 
 
@@ -397,12 +383,8 @@ def confirm(
 ) -> PairedTest:
     """Test whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples. The
     metric may give a number, a truth value or a prediction with a ``score``. `p` is valid only if neither program was
-    made from these examples or chosen by them.
-
-    Raises `UsageError` for no examples, an example given twice, a level out of range, or a score that is no number, not
-    finite or above a million in size, with its example's number from 1; and what a program or the metric raises: an
-    error is no score.
-    """
+    made from these examples or chosen by them. Raises `UsageError` for what cannot be compared, with the number of its
+    example from 1, and what a program or the metric raises: an error is no score."""
     if not examples:
         raise UsageError("there are no examples to confirm by")
     if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):

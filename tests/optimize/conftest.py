@@ -25,10 +25,7 @@ THERMOMETER = train_sample("use-thermometer", 2)[1]
 TRAIN = (THERMOMETER, LONGEST[0])
 VAL = (train_sample("chemistry-mix", 2)[1],)
 REQUESTS = {
-    name: replace(
-        wanted(name, TRAIN, VAL, rollouts, method_name="rsso", trials=3, steps=14),
-        find_budget=lambda variant: 14 if variant == THERMOMETER else 6,
-    )
+    name: wanted(name, TRAIN, VAL, rollouts, method_name="rsso", trials=3, steps=14)
     for name, rollouts in (("gepa", 8), ("bootstrap", 4))
 }
 

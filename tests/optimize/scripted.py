@@ -3,7 +3,6 @@
 Going outside is worth 50 points on every variant here; whether an actor goes depends on what its prompt says.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import dspy
 
 from rsso_dspy.config import CompileOptions
-from rsso_dspy.environments.scienceworld.actions import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
@@ -21,7 +19,7 @@ from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.optimize.verdict import Rollout
 from rsso_dspy.programs.methods import get_method
-from rsso_dspy.records import State, Variant
+from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from tests.live import Engine, is_asked, region, says
 
@@ -114,7 +112,6 @@ def wanted(
     return CompileRequest(
         method=get_method(method_name),
         calibration=Calibration(train, val, confirm),
-        find_budget=lambda _: steps,
         optimizer=get_optimizer(optimizer) if isinstance(optimizer, str) else optimizer,
         options=CompileOptions(trials=trials, steps=steps),
         seed=0,
@@ -141,26 +138,3 @@ def rollouts_of(live: Session, limit: int = 10, steps: int = STEPS) -> Rollouts:
     """Rollouts outside a compile, on the first of `LONGEST`."""
     request = wanted(train=LONGEST[1:], val=LONGEST[:1], rollouts=limit, steps=steps)
     return Rollouts(live, request, events=Keep())
-
-
-NAME = re.compile(
-    r"\b(?:(?:an?|the) (?:substance called )?|substance called )([a-z][a-z0-9' -]{1,40}?)"
-    r"(?=\s*(?:[(.,:;\n]|$)| (?:which|that|in|on|is|to|of|appears|has|directly)\b)"
-)
-NO_NAME = re.compile(r"agent|air|room|substance|inventory|liquid|ground|temperature|.* door")
-
-
-def list_names(state: State) -> list[str]:
-    """The things that a state of the simulator names."""
-    text = re.sub(
-        r"\bdoors? to (?:the )?[a-z -]+|\broom is called (?:the )?[a-z -]+",
-        "",
-        (state.look or state.observation).lower(),
-    )
-    named = (normalize_words(match[1]) for match in NAME.finditer(text))
-    return list(dict.fromkeys(name for name in named if name and not NO_NAME.fullmatch(name)))
-
-
-def mentions_any(line: str, names: Iterable[str]) -> bool:
-    """Whether a line holds one of these names, as whole words."""
-    return any(f" {name} " in f" {normalize_words(line)} " for name in names)

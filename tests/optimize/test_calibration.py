@@ -12,23 +12,25 @@ TRAIN = tasks.parse("boil::0")
 VAL = tasks.parse("boil::14")
 FOUR = "identify-life-stages-2"
 """The task with the fewest training variants."""
+OTHERWISE = Variant("boil", 0, "train", "teleportAction")
+"""The first one, played otherwise."""
+HELD_OUT = r"held-out test split: boil::22;.*train or dev"
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_a_held_out_variant_cannot_calibrate_whatever_it_says(split):
-    stray = Variant("boil", 22, split)
-    for train, val in (((TRAIN, stray), (VAL,)), ((TRAIN,), (stray, VAL))):
-        with pytest.raises(SplitError, match=r"held-out test split: boil::22;.*train or dev"):
-            Calibration(train, val)
-
-
-def test_no_variant_is_learnt_from_and_chosen_by_and_both_parts_are_needed():
-    other = Variant("boil", 0, "train", "teleportAction")  # the same variant, played otherwise
-    with pytest.raises(SplitError, match=r"both in train and in val: boil::0;"):
-        Calibration((TRAIN,), (other, VAL))
-    for train, val, said in (((TRAIN,), (), "in val: both"), ((), (VAL,), "in train: both"), ((), (), "none in val")):
-        with pytest.raises(UsageError, match=said):
-            Calibration(train, val)
+@pytest.mark.parametrize(
+    ("train", "val", "error", "said"),
+    [
+        *(((TRAIN, Variant("boil", 22, split)), (VAL,), SplitError, HELD_OUT) for split in ("train", "dev", "test")),
+        ((TRAIN,), (Variant("boil", 22, "train"), VAL), SplitError, HELD_OUT),
+        ((TRAIN,), (OTHERWISE, VAL), SplitError, "both in train and in val: boil::0;"),
+        ((TRAIN,), (), UsageError, "in val: both"),
+        ((), (VAL,), UsageError, "in train: both"),
+        ((), (), UsageError, "none in val"),
+    ],
+)
+def test_no_held_out_variant_calibrates_none_twice_and_both_parts_are_needed(train, val, error, said):
+    with pytest.raises(error, match=said):
+        Calibration(train, val)
 
 
 @pytest.mark.parametrize(("k", "short"), [(1, 1), (2, 2), (3, 4)])
@@ -51,7 +53,7 @@ def test_rules_are_learnt_from_train_alone_and_half_of_a_task_is_there_for_them(
     assert calibration.notes == (f"{FOUR} has 4 train variants: 2 for train and 2 for val instead of 3 and 3",)
 
 
-def test_seed_and_task_decide_which():
+def test_seed_and_task_decide_which_and_the_run_how_they_are_simplified():
     def indices(task: str, seed: int) -> list[int]:
         return [variant.index for variant in draw_calibration("2-per-task", [task], seed).train]
 
@@ -61,6 +63,8 @@ def test_seed_and_task_decide_which():
     assert indices("find-plant", 0) != indices("find-living-thing", 0)
     alone = draw_calibration("1-per-task", ["grow-fruit"], seed=7).train
     assert draw_calibration("1-per-task", ["boil", "grow-fruit", "boil"], seed=7).train[1:] == alone
+    for wanted, given in (("easy", None), ("openDoors", "openDoors")):
+        assert {v.simplification for v in draw_calibration("1-per-task", ["boil"], 0, given).variants} == {wanted}
 
 
 @pytest.mark.parametrize(
@@ -81,16 +85,7 @@ def test_a_task_with_few_variants_shares_them_out_and_says_so(pool: int, k: int,
         assert note == "boil has 2 train variants: 1 for train, 1 for val and none for confirm instead of 1, 1 and 3"
 
 
-def test_the_simplification_is_that_of_the_run():
-    assert {v.simplification for v in draw_calibration("1-per-task", ["boil"], 0).variants} == {"easy"}
-    assert {v.simplification for v in draw_calibration("1-per-task", ["boil"], 0, "openDoors").variants} == {
-        "openDoors"
-    }
-
-
-@pytest.mark.parametrize(
-    "text", ["1per-task", "0-per-task", "-1-per-task", "1.5-per-task", "", "9" * 5000 + "-per-task"]
-)
+@pytest.mark.parametrize("text", ["1per-task", "0-per-task", "1.5-per-task", "", "9" * 5000 + "-per-task"])
 def test_a_text_of_another_form_and_an_unknown_task_are_refused(text: str):
     with pytest.raises(UsageError, match=r"is not K-per-task with K from 1 to 1,000"):
         draw_calibration(text, None, seed=0)

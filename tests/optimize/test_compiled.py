@@ -76,23 +76,18 @@ def edited(tmp_path):
     return write
 
 
-def test_what_is_saved_is_loaded_and_is_the_same_program(tmp_path):
-    compiled = a_program()
-    compiled.save(tmp_path / "new folder" / "compiled.json")
-    there = load(tmp_path / "new folder" / "compiled.json")
+def test_what_is_saved_is_loaded_and_is_the_same_program_that_people_can_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-planted-secret")
+    config, file = configuration(overrides=["backend=anthropic"]), tmp_path / "new folder" / "compiled.json"
+    compiled = replace(a_program(), identity=make_run_identity(config, resolve_protocol(config)))
+    compiled.save(file)
+    there = load(file)
     assert there == compiled
     assert fingerprint_program(there.agent()) == compiled.program != fingerprint_program(Agent("rsso"))
     assert there.agent().actor.signature.instructions.endswith("Visit another room first.")
     assert there.changes == ("instruction of actor",)
-
-
-def test_the_file_can_be_read_by_people_and_holds_no_key(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-planted-secret")
-    config = configuration(overrides=["backend=anthropic"])
-    replace(a_program(), identity=make_run_identity(config, resolve_protocol(config))).save(tmp_path / "compiled.json")
-    text = (tmp_path / "compiled.json").read_text()
-    assert '"val": [\n  "lifespan-longest-lived::7"\n ]' in text
-    assert "planted" not in text
+    assert '"val": [\n  "lifespan-longest-lived::7"\n ]' in file.read_text()
+    assert "planted" not in file.read_text()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,7 @@ def test_the_file_can_be_read_by_people_and_holds_no_key(tmp_path, monkeypatch):
     [
         pytest.param(lambda text: text[: len(text) // 2], "damaged or no compiled program", id="truncated"),
         pytest.param(lambda _: "", "damaged or no compiled program", id="empty"),
-        pytest.param(lambda _: "[1, 2]", r"no compiled program; `rsso-dspy compile -o FILE` makes one", id="a list"),
+        pytest.param(lambda _: "[1, 2]", "no compiled program of version 1; `rsso-dspy", id="a list"),
         pytest.param(lambda text: text.encode("utf-16"), "damaged or no compiled program", id="other encoding"),
     ],
 )
@@ -109,49 +104,45 @@ def test_a_file_that_is_no_compiled_program_is_refused(tmp_path, content, said):
     a_program().save(path)
     changed = content(path.read_text())
     path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=rf"odd\.json.*{said}"):
         load(path)
-    assert "odd.json" in str(caught.value)
+
+
+def state(edit: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+    return lambda content: edit(content["state"])
+
+
+def change(**values: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda content: content.update(values)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("edit", "said"),
     [
-        ({"schema": 2}, "schema version 2, this program reads 1.*compile again"),
-        ({"schema": None}, "schema version None, this program reads 1"),
-        ({"signatures": "0123456789ab"}, "other signatures.*compile again"),
-        ({"method": "rss"}, "unknown method 'rss': did you mean rsso"),
-        ({"train": "boil::0"}, r"damaged \(train: "),
-        ({"train": ["boil"]}, "'boil' does not name a variant"),
-        ({"train": []}, "no calibration variants in train"),
-        ({"train": [HELD_OUT]}, f"held-out test split: {HELD_OUT}; take train or dev"),
-        ({"val": [HELD_OUT]}, f"held-out test split: {HELD_OUT}; take train or dev"),
-        ({"before": {"metric": 1}}, r"damaged \(before\.mean: "),
-        ({"ended_by": "magic"}, r"damaged \(ended_by: "),
-        *(({part: None}, rf"damaged \({part}: ") for part in ("state", "method", "program", "identity")),
+        (change(schema=2), "no compiled program of version 1; `rsso-dspy compile -o FILE` makes one"),
+        (change(signatures="0123456789ab"), "other signatures.*compile again"),
+        (change(method="rss"), "unknown method 'rss': did you mean rsso"),
+        (change(train="boil::0"), r"damaged \(train: "),
+        (change(train=["boil"]), "'boil' does not name a variant"),
+        (change(train=[]), "no calibration variants in train"),
+        (change(train=[HELD_OUT]), f"held-out test split: {HELD_OUT}; take train or dev"),
+        (change(val=[HELD_OUT]), f"held-out test split: {HELD_OUT}; take train or dev"),
+        (change(before={"metric": 1}), r"damaged \(before\.mean: "),
+        (change(ended_by="magic"), r"damaged \(ended_by: "),
+        (change(state=None), r"damaged \(state: "),
+        (state(lambda each: each.update(planner=each["actor"])), "planner.*compile again"),
+        (state(lambda each: each.pop("reflector")), "reflector.*compile again"),
+        (state(lambda each: each["actor"].update(lm={"model": "openai/x"})), "actor.*compile again"),
+        (state(lambda each: each["actor"].update(tools=[])), "actor.*compile again"),
+        (state(lambda each: each.update(actor={})), "actor.*compile again"),
+        (state(lambda each: each["actor"].update(demos=["look"])), "actor.*compile again"),
+        (state(lambda each: each["actor"]["signature"].update(instructions=5)), "actor.*compile again"),
     ],
 )
-def test_content_that_does_not_hold_is_named_with_the_fix(edited, change, said):
+def test_content_that_does_not_hold_is_named_with_the_fix(edited, edit, said):
     with pytest.raises(UsageError, match=rf"edited\.json.*{said}") as caught:
-        load(edited(lambda content: content.update(change)))
+        load(edited(edit))
     assert isinstance(caught.value, SplitError) == ("held-out" in said)
-
-
-@pytest.mark.parametrize(
-    ("edit", "named"),
-    [
-        pytest.param(lambda state: state.update(planner=state["actor"]), "planner", id="another predictor"),
-        pytest.param(lambda state: state.pop("reflector"), "reflector", id="a predictor less"),
-        pytest.param(lambda state: state["actor"].update(lm={"model": "openai/x"}), "actor", id="a model"),
-        pytest.param(lambda state: state["actor"].update(tools=[]), "actor", id="another key"),
-        pytest.param(lambda state: state.update(actor={}), "actor", id="nothing"),
-        pytest.param(lambda state: state["actor"].update(demos=["look"]), "actor", id="a demonstration that is none"),
-        pytest.param(lambda state: state["actor"]["signature"].update(instructions=5), "actor", id="no instruction"),
-    ],
-)
-def test_a_state_that_does_not_fit_is_refused_and_says_where(edited, edit, named):
-    with pytest.raises(UsageError, match=rf"edited\.json.*{named}.*compile again"):
-        load(edited(lambda content: edit(content["state"])))
 
 
 def test_the_hash_of_the_signatures_follows_fields_and_not_words():

@@ -17,7 +17,7 @@ from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import CANDIDATES, OPTIMIZERS, get_optimizer, read_candidates
-from rsso_dspy.optimize.program_file import ProgramScores, load
+from rsso_dspy.optimize.program_file import ProgramScores
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS
 from rsso_dspy.programs.agent import Agent
@@ -138,12 +138,12 @@ def test_a_perfect_program_is_not_searched_beyond(live, own, name, monkeypatch):
     assert (len(compiled.tried), compiled.rollouts, models.asked["proposer"]) == (1, 2, 0)
 
 
-def test_none_writes_the_program_as_it_is(live, tmp_path):
+def test_none_writes_the_program_as_it_is(live):
     models = Models(actor=actor(advised))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted("none", rollouts=1), out=tmp_path / "b.json")
+    compiled = compile_agent(Agent("react"), models.within(live), wanted("none", rollouts=1))
     assert (compiled.improved, compiled.ended_by, compiled.rollouts) == (False, None, 1)
     assert compiled.before == compiled.after == ProgramScores(0.0, 0)
-    assert load(tmp_path / "b.json").state == Agent("react").dump_state()
+    assert compiled.state == Agent("react").dump_state()
 
 
 def test_mipro_finds_a_demonstration_and_shows_it_to_the_proposer(live):
@@ -165,7 +165,8 @@ def test_a_proposer_that_never_says_anything_usable_changes_nothing(live, answer
 
 # Wordings of a person's own
 
-PRESENT = Agent("react").actor.signature.instructions
+PRESENT = json.dumps(Agent("react").actor.signature.instructions)
+SHIPPED = Path(__file__).parents[2] / "examples/candidates.toml"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ PRESENT = Agent("react").actor.signature.instructions
         ("reflector = 'Go.'", "reflector is no list of instructions; write reflector ="),
         ("actor = ['Go.', ' ']", "actor is no list of instructions"),
         ("actor = ['Go.', 'Look.', ' Go. ']", "instruction 3 of actor is instruction 1 once more"),
-        (f"actor = [{json.dumps(PRESENT)}]", "instruction 1 of actor is the present instruction once more"),
+        (f"actor = [{PRESENT}]", "instruction 1 of actor is the present instruction once more"),
     ],
 )
 def test_a_file_of_wordings_that_holds_none_is_refused_with_the_fix(tmp_path, content, said):
@@ -191,51 +192,34 @@ def test_a_file_of_wordings_that_holds_none_is_refused_with_the_fix(tmp_path, co
 
 
 def test_wordings_are_told_apart_by_their_texts_and_make_room_for_all(live, tmp_path):
-    named = {}
-    for name, text in (
-        ("one", "actor=['Go.']"),
-        ("same", "# Mine.\nactor = [' Go. ']"),
-        ("more", "actor=['Go.', 'Do.']"),
-    ):
-        (tmp_path / name).write_text(f"{text}\n[skill_verbalizer]\ntarget = ['Name it.']")
-        named[name] = read_candidates(tmp_path / name, Agent("rsso"))
-    assert named["one"].settings == named["same"].settings != named["more"].settings
-    calibration = Calibration(LEARN, CHOOSE, HELPED)
-    request = build_request(get_method("rsso"), live.protocol, calibration, named["more"])
+    named = []
+    for text in ("actor=['Go.']", "# Mine.\nactor = [' Go. ']", "actor=['Go.', 'Do.']"):
+        (tmp_path / "own").write_text(f"{text}\n[skill_verbalizer]\ntarget = ['Name it.']")
+        named.append(read_candidates(tmp_path / "own", Agent("rsso")))
+    one, same, more = named
+    assert one.settings == same.settings != more.settings
+    request = build_request(get_method("rsso"), live.protocol, Calibration(LEARN, CHOOSE, HELPED), more)
     assert request.max_rollouts == (2 + 3) * len(CHOOSE) + 2 * len(HELPED)
-    assert request.describe(live.config)["identity"]["candidates"] == named["more"].settings["candidates"]
+    assert request.describe(live.config)["identity"]["candidates"] == more.settings["candidates"]
     assert "proposer" not in request.forecast(live.protocol).calls
     with pytest.raises(UsageError, match="leave out --optimizer gepa"):
-        read_candidates(tmp_path / "one", Agent("rsso"), "gepa")
-
-
-def test_the_wordings_that_are_shipped_are_ten_for_the_actor_of_any_method():
-    file = Path(__file__).parents[2] / "examples/candidates.toml"
-    assert [read_candidates(file, Agent(name)).notes for name in ("react", "rsso")] == [
-        ("instructions of candidates.toml: 10 of actor; candidates are numbered in the order of the file",)
-    ] * 2
+        read_candidates(tmp_path / "own", Agent("rsso"), "gepa")
+    (note,) = read_candidates(SHIPPED, Agent("react")).notes
+    assert note == "instructions of candidates.toml: 10 of actor; candidates are numbered in the order of the file"
 
 
 # What it costs
 
 
-def test_no_role_is_asked_more_often_than_was_forecast(recorded, live):
-    forecast = recorded.request.forecast(live.protocol)
-    calls = {role: usage.calls for role, usage in recorded.compiled.usage.items()}
-    assert {role: count for role, count in calls.items() if count > forecast.calls[role]} == {}
-    assert recorded.compiled.lm_calls == sum(map(len, recorded.prompts.values())) <= forecast.total_calls
-
-
 def test_the_forecast_counts_the_advisor(live):
-    request = wanted("gepa", method_name="omnireflect-neural", trials=2, steps=21)
+    request = wanted("gepa", method_name="omnireflect-neural", trials=2, steps=5)
     preset = replace(live.protocol, constitution=ConstitutionSettings(r_freq=5, s_freq=1))
-    assert request.forecast(preset).calls["advisor"] == request.max_rollouts * (2 * 4 + 1)
+    assert request.forecast(preset).calls["advisor"] == request.max_rollouts * (2 * 1 + 1)
 
 
-@pytest.mark.parametrize("lines", [list(map(str, range(99))), [""]], ids=["each worth another rollout", "nothing new"])
-def test_a_forecast_can_be_reached_and_is_not_exceeded(live, lines):
-    """An actor that always uses its whole budget."""
-    models = Models(actor=actor(lambda _: False), proposer=proposer(lines) if lines[0] else lambda p: adding(p, ""))
+def test_a_forecast_can_be_reached_and_is_not_exceeded(live):
+    """An actor that always uses its whole budget, and a proposer that says nothing new."""
+    models = Models(actor=actor(lambda _: False), proposer=lambda prompt: adding(prompt, ""))
     small = wanted(rollouts=8)
     compiled = compile_agent(Agent("react"), models.within(live), small)
     forecast = replace(small, max_rollouts=compiled.rollouts).forecast(live.protocol)
@@ -257,16 +241,6 @@ def test_the_same_compile_by_the_embedded_model_again_is_the_same_to_the_byte(li
 # The program under DSPy's own tools
 
 
-@pytest.fixture
-def playing(live):
-    """The live session with scripted models and one trial of that many steps."""
-
-    def enter(models, steps=STEPS):
-        return acting(live, models, rules=TrialRules(1), budget=lambda _: steps)
-
-    return enter
-
-
 REFLECTING = Engine(lambda _: json.dumps({"new_instruction": f"Play. {ADVICE}"}))
 LIFE_SPANS = ["lifespan-longest-lived", "lifespan-shortest-lived"]
 SET = rsso_dspy.trainset("scienceworld", "1-per-task", LIFE_SPANS)
@@ -274,12 +248,11 @@ TO_CHOOSE_BY = rsso_dspy.valset("scienceworld", "1-per-task", LIFE_SPANS[1:])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_dspy_evaluates_the_program(playing, threads):
+def test_dspy_evaluates_the_program(live, threads):
     models = Models(actor=actor(asks_for("longest")))
-    with playing(models):
-        result = dspy.Evaluate(devset=SET, metric=rsso_dspy.metric, num_threads=threads, display_progress=False)(
-            Agent("react")
-        )
+    evaluate = dspy.Evaluate(devset=SET, metric=rsso_dspy.metric, num_threads=threads, display_progress=False)
+    with acting(live, models, rules=TrialRules(1), budget=lambda _: STEPS):
+        result = evaluate(Agent("react"))
     assert [score for _, _, score in result.results] == [0.5, 0.0]
     assert models.asked["actor"] == STEPS * 2
 

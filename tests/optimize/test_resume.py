@@ -10,11 +10,10 @@ from rsso_dspy.errors import RunMismatch
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
-from tests.optimize.conftest import TRAIN, VAL
-from tests.optimize.scripted import ADVICE, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
+from tests.optimize.scripted import ADVICE, SHORTEST, Keep, Models, actor, advised, proposer, wanted
 
-SMALL = wanted("gepa", TRAIN, VAL, 8, method_name="rsso", trials=2, steps=STEPS + 2)
-"""A compile by the embedded model."""
+SIX = train_sample("lifespan-longest-lived", 6)
+SMALL = wanted(rollouts=26, confirm=(*SIX[2:], *SHORTEST[1:3]), placebos=1)
 
 
 class CutShort(Keep):
@@ -30,24 +29,13 @@ class CutShort(Keep):
             event.rollouts.stop_compile("interrupted")
 
 
-def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_path):
-    out = tmp_path / "program.json"
-    with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, SMALL, events=CutShort(1), out=out)
-    out.unlink()
-    with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
-        compile_agent(Agent("rsso"), live, replace(SMALL, seed=1), out=out)
-
-
 def make_models():
     return Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
 
 
-def play_phases(live, models, out, jobs=1, events=None):
+def play_phases(live, models, out, jobs=1, events=None, request=SMALL):
     """The program as it is and a placebo on val, a search, then confirm: after 15 rollouts it is under way."""
-    six = train_sample("lifespan-longest-lived", 6)
-    small = wanted(rollouts=26, confirm=(*six[2:], *SHORTEST[1:3]), placebos=1)
-    return compile_agent(Agent("react"), models.within(live), small, jobs, events, out)
+    return compile_agent(Agent("react"), models.within(live), request, jobs, events, out)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +60,9 @@ def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever
     assert (out.read_bytes(), models.asked) == whole_phases
     data = json.loads(out.read_text())
     assert all(set(tried["per_variant"]) <= {*data["train"], *data["val"], *data["confirm"]} for tried in data["tried"])
+    out.unlink()
+    with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
+        play_phases(live, models, out, request=replace(SMALL, seed=1))
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"], ids=["cut off", "damaged"])

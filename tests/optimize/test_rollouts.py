@@ -7,7 +7,7 @@ import pytest
 from dspy.utils.parallelizer import ParallelExecutor
 
 from rsso_dspy.optimize.calibration import build_examples
-from rsso_dspy.optimize.metric import metric
+from rsso_dspy.optimize.feedback import metric
 from rsso_dspy.optimize.rollouts import CompileStopped
 from rsso_dspy.optimize.student import Search, Student
 from rsso_dspy.optimize.verdict import CandidateProgram, Rollout
@@ -32,6 +32,10 @@ def reworded(words: str) -> Agent:
     return agent
 
 
+def make_student(rollouts, agent, kind=Student):
+    return kind(Search(agent, rollouts), lambda rollout: list(rollout.calls))
+
+
 def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, models):
     rollouts = rollouts_of(models.within(live))
     first = rollouts.play(Agent("react"), FIRST)
@@ -46,32 +50,18 @@ def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, mo
     assert list(rollouts.candidates) == [fingerprint_program(Agent("react")), fingerprint_program(reworded("Play."))]
 
 
-# The student
-
-
-def make_student(rollouts, agent=None, shown=lambda rollout: list(rollout.calls), kind=Student):
-    return kind(Search(agent or Agent("react"), rollouts), shown)
-
-
-def test_a_student_says_what_the_agent_says_and_how_far_the_goals_were_reached(live, models):
-    agent = reworded("Play.")
-    student = make_student(rollouts_of(models.within(live)), agent)
-    assert fingerprint_program(student) == fingerprint_program(agent)
-    played = student(variant=FIRST.key)
-    assert metric(None, played) == 0.5
-    (goals,) = played.progress
-    assert {goal.done for goal in goals} == {True, False}
-
-
 def test_copies_of_a_student_share_its_rollouts_and_leave_their_own_calls_in_the_trace(live, models):
-    student = make_student(rollouts_of(models.within(live)))
+    student = make_student(rollouts_of(models.within(live)), reworded("Play."))
+    assert fingerprint_program(student) == fingerprint_program(reworded("Play."))
     for each in (student, student.deepcopy(), student.reset_copy()):
         with dspy.context(trace=[]):
-            each(variant=FIRST.key)
+            played = each(variant=FIRST.key)
             trace = dspy.settings.trace
         assert [said.action for _, _, said in trace] == [GO, "look around"]
         assert all(predictor is each.actor for predictor, _, _ in trace)
         trace[0][1].clear()  # what one reader does to its inputs is not seen by the next
+        assert metric(None, played) == 0.5
+        assert {goal.done for goal in played.progress[0]} == {True, False}
     assert models.asked["actor"] == STEPS
 
 
@@ -96,11 +86,9 @@ def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_aga
     models = Models(actor=answer)
     rollouts = rollouts_of(models.within(live))
     evaluate = dspy.Evaluate(devset=build_examples([FIRST]), metric=metric, num_threads=2, display_progress=False)
-    assert evaluate(make_student(rollouts, kind=Slow)).score == 50
+    assert evaluate(make_student(rollouts, Agent("react"), Slow)).score == 50
     assert len(asked) >= 2, "once more each second, while it goes on"
-    assert set(asked) == {FIRST.key}
-    assert models.asked["actor"] == STEPS
-    assert rollouts.spent == 1
+    assert (set(asked), models.asked["actor"], rollouts.spent) == ({FIRST.key}, STEPS, 1)
 
 
 # Ends
@@ -115,19 +103,12 @@ def test_the_last_rollout_of_the_budget_is_played_and_none_after_it(live, models
     assert rollouts.ended_by == "rollouts"
     assert rollouts.play(Agent("react"), FIRST) is rollout, "what is known costs nothing"
     assert models.asked["actor"] == STEPS
-
-
-def test_after_the_end_nothing_is_played_and_its_first_reason_stays(live, models):
-    rollouts = rollouts_of(models.within(live))
-    rollouts.stop_compile("interrupted")
-    rollouts.stop_compile("rollouts")
-    with pytest.raises(CompileStopped):
-        rollouts.play(Agent("react"), FIRST)
-    assert (models.asked["actor"], rollouts.spent, rollouts.lm_calls) == (0, 0, 0)
+    for why in ("interrupted", "cost"):  # while the last ones are played
+        rollouts.stop_compile(why)
     assert rollouts.ended_by == "interrupted"
 
 
-def test_a_rollout_under_way_stops_before_its_next_step_and_has_no_score(live):
+def test_a_rollout_under_way_stops_before_its_next_step_has_no_score_and_none_begins_after_it(live):
     def answer(_):
         if models.asked["actor"] == 2:
             rollouts.stop_compile("interrupted")
@@ -135,19 +116,16 @@ def test_a_rollout_under_way_stops_before_its_next_step_and_has_no_score(live):
 
     models = Models(actor=answer)
     rollouts = rollouts_of(models.within(live), steps=5)
-    with pytest.raises(CompileStopped):
-        rollouts.play(Agent("react"), FIRST)
+    for variant in (FIRST, FIRST, LONGEST[1]):
+        with pytest.raises(CompileStopped):
+            rollouts.play(Agent("react"), variant)
     rollouts.wait_until_idle()
-    assert models.asked["actor"] == 2
-    assert rollouts.best_candidate is None
-    with pytest.raises(CompileStopped):
-        rollouts.play(Agent("react"), FIRST)
+    assert (models.asked["actor"], rollouts.spent, rollouts.best_candidate) == (2, 1, None)
 
 
 @pytest.mark.parametrize(("score", "better"), [(0.5004, False), (0.502, True)])
 def test_a_candidate_that_is_better_by_less_than_a_tenth_of_a_point_is_not_better(live, score, better):
     rollouts = rollouts_of(live)
     for name, reached in (("first", 0.5), ("second", score)):
-        played = {FIRST: Rollout(FIRST, reached, (), (), ())}
-        rollouts.candidates[name] = CandidateProgram(name, {}, played)
+        rollouts.candidates[name] = CandidateProgram(name, {}, {FIRST: {0: Rollout(FIRST, reached, (), (), ())}})
     assert rollouts.best_candidate is rollouts.candidates["second" if better else "first"]

@@ -14,7 +14,7 @@ from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import SHOWN, Lesson, choose_lessons, list_lessons
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import Rollouts
-from rsso_dspy.optimize.teacher import Teacher, choose_teacher, open_lead
+from rsso_dspy.optimize.teacher import Teacher, choose_teacher
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from tests import toy_package
@@ -25,23 +25,26 @@ from tests.provider_server import provider
 
 DEV = get_benchmark().tasks.parse("lifespan-longest-lived::62")
 TEST = held_out("lifespan-longest-lived", "sso", 1)[0]
+UP = toy_package.BENCHMARK.tasks.parse
 FIND = train_sample("find-plant", 1)
+ALONE = "training variants alone"
+BOOTSTRAP = wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=1, trials=2)
 
 
 @pytest.mark.parametrize(
-    "variant",
-    [TEST, replace(TEST, split="train"), DEV, toy_package.BENCHMARK.tasks.parse("up::9")],
-    ids=["held out", "held out under another name", "development", "of another benchmark"],
+    ("of", "variant", "error", "said"),
+    [
+        (get_benchmark(), TEST, SplitError, ALONE),
+        (get_benchmark(), replace(TEST, split="train"), SplitError, ALONE),
+        (get_benchmark(), DEV, SplitError, ALONE),
+        (toy_package.BENCHMARK, UP("up::9"), SplitError, ALONE),
+        (toy_package.WITHOUT_GOLD, UP("up::0"), UsageError, "goldless has no gold paths to teach from: name a backend"),
+    ],
+    ids=["held out", "held out under another name", "development", "of another benchmark", "without gold paths"],
 )
-def test_gold_is_told_of_training_variants_alone(variant):
-    of = toy_package.BENCHMARK if variant.task == "up" else get_benchmark()
-    with pytest.raises(SplitError, match="training variants alone"):
+def test_gold_is_told_of_training_variants_alone(of, variant, error, said):
+    with pytest.raises(error, match=said):
         of.find_gold_path(variant)
-
-
-def test_a_benchmark_without_gold_paths_says_what_works_instead():
-    with pytest.raises(UsageError, match="goldless has no gold paths to teach from: name a backend as the teacher"):
-        toy_package.WITHOUT_GOLD.find_gold_path(toy_package.BENCHMARK.tasks.parse("up::0"))
 
 
 @pytest.mark.parametrize(
@@ -55,21 +58,16 @@ def test_what_a_teacher_cannot_do_is_refused_before_anything_is_played(live, opt
     calibration = Calibration(train, LONGEST[1:2])
     with pytest.raises(error, match=says):
         build_request(METHODS["react"], live.protocol, calibration, optimizer, teacher=Teacher("gold"))
-
-
-def test_an_unknown_teacher_offers_the_backends(live):
     with pytest.raises(UnknownName, match="unknown backend 'golden'"):
         choose_teacher("golden", live.config)
 
 
 @pytest.mark.parametrize(("method", "interface"), [("react", "sso"), ("rsso", "complete")])
 def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
-    agent, calibration = Agent(method), Calibration(FIND, SHORTEST[:1])
     rules = replace(live.runtime.rules, interface=interface)
     within = replace(live, runtime=replace(live.runtime, rules=rules, lm=Models()))
-    lead = open_lead(Teacher("gold"), calibration, within)
-    rollouts = Rollouts(within, wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=3, trials=2), lead=lead)
-    rollout = rollouts.play(agent, FIND[0])
+    rollouts = Rollouts(within, replace(BOOTSTRAP, teacher=Teacher("gold")))
+    rollout = rollouts.play(Agent(method), FIND[0])
     assert rollouts.taught == {FIND[0]: rollout}
     (trial,) = rollout.trials
     assert (trial.trajectory.solved, trial.usage, rollouts.lm_calls, rollouts.usage) == (True, {}, 0, {})
@@ -86,54 +84,39 @@ def test_a_teacher_retries_at_a_temperature_of_its_own_whatever_the_students_is(
     with provider(look) as served:
         teacher = Teacher("mine", backend=BackendConfig(**table("openai", served, temperature=first)))
         student = replace(live, runtime=replace(live.runtime, lm=Models()))
-        lead = open_lead(teacher, Calibration(FIND, SHORTEST[:1]), student)
-        request = wanted("bootstrap", FIND, SHORTEST[:1], 1, steps=1, trials=2)
-        Rollouts(student, request, lead=lead).play(Agent("react"), FIND[0])
+        Rollouts(student, replace(BOOTSTRAP, teacher=teacher)).play(Agent("react"), FIND[0])
     assert [body["temperature"] for body in served.requests] == [first, later]
 
 
 def test_a_cut_short_compile_keeps_what_the_teacher_played(live, tmp_path, monkeypatch):
-    out, asked = tmp_path / "program.json", []
+    out, asked, observed = tmp_path / "program.json", [], Keep()
     request = replace(wanted("bootstrap", FIND, SHORTEST[:1], steps=4), teacher=Teacher("gold"))
     find = teachers.play_gold
     monkeypatch.setattr(teachers, "play_gold", lambda *given: asked.append(given[1]) or find(*given))
+    within = Models(actor=actor(lambda _: False)).within(live)
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("react"), within(live), request, events=CutShort(2), out=out)
-    assert asked == list(FIND)
-    observed = Keep()
-    compiled = compile_agent(Agent("react"), within(live), request, events=observed, out=out)
+        compile_agent(Agent("react"), within, request, events=CutShort(2), out=out)
+    compiled = compile_agent(Agent("react"), within, request, events=observed, out=out)
     assert (asked, observed.of.recalled) == (list(FIND), 2)
-    assert compiled.teacher == "gold"
-    assert len(compiled.tried) == 2
-    assert compiled.rollouts == 2, "what gold plays is none"
-
-
-def within(live):
-    return Models(actor=actor(lambda _: False)).within(live)
+    assert (compiled.teacher, len(compiled.tried), compiled.rollouts) == ("gold", 2, 2), "what gold plays is no rollout"
 
 
 # Sets of demonstrations
 
-
-def make_lessons() -> list[Lesson]:
-    return [
-        Lesson("actor", task, number == 0, {"task": task, "observation": f"{number}" * 360}, {"action": f"go {number}"})
-        for task in ("boil", "melt", "grow")
-        for number in range(4)
-    ]
+LESSONS = [
+    Lesson("actor", task, number == 0, {"task": task, "observation": f"{number}" * 360}, {"action": f"go {number}"})
+    for task in ("boil", "melt", "grow")
+    for number in range(4)
+]
 
 
-@pytest.mark.parametrize("tokens", [120, 400, 1000])
+@pytest.mark.parametrize("tokens", [50, 120, 400, 1000])
 def test_a_set_keeps_to_its_tokens_and_is_spread_over_task_types(tokens):
-    chosen = choose_lessons(make_lessons(), tokens, "0 0")["actor"]
+    chosen = choose_lessons(LESSONS, tokens, "0 0").get("actor", [])
     assert sum(lesson.tokens for lesson in chosen) <= tokens
     counts = [sum(lesson.task == task for lesson in chosen) for task in ("boil", "melt", "grow")]
     assert max(counts) - min(counts) <= 1
     assert sum(counts) >= tokens // 120
     assert all(lesson.earns for lesson in chosen[:3]), "what earned points comes first"
-    assert chosen == choose_lessons(make_lessons(), tokens, "0 0")["actor"]
-    assert tokens == 120 or chosen != choose_lessons(make_lessons(), tokens, "0 1")["actor"]
-
-
-def test_nothing_that_is_too_long_is_shown():
-    assert choose_lessons(make_lessons(), 50, "0 0") == {}
+    assert choose_lessons(LESSONS, tokens, "0 0") == ({"actor": chosen} if chosen else {})
+    assert tokens <= 120 or chosen != choose_lessons(LESSONS, tokens, "0 1")["actor"]

@@ -3,7 +3,6 @@ for any two programs: no simulator and no model."""
 
 import random
 from dataclasses import replace
-from itertools import product
 
 import dspy
 import numpy as np
@@ -58,7 +57,7 @@ class Table(SimulatedRollouts):
         name, variant, repeat = job
         number = self.candidates[name].number
         self.told.append((number, variant, repeat))
-        return Rollout(variant, self.score(number, variant, repeat), (), (), (), repeat=repeat)
+        return Rollout(variant, self.score(number, variant, repeat), (), (), ())
 
 
 def play(wanted, score, candidates=2):
@@ -86,19 +85,20 @@ def test_a_candidate_that_is_better_everywhere_is_confirmed_and_all_is_within_th
     assert met == [0, 3] * len(confirm), "confirm is met by the program to improve and by the chosen one alone"
 
 
-@pytest.mark.parametrize("step", [0, 0.1])
-def test_what_is_no_better_on_val_costs_no_confirm_rollout(step):
+@pytest.mark.parametrize(
+    ("on_val", "on_confirm", "verdict"),
+    [
+        *((0.9, score, verdict) for score, verdict in ((0.5, "not better"), (0.4, "not better"), (0.6, "confirmed"))),
+        *((score, 0.9, "not better") for score in (0.5, 0.4)),
+    ],
+)
+def test_what_looked_better_on_val_has_to_be_so_on_confirm_which_nothing_else_plays(on_val, on_confirm, verdict):
     wanted = request(TWO)
-    rollouts, found = play(wanted, lambda number, *_: 0.5 - step * number)
-    assert (found.verdict, choose_candidate(rollouts)) == ("not better", None)
-    assert not [variant for _, variant, _ in rollouts.told if variant in wanted.calibration.confirm]
-
-
-@pytest.mark.parametrize(("on_confirm", "verdict"), [(0.5, "not better"), (0.4, "not better"), (0.6, "confirmed")])
-def test_what_looked_better_on_val_has_to_be_so_on_confirm(on_confirm, verdict):
-    wanted = request(TWO)
-    score = lambda number, variant, _: (0.9 if variant in wanted.calibration.val else on_confirm) if number > 1 else 0.5  # noqa: E731
-    assert play(wanted, score)[1].verdict == verdict
+    scores = {**dict.fromkeys(wanted.calibration.val, on_val), **dict.fromkeys(wanted.calibration.confirm, on_confirm)}
+    rollouts, found = play(wanted, lambda number, variant, _: scores[variant] if number > 1 else 0.5)
+    assert found.verdict == verdict
+    played = [variant for _, variant, _ in rollouts.told if variant in wanted.calibration.confirm]
+    assert (bool(played), choose_candidate(rollouts) is not None) == (on_val > 0.5,) * 2
 
 
 def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
@@ -111,15 +111,17 @@ def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
     assert estimate_score(bad, start, next(v for v in val if v not in bad.rollouts), 1) == 0.0
 
 
-def test_a_placebo_that_wins_is_told_and_never_chosen():
-    rollouts, found = play(request(TWO), lambda number, *_: {1: 0.9, 2: 0.6}.get(number, 0.5))
+@pytest.mark.parametrize(
+    ("scores", "won", "chosen", "verdict"),
+    [({1: 0.9, 2: 0.6}, True, 2, "confirmed"), ({1: 0.9}, True, None, "not better"), ({}, False, None, "not better")],
+)
+def test_a_placebo_that_wins_is_told_and_never_chosen(scores, won, chosen, verdict):
+    rollouts, found = play(request(TWO), lambda number, *_: scores.get(number, 0.5))
     tried = list(rollouts.candidates.values())
     assert [each.placebo for each in tried] == [False, True, False, False]
     noise = measure_noise(tried, rollouts.val)
-    assert (noise.gains, noise.won) == ((pytest.approx(0.4),), True)
-    assert (choose_candidate(rollouts).number, found.verdict) == (2, "confirmed")
-    alone, verdict = play(request(TWO), lambda number, *_: 0.9 if number == 1 else 0.5)
-    assert (choose_candidate(alone), verdict.verdict) == (None, "not better")
+    assert (noise.gains, noise.won) == ((pytest.approx(scores.get(1, 0.5) - 0.5),), won)
+    assert (getattr(choose_candidate(rollouts), "number", None), found.verdict) == (chosen, verdict)
 
 
 def test_seeds_are_means_of_val_and_confirm():
@@ -130,12 +132,11 @@ def test_seeds_are_means_of_val_and_confirm():
     assert rollouts.spent <= wanted.max_rollouts
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_same_dice_give_the_same_end_whatever_the_jobs(seed):
+def test_the_same_dice_give_the_same_end_whatever_the_jobs():
     ends = []
     for jobs in (1, 3):
         wanted = replace(request(THREE), optimizer=make_trier(make_candidates(4)))
-        rollouts, _ = play_all(SimulatedRollouts(wanted, {}, seed, jobs))
+        rollouts, _ = play_all(SimulatedRollouts(wanted, {}, 0, jobs))
         tried = rollouts.candidates.values()
         ends.append([(c.program, c.number, c.dropped, sorted(map(str, c.rollouts))) for c in tried])
     assert ends[0] == ends[1]
@@ -176,17 +177,13 @@ def test_gepa_leaves_out_what_is_solved_and_ends_with_the_last():
 # Budgets, and what they can confirm
 
 
-@pytest.mark.parametrize("name", [name for name, row in OPTIMIZERS.items() if row.searches])
-def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm(name):
-    wanted = request(THREE, optimizer=name)
-    assert wanted.reserved == wanted.calibration.confirm_rollouts == 18
-    assert wanted.max_rollouts - wanted.reserved >= get_optimizer(name).least(wanted.calibration)
-
-
-def test_a_budget_without_room_to_confirm_says_so_afterwards_too():
+def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm_and_a_smaller_one_says_so_afterwards():
+    for name in (name for name, row in OPTIMIZERS.items() if row.searches):
+        wanted = request(THREE, optimizer=name)
+        assert wanted.reserved == wanted.calibration.confirm_rollouts == 18
+        assert wanted.max_rollouts - wanted.reserved >= get_optimizer(name).least(wanted.calibration)
     _, found = play(replace(request(TWO, max_rollouts=12), placebos=0), lambda number, *_: 0.9 if number else 0.5)
-    assert (found.verdict, found.pairs) == ("unconfirmed", 0)
-    assert "too few rollouts" in found.why
+    assert (found.verdict, found.pairs, "too few rollouts" in found.why) == ("unconfirmed", 0, True)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +226,7 @@ def test_the_smallest_gain_is_confirmed_in_four_of_five(pairs, seeds):
     assert find_smallest_gain(2 * pairs, seeds) < gain > find_smallest_gain(pairs, seeds + 2)
 
 
-@pytest.mark.parametrize(("pairs", "seeds", "power"), [(4, 1, 0), (6, 1, 0.01), (6, 3, 0.29), (18, 1, 0.6)])
+@pytest.mark.parametrize(("pairs", "seeds", "power"), [(4, 1, 0), (6, 3, 0.29), (18, 1, 0.6)])
 def test_no_gain_is_promised_where_the_largest_is_seldom_confirmed(pairs, seeds, power):
     assert find_smallest_gain(pairs, seeds) is None
     assert compute_power(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
@@ -239,20 +236,13 @@ def test_no_gain_is_promised_where_the_largest_is_seldom_confirmed(pairs, seeds,
 # The test
 
 
-@pytest.mark.parametrize("differences", [[0.5, 0.5, -0.25], [0.1, 0, 0.3, -0.2, 0.45], [0.2] * 6, [-1, 0, 0], [0, 0]])
-def test_p_is_the_share_of_all_arrangements_of_signs(differences):
-    """Counted one by one here, sum by sum there."""
-    signs = product((1, -1), repeat=len(differences))
-    sums = [sum(s * d for s, d in zip(each, differences, strict=True)) for each in signs]
-    assert compute_p(differences) == pytest.approx(sum(each >= sum(differences) - 1e-9 for each in sums) / len(sums))
-
-
 DRAWN = random.Random(0)
 
 
 @pytest.mark.parametrize(
     ("differences", "off"),
     [
+        *((few, 1e-12) for few in ([0.5, 0.5, -0.25], [0.1, 0, 0.3, -0.2, 0.45], [0.2] * 6, [-1, 0, 0], [0, 0])),
         ([round(DRAWN.gauss(0.1, 0.3), 2) for _ in range(18)], 1e-12),
         ([DRAWN.gauss(0.1, 0.3) for _ in range(18)], 1e-4),
         ([DRAWN.choice((0, 0.5, -0.5, 0.45)) for _ in range(18)], 1e-12),
@@ -262,7 +252,8 @@ DRAWN = random.Random(0)
         ([DRAWN.gauss(0.1, 0.3) / 3 for _ in range(17)] + [40.0], 1e-4),
     ],
 )
-def test_p_is_as_near_whether_differences_are_round_even_or_led_by_an_outlier(differences, off):
+def test_p_is_the_share_of_all_arrangements_of_signs(differences, off):
+    """Counted one by one here, sum by sum there, whether they are round, even or led by an outlier."""
     sums = np.zeros(1)
     for each in differences:
         sums = np.concatenate([sums + each, sums - each])
@@ -323,12 +314,8 @@ def test_two_programs_are_compared_example_by_example(threads):
 
 
 def test_an_error_is_raised_and_no_score():
-    class Fails(dspy.Module):
-        def forward(self, number):
-            raise ConnectionError(f"no answer to {number}")
-
-    with pytest.raises(ConnectionError, match="no answer"):
-        confirm(Knows(5), Fails(), EXAMPLES, right)
+    with pytest.raises(ZeroDivisionError):
+        confirm(Knows(5), Knows(6), EXAMPLES, lambda *_: 1 / 0)
 
 
 @pytest.mark.parametrize(
@@ -349,19 +336,14 @@ def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
 @pytest.mark.parametrize(("bad", "shown"), [("nan", "nan"), ("-inf", "-inf"), ("1e308", r"1e\+308"), (9**999, "inf")])
 def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
     """The only one that is bad is the third."""
-    bad = bad if isinstance(bad, int) else float(bad)
-    differences = [0.5, 0.0, bad, 0.25, 0.5, 1.0]
-
-    def score_third_badly(example, prediction):
-        return bad if example.number == 2 else prediction.right
-
+    scores = [0.5, 0.0, bad if isinstance(bad, int) else float(bad), *[0.25] * 17]
     for statistic, name in (
-        (lambda: confirm(Knows(5), Knows(6), EXAMPLES, score_third_badly), "score of example 3"),
-        (lambda: compare_pairs(differences), "difference of pair 3"),
-        (lambda: run_wilcoxon_test(differences), "value 3"),
-        (lambda: run_sign_test(differences), "value 3"),
-        (lambda: bootstrap_mean({"boil": [1.0], "freeze": differences}), "value 3 of freeze"),
-        (lambda: bootstrap_scores([("boil", each) for each in differences]), "value 3 of boil"),
+        (lambda: confirm(Knows(5), Knows(6), EXAMPLES, lambda one, _: scores[one.number]), "score of example 3"),
+        (lambda: compare_pairs(scores), "difference of pair 3"),
+        (lambda: run_wilcoxon_test(scores), "value 3"),
+        (lambda: run_sign_test(scores), "value 3"),
+        (lambda: bootstrap_mean({"boil": [1.0], "freeze": scores}), "value 3 of freeze"),
+        (lambda: bootstrap_scores([("boil", each) for each in scores]), "value 3 of boil"),
     ):
         with pytest.raises(UsageError, match=f"{name} is {shown}.*: only numbers from -1"):
             statistic()
