@@ -4,32 +4,33 @@ alone. Understands the prompts of `adapter.py`, and any text as a plain prompt."
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from dspy.lm15 import Request
 
-from rsso_dspy.regions import REGIONS, SYSTEM_REGIONS
+from rsso_dspy.regions import REGIONS, SYSTEM_REGIONS, list_items
 from rsso_dspy.signatures import actor, constitution, memory_writers, reflection, skills
 
-SIGNATURES = (actor, constitution, memory_writers, reflection, skills)
 PROPOSING = (
-    "current_instruction",
-    "examples_with_feedback",
-    "basic_instruction",
-    "dataset_description",
-    "program_code",
-    "program_description",
-    "module",
-    "module_description",
-    "task_demos",
-    "tip",
+    *("current_instruction", "examples_with_feedback", "basic_instruction", "dataset_description", "program_code"),
+    *("program_description", "module", "module_description", "task_demos", "tip"),
 )
 """Fields of DSPy's proposers of instructions."""
 
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+_MODULES = (actor, constitution, memory_writers, reflection, skills)
+_ASKED = [each for module in _MODULES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
+_NAMES = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in _ASKED for name in each.fields)}
+_ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
+_LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
+"""The labels of all fields of the package's signatures, and of DSPy's proposers."""
 _LABEL = r"([A-Z][a-z]+(?: [a-z]+){0,3})"
 _ALONE = re.compile(r"^Answer with the ([a-z]+(?: [a-z]+)*) alone(, one a line)?\b", re.M)
 _FORM = re.compile(r"^Answer (?:in this form|with one (JSON) object)[^\n]*:\n", re.M)
@@ -43,8 +44,7 @@ _EXAMPLES = re.compile(r"^Examples:\n", re.M)
 _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
 
 
-@dataclass(frozen=True, slots=True)
-class SeededNoise:
+class SeededNoise(NamedTuple):
     """Seeded random numbers: the same seed, context and candidate give the same number in every process and thread."""
 
     seed: int
@@ -56,8 +56,7 @@ class SeededNoise:
         return int.from_bytes(digest, "big") / 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One step: what was seen, and the thought and action that followed; those of the present step are empty."""
 
     seen: str
@@ -65,8 +64,7 @@ class Turn:
     action: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPrompt:
+class ParsedPrompt(NamedTuple):
     """One request, read."""
 
     instruction: str
@@ -112,7 +110,7 @@ def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
         return json.dumps(dict(answer), ensure_ascii=False)
     if len(answer) == 1:
         return _format_value(next(iter(answer.values()))).strip()
-    return "\n".join(f"{label_field(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
+    return "\n".join(f"{_label(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
 
 
 def parse_region_list(text: str) -> list[str]:
@@ -123,23 +121,10 @@ def parse_region_list(text: str) -> list[str]:
     return [row for row in (_NUMBER.sub("", row).replace("\n  ", "\n").strip() for row in rows) if row]
 
 
-def label_field(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-@cache
-def _compile_labels() -> re.Pattern[str]:
-    """The labels of all fields of the package's signatures, and of DSPy's proposers."""
-    asked = [each for module in SIGNATURES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
-    names = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in asked for name in each.fields)}
-    labels = "|".join(sorted(map(label_field, names), key=len, reverse=True))
-    return re.compile(rf"^({labels})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
-
-
 @lru_cache(maxsize=4096)
 def split_fields(message: str) -> Mapping[str, str]:
     """Label of a field, as its name, to its text. Of a label that stands there twice the last counts."""
-    pieces = _compile_labels().split(message)
+    pieces = _LABELS.split(message)
     return {
         label.lower().replace(" ", "_"): text.strip() for label, text in zip(pieces[1::2], pieces[2::2], strict=True)
     }
@@ -187,8 +172,6 @@ def _split_window(window: str) -> list[tuple[str, str]]:
 
 
 def _format_value(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return "".join(f"\n- {item}" for item in value) if value else "none"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return f"\n{list_items(value)}" if value else "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

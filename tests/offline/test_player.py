@@ -30,11 +30,20 @@ from tests.offline.conftest import ADAPTERS, HALLWAY, KITCHEN, REGIONS
 BARE = {"constitution": None, "plans_from_past_attempts": None, "progress": None}
 
 
-def test_one_line_of_a_reflection_changes_the_action(ask):
-    bare = ask(FlatActor, constitution=None, plans_from_past_attempts=["Attempt 1: Nothing was found."]).action
-    plan = f"Attempt 1: Nothing was found.\nDo not {bare}."
-    told = ask(FlatActor, constitution=None, plans_from_past_attempts=[plan])
-    assert told.action != bare
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda action: {"plans_from_past_attempts": [f"Attempt 1: Nothing was found.\nDo not {action}."]},
+        lambda action: {"constitution": [f"Never {action}."]},
+        lambda action: {"signature": FlatActor.with_instructions(f"{FlatActor.instructions}\nDo not {action}.")},
+        lambda action: {"history": [(HALLWAY, action)], "observation": "No known action matches that input."},
+    ],
+    ids=["reflection", "constitution", "instruction", "failure"],
+)
+def test_one_line_changes_the_action(ask, tell):
+    bare = ask(FlatActor, **BARE).action
+    given = {"signature": FlatActor} | BARE | tell(bare)
+    assert ask(given.pop("signature"), **given).action != bare
 
 
 def test_a_plan_is_followed_step_by_step(ask):
@@ -54,12 +63,6 @@ def test_one_line_of_a_skill_changes_the_action_and_the_subgoal(ask):
     assert after.action == "teleport to workshop"
 
 
-def test_one_line_of_the_instruction_changes_the_action(ask):
-    bare = ask(FlatActor, **BARE).action
-    told = FlatActor.with_instructions(f"{FlatActor.instructions}\nDo not {bare}.")
-    assert ask(told, **BARE).action != bare
-
-
 def test_a_demonstration_changes_the_action(ask):
     bare = ask(FlatActor, **BARE).action
     others = {"teleport to workshop", "teleport to kitchen", "teleport to bedroom"} - {bare}
@@ -70,18 +73,6 @@ def test_a_demonstration_changes_the_action(ask):
         assert ask(FlatActor, **BARE, demos=[demo]).action == other
 
 
-def test_a_rule_of_the_constitution_changes_the_action(ask):
-    bare = ask(FlatActor, **BARE).action
-    told = ask(FlatActor, constitution=[f"Never {bare}."], plans_from_past_attempts=None).action
-    assert told != bare
-
-
-def test_what_failed_is_not_repeated(ask):
-    bare = ask(FlatActor, **BARE).action
-    again = ask(FlatActor, **BARE, history=[(HALLWAY, bare)], observation="No known action matches that input.")
-    assert again.action != bare
-
-
 def test_a_question_of_the_world_is_answered_with_a_number(ask):
     question = (
         "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n"
@@ -89,12 +80,6 @@ def test_a_question_of_the_world_is_answered_with_a_number(ask):
     )
     said = ask(FlatActor, **BARE, history=[(KITCHEN, "open box")], observation=question)
     assert said.action in {"0", "1"}
-
-
-def test_names_of_tasks_and_variants_are_never_seen(ask):
-    """The prompt holds no id; one that is put in where ids could stand changes nothing."""
-    for hidden in ("boil", "find-plant::228", "variant 7"):
-        assert ask(SkillActor, observation=f"[{hidden}]\n{HALLWAY}").action == ask(SkillActor).action
 
 
 @pytest.mark.parametrize(
@@ -111,7 +96,7 @@ def test_names_of_tasks_and_variants_are_never_seen(ask):
     ],
 )  # fmt: skip
 def test_advice_is_what_to_do_and_what_not_without_conditions(text, expected):
-    assert {line.command.text: line.positive for line in read_advice(text) if line.command} == expected
+    assert {done.text: weight > 0 for done, weight in read_advice(text)} == expected
 
 
 # Other benchmarks
@@ -137,10 +122,6 @@ ASKED = {
     "before": (Turn(SEES, "-", "check available actions"),),
     "seen": "You can take the following actions: turn left, pickup grey key 1, go to red ball 1",
 }
-ROBBY = {
-    "before": (Turn("Robby is at rooma.", "", "check valid actions"),),
-    "seen": "Valid actions are: Move from rooma to roomb. , Move from rooma to roomc. , check valid actions",
-}
 
 
 @pytest.mark.parametrize(
@@ -150,10 +131,8 @@ ROBBY = {
         ({}, "check available actions"),
         (ASKED, "go to red ball 1"),
         (LISTED, "go to red ball 1"),
-        ({**ASKED, "task": "pick up the grey key"}, "pickup grey key 1"),
         ({**LISTED, "task": "pick up the key"}, "pickup grey key 1"),
         ({"seen": "Robby is at rooma.", "templates": ASKS}, "check valid actions"),
-        ({**ROBBY, "templates": ASKS, "task": "ball1 is at roomc."}, "Move from rooma to roomc"),
         ({**ASKED, "task": "win", "told": "Attempt 1: pickup grey key 1."}, "pickup grey key 1"),
         ({**LISTED, "task": "win", "told": "Attempt 1: Do not turn left."}, "pickup grey key 1"),
     ],
@@ -184,11 +163,6 @@ EXPECTED = {
 @pytest.mark.parametrize("signature", EXPECTED, ids=lambda signature: signature.__name__)
 def test_answer_is_parsed_and_means_something(ask, signature, adapter):
     assert EXPECTED[signature](ask(signature, adapter=adapter))
-
-
-@pytest.mark.parametrize("absent", ["constitution", "plans_from_past_attempts", "skills"])
-def test_absent_regions_are_no_obstacle(ask, absent):
-    assert ask(SkillActor, **{absent: None}).action
 
 
 # Determinism

@@ -14,28 +14,15 @@ from rsso_dspy.signatures import DistillReflections, FlatActor, Reflect
 from rsso_dspy.signatures.reflection import add_reflection_fields
 from tests.offline.conftest import ADAPTERS, OUTCOME, TRANSCRIPT
 
-CHOICE = (
-    "Your task is to measure the temperature of soap. First, focus on the thermometer. If the soap temperature is "
-    "above 50.0 degrees celsius, focus on the red box. If it is below 50.0 degrees celsius, focus on the blue box."
-)
 
-
-def test_kept_actions_are_those_that_earned_and_those_they_rest_on():
+def test_a_plan_keeps_what_earned_and_forbids_what_cost_points_or_did_nothing(ask):
     kept = select_actions_to_repeat(parse_transcript(TRANSCRIPT, OUTCOME))
     assert [act.text for act in kept] == ["teleport to kitchen", "focus on thermometer"]
-
-
-def test_a_wrong_choice_is_named_and_the_other_one_planned(ask):
-    answer = ask(Reflect, task=CHOICE)
-    assert "focus on red box" in answer.what_went_wrong
-    assert "make the choice: focus on blue box" in answer.plan
-    assert "Do not focus on red box" in answer.plan
-
-
-def test_actions_that_were_not_understood_are_avoided(ask):
     answer = ask(Reflect)
-    assert "open cupbord" in answer.what_went_wrong
-    assert "Do not open cupbord." in answer.plan
+    for mistake in ("focus on red box", "open cupbord"):
+        assert mistake in answer.what_went_wrong
+        assert f"Do not {mistake}." in answer.plan
+    assert "Repeat what earned 33 points: teleport to kitchen; focus on thermometer." in answer.plan
 
 
 # Fields of the improvements
@@ -57,9 +44,6 @@ def test_every_field_of_the_improvements_is_answered_in_its_type(ask, adapter):
     assert isinstance(answer.priority_locations, list)
     assert "Do not open door." in answer.plan
     assert "Do not wait" not in answer.plan
-    plain = ask(Reflect, adapter=adapter)
-    assert answer.what_went_wrong == plain.what_went_wrong
-    assert answer.plan.startswith(plain.plan)
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
@@ -124,9 +108,8 @@ def test_lines_of_the_feedback_are_added_below_the_hand_written_text(propose):
     assert propose(4) == propose(4)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_proposal_changes_what_the_player_does(ask, seed):
+def test_a_proposal_changes_what_the_player_does(ask):
     regions = {"constitution": None, "plans_from_past_attempts": None}
     bare = ask(FlatActor, **regions).action
-    proposed = gepa(seed, lines=[f"Do not {bare}."])
+    proposed = gepa(0, lines=[f"Do not {bare}."])
     assert ask(FlatActor.with_instructions(proposed), **regions).action != bare
