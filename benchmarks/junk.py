@@ -127,7 +127,7 @@ def compile_placebos(given: argparse.Namespace) -> dict[str, int]:
             wanted = build_request(get_method(METHOD), live.protocol, calibration, options=options, seed=seed)
             wanted = replace(wanted, placebos=0)
             agent = Agent(METHOD)
-            programs = [make_placebo(agent, wanted.tuned, seed + n) for n in range(min(4, len(SENTENCES)))]
+            programs = [make_placebo(agent, seed + n) for n in range(min(4, len(SENTENCES)))]
             compiled = compile_agent(agent, live, replace(wanted, optimizer=make_trier(programs)), given.jobs)
         assert compiled.confirmation is not None
         counts[compiled.confirmation.verdict] += 1

@@ -224,12 +224,15 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     under_way: dict[bool, list[Any]] = {True: [], False: []}
     wanted, dates, shards = set[str](), list[str](), list[str]()
     models: dict[str, dict[str, str]] = {}
+    answers: tuple[str, ...] = ()
     for store in pool.stores:
         under_way[bool(store.is_playing())] += pool.read_under_way(store)
         wanted |= {pool.label_unit(store, unit) for unit in store.list_planned_units()}
         dates += store.list_played_days()
         shards += store.read_shards()
         identity, arms = store.read_identity()
+        if identity.get("config", {}).get("shared_answers"):
+            answers = ("shared with the first arm where requests were equal, and counted for each arm",)
         models |= {pool.label_arm(store, arm): get_role_models(identity) for arm in arms}
     records = list(pool.units())
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
@@ -243,6 +246,7 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         list_missing_shards(shards),
         under_way[True],
         models,
+        answers,
     )
 
 

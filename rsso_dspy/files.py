@@ -153,8 +153,7 @@ def find_packed(path: Path) -> Path | None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read the content as bytes, also of a file that stands packed in its place. Raises `DamagedFile` and `OSError`,
-    see the module's docstring."""
+    """Read a file, or the packed one in its place, as bytes. Raises `DamagedFile` and `OSError`, see the module."""
     if path.is_dir():
         raise DamagedFile(path, "it is a folder")
     if (packed := find_packed(path)) is None:

@@ -37,7 +37,7 @@ from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import RUN_FILE, Store
 from rsso_dspy.store.unit_log import JobRecord
 
-ABRIDGED = 160  # how many characters of a demonstration's field are printed; `--json` prints all
+ABRIDGED = 160  # how many characters of a demonstration's field are printed
 MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 NO_LOG = "its log is not in the folder of the run"

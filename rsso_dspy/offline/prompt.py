@@ -38,7 +38,7 @@ _KEYS = re.compile(r'^"(\w+)": (.*)', re.M)
 _WANTED = re.compile(rf"^{_LABEL}:([^\n]*)", re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
 _WINDOW = re.compile(r"^History:\n", re.M)
-_PLACED = "|".join(name.replace("_", " ").capitalize() for name in sorted(SYSTEM_REGIONS))
+_PLACED = "|".join(name.replace("_", " ").capitalize() for name in SYSTEM_REGIONS)
 _IN_SYSTEM = re.compile(rf"\n\n(?=(?:{_PLACED})(?:: ?| \())")
 _EXAMPLES = re.compile(r"^Examples:\n", re.M)
 _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
@@ -131,9 +131,7 @@ def split_fields(message: str) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _parse_system(
-    system: str,
-) -> tuple[str, Mapping[str, bool], bool, Mapping[str, str], tuple[Mapping[str, str], ...]]:
+def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, Mapping[str, str], tuple[Any, ...]]:
     told, *shown = _EXAMPLES.split(system, maxsplit=1)
     told, *placed = _IN_SYSTEM.split(told, maxsplit=1)
     regions = split_fields("".join(placed))

@@ -18,7 +18,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.records import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Usage, Variant
-from rsso_dspy.regions import REGIONS, SYSTEM_REGIONS
+from rsso_dspy.regions import SYSTEM_REGIONS
 
 if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
@@ -87,11 +87,9 @@ class TrialRules:
     """Regions of its prompt that stand in the system message; they must stay the same through a trial."""
 
     def __post_init__(self) -> None:
-        if odd := sorted({*self.in_system} - SYSTEM_REGIONS):
-            raise UsageError(
-                f"in_system: {', '.join(odd)} cannot stand in the system message; these can: "
-                f"{', '.join(name for name in REGIONS if name in SYSTEM_REGIONS)}"
-            )
+        if odd := sorted({*self.in_system}.difference(SYSTEM_REGIONS)):
+            allowed = ", ".join(SYSTEM_REGIONS)
+            raise UsageError(f"in_system: {', '.join(odd)} cannot stand in the system message; these can: {allowed}")
         if self.max_repeat is not None and self.max_repeat < 2:
             raise UsageError(
                 f"max_repeat={self.max_repeat}: one action is not a repetition; give 2 or more, or None for no limit"

@@ -25,6 +25,7 @@ class RunRecords:
     missing_shards: Sequence[str] = ()  # parts `i/n` of the run that are not here
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
+    answers: tuple[str, ...] = ()  # where those of an arm came from, if not from its own requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def analyze(
         bill=cost.build_cost_report(
             everything, played.begun, played.abandoned, price_of, played.under_way, played.models
         ),
-        facts={**collect_run_facts(everything), **({"played": played.dates} if played.dates else {})},
+        facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
         rule_based=any(record.rule_based for record in everything),
         alike=metrics.have_same_units(arms.values()),
         missing=played.missing,
@@ -234,7 +235,7 @@ def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskM
 
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
     return {
-        "facts": {name: list(values) for name, values in found.facts.items()},
+        "facts": {name: list(values) for name, values in found.facts.items() if values},
         "rule_based": found.rule_based,
         "missing": found.missing,
         "missing_shards": list(found.missing_shards),

@@ -15,7 +15,7 @@ _HOMES = {
 }
 """Module to the names that it holds."""
 
-__all__ = [  # noqa: RUF022, F822; `hash_prompts` reads them in this order
+__all__ = [  # `hash_prompts` reads them in this order
     "ErrorRule",
     "FlatActor",
     "JudgeEquivalence",

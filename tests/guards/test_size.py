@@ -12,17 +12,17 @@ from rsso_dspy.cli.app import app
 BOUNDS = {
     "lines of the package": 29419,
     "files of the package": 142,
-    "lines of tests": 21066,
+    "lines of tests": 21064,
     "lines of reflexion": 1987,
     "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,
     "functions with over 8 parameters": 8,
     "options of all commands": 104,
     "options of run": 23,
-    "words of the documentation": 33571,
+    "words of the documentation": 33570,
     "lines of the page's assets": 1280,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2903,
+    "lines that the loop imports": 2901,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 

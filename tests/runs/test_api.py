@@ -49,12 +49,20 @@ def test_arms_share_the_answers_to_equal_requests_and_their_records_stay_what_th
     monkeypatch.setattr(Explorer, "complete", lambda self, request: asked.append(request) or answer(self, request))
     options = {**SMALL, "settings": [*SMALL["settings"], "shared_answers=true"], "progress": False}
     shared = rsso_dspy.run(["react", "reflexion"], out=tmp_path / "shared", jobs=jobs, **options)
-    units, alone = ([unit for unit in Store(each.folder).units()] for each in (shared, played))
-    assert [(unit.key, unit.arm, unit.trials) for unit in units] == [(unit.key, unit.arm, unit.trials) for unit in alone]
+    units, alone = (list(Store(each.folder).units()) for each in (shared, played))
+    assert [(unit.arm, unit.key, unit.trials) for unit in units] == [
+        (each.arm, each.key, each.trials) for each in alone
+    ]
     logs = [Store(shared.folder).read_log(unit) for unit in units]
     calls = [log.decode(lines) for log in logs for lines in log.by_number.values()]
     firsts = sum(call.trial == 1 and call.role == "actor" for call in calls)
     assert len(asked) <= len(calls) - firsts // 2 < len(calls), "the first trial is asked for once"
+    assert "answers shared with the first arm" in " ".join(str(shared.report()).split())
+    for log in logs[len(logs) // 2 :]:  # cut off amid a trial
+        lines = log.path.read_bytes().splitlines(keepends=True)
+        log.path.write_bytes(b"".join(lines[: 2 * len(lines) // 3]))
+    again = rsso_dspy.run(["react", "reflexion"], out=shared.folder, jobs=jobs, **options)
+    assert [unit.trials for unit in Store(again.folder).units()] == [unit.trials for unit in units]
 
 
 def test_a_packed_folder_is_read_and_replayed_and_nothing_is_added_to_it(played, tmp_path, rsso):

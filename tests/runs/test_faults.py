@@ -156,8 +156,6 @@ def test_an_answer_without_use_is_a_step_that_does_nothing(name, wire, tmp_path)
     assert usage.truncated == (2 if FAULTS[name].how == "length" else 0)
 
 
-
-
 def test_a_unit_that_errored_comes_last_and_is_played_again(tmp_path):
     with run_against("openai", tmp_path, {1: "server error"}) as run:
         assert len(run.play(units=2).errored) == 1

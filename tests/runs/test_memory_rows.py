@@ -8,18 +8,15 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.errors import UsageError
-from rsso_dspy.executor import Executor, TrialFinished, list_pending_jobs
+from rsso_dspy.executor import Executor, list_pending_jobs
 from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory_files import get_stream_position
 from rsso_dspy.plan import arrange_streams, plan_held_out
 from rsso_dspy.programs import methods
-from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method, list_regions, load_memory
-from rsso_dspy.regions import REGIONS
+from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method
 from rsso_dspy.report.page_records import trace_learnt_items
 from rsso_dspy.sessions import session
-from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.live import Engine, is_asked, model, says

@@ -11,18 +11,13 @@ from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.executor import Executor, list_pending_jobs, void_downstream_units
-from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.memory_files import (
-    InitialMemories,
-    describe_sources,
     get_stream_position,
     load_stream_constitution,
-    merge_memories,
 )
 from rsso_dspy.plan import plan_held_out, select_shard
-from rsso_dspy.programs.methods import get_method
-from rsso_dspy.records import Source, UnitRecord
+from rsso_dspy.records import UnitRecord
 from rsso_dspy.regions import join_items
 from rsso_dspy.runs import check_streams
 from rsso_dspy.store.commands import Shard
@@ -174,9 +169,9 @@ def test_an_error_stops_its_stream_and_no_other(live, whole, tmp_path):
 
 def test_a_stream_over_other_variants_is_refused(whole):
     check_streams(plan(WRITERS), Store(whole))
-    for tasks in (TASKS[:2], ["boil"]):
+    for chosen in (TASKS[:2], ["boil"]):
         with pytest.raises(RunMismatch, match="over other variants"):
-            check_streams(plan(WRITERS, tasks), Store(whole))
+            check_streams(plan(WRITERS, chosen), Store(whole))
 
 
 def test_a_method_without_rules_to_read_is_its_base_byte_for_byte(live, tmp_path):
