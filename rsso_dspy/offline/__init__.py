@@ -67,19 +67,11 @@ class Explorer:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
         return self
 
-    def dump_state(self) -> dict[str, Any]:
-        return {"seed": self.seed}
-
-    @classmethod
-    def load_state(cls, state: Mapping[str, Any]) -> "Explorer":
-        return cls(seed=int(state.get("seed", 0)))
-
 
 def answer_prompt(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """Answer a prompt: the fields that it asks for, in its order."""
-    if not prompt.wanted:
-        return {"text": proposer.rewrite_instruction(prompt, dice)}
-    role = next((role for field, role in ROLES.items() if field in prompt.wanted), None)
+    wanted = prompt.wanted or {"text": False}
+    role = next((role for field, role in ROLES.items() if field in wanted), None)
     given = role(prompt, dice) if role else {}
     blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
-    return {name: given.get(name, [] if is_list else blank) for name, is_list in prompt.wanted.items()}
+    return {name: given.get(name, [] if is_list else blank) for name, is_list in wanted.items()}

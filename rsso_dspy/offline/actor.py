@@ -5,7 +5,9 @@ the world's question.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -23,15 +25,14 @@ from rsso_dspy.offline.advice import (
     score_by_advice,
     select_plan_steps,
 )
-from rsso_dspy.offline.goals import SCENERY, Goals, parse_goals
 from rsso_dspy.offline.offered import answer_offered
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
-from rsso_dspy.offline.scene import Scene, build_scene, find_rooms, write_notes
+from rsso_dspy.offline.scene import STAGES, Goals, Scene, build_scene, find_rooms, parse_goals, write_notes
 from rsso_dspy.offline.writers import draw_lessons
 
 # Curiosity is high, so that much of a first attempt goes into looking around. A skill goes before looking around, but
 # not before what the task says outright.
-_PLAN, _SKILL, _NAMED, _UNSEEN, _OPEN, _ADVISED = 20.0, 5.8, 5.6, 5.2, 4.6, 1.0
+_PLAN, _DELIVER, _SKILL, _NAMED, _UNSEEN, _OPEN, _SEEN, _ADVISED = 20.0, 7.0, 5.8, 5.6, 5.2, 4.6, 4.0, 1.0
 _NOISE = 1.2
 """Spread of the seeded noise at temperature 1."""
 _NOTED = ("move", "pour", "mix", "read", "open", "use")
@@ -56,10 +57,12 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     scene = build_scene(prompt.turns)
     _update_notes(scene, goals)
     advice = list(_read_told(prompt))
-    proposals = [*_answer_question(scene, goals), *_do_task(scene, goals), *_look_around(scene, goals)]
-    proposals += [
-        *_follow_plan(select_plan_steps(prompt.get_region("plans_from_past_attempts")), scene, proposals),
-        *_follow_skills(parse_skills(prompt.get_region("skills")), scene, proposals),
+    own = [*_answer_question(scene, goals), *_do_task(scene, goals), *_look_around(scene, goals)]
+    name = partial(_name_things, scene=scene, own=own, advice=advice)
+    proposals = [
+        *own,
+        *_follow_plan(select_plan_steps(prompt.get_region("plans_from_past_attempts")), scene, name),
+        *_follow_skills(parse_skills(prompt.get_region("skills")), scene, name),
         *_follow_advice(advice, scene),
     ]
     context = blake2b(repr(prompt.turns).encode(), digest_size=8).hexdigest()
@@ -103,7 +106,7 @@ def _update_notes(scene: Scene, goals: Goals) -> None:
     for name, thing in scene.things.items():
         if thing.held:
             where.pop(name, None)
-        elif scene.room and find_words(name) & goals.words and not find_words(name) & SCENERY:
+        elif scene.room and find_words(name) & goals.words:
             where[name] = scene.room
     notes["seen"] = [f"{name} in {room}" for name, room in where.items()]
     if focused := _FOCUSED.findall(seen):
@@ -120,8 +123,7 @@ def _read_told(prompt: ParsedPrompt) -> Iterator[Advice]:
     rules = parse_region_list(prompt.get_region("constitution"))
     for attempts in filter(None, map(prompt.get_region, ("past_attempts", "experience"))):
         rules += draw_lessons(attempts)
-    yield from read_advice("\n".join([*rules, prompt.get_region("past_strategies")]))
-    yield from read_advice(prompt.instruction)
+    yield from read_advice("\n".join([*rules, prompt.get_region("past_strategies"), prompt.instruction]))
     yield from (each for each in read_advice(prompt.get_region("plans_from_past_attempts")) if each.weight < 0)
     task = find_words(prompt.get_region("task"))
     for demo in prompt.demos:
@@ -142,14 +144,22 @@ def _do_task(scene: Scene, goals: Goals) -> Iterator[Proposal]:
     focused = scene.notes["focused"]
     target = next((each for each in goals.targets if not any(map(each.is_matched_by, focused))), None)
     for name in scene.things:
-        if target and target.is_matched_by(name) and not find_words(name) & SCENERY:
+        if target and target.is_matched_by(name):
             weight = 0.3 if target.last else 4.0 if goals.compares else 6.0
             yield Proposal(f"focus on {name}", weight, f"the task says to focus on {target.name}")
+    alive = [name for name in scene.things if goals.stages_of and goals.stages_of <= find_words(name)]
+    ages = {name: next((each for each in STAGES if each in name.split()), "adult") for name in alive}
+    ahead = sorted(set(alive) - set(focused), key=lambda name: (STAGES.index(ages[name]), name))
+    for rank, name in enumerate(ahead):
+        yield Proposal(f"focus on {name}", 6.0 - 2 * rank, "it is the earliest stage of life not focused on yet")
+    if alive and not ahead:
+        yield Proposal("wait", _OPEN, "the next stage of life has to come yet")
     subject = focused[-1] if focused else ""
     if any(verb == "move" for verb, _ in goals.endings) and subject in scene.things:
         moved = any(each.startswith(f"move {subject} to ") for each in scene.notes["did"])
         if not moved and not scene.things[subject].held:
-            yield Proposal(f"pick up {subject}", 6.0, f"the {subject} has to be carried")
+            weight = _PLAN + 1 if scene.notes["plan step"] else 6.0  # no plan leads away without it
+            yield Proposal(f"pick up {subject}", weight, f"the {subject} has to be carried")
     if target is None:
         for verb, name in goals.endings:
             if name in scene.things and verb == "focus":
@@ -163,51 +173,52 @@ def _look_around(scene: Scene, goals: Goals) -> Iterator[Proposal]:
     for thing in scene.things.values():
         if thing.closed and not thing.held:
             yield Proposal(f"open {thing.name}", _OPEN, f"the {thing.name} is closed")
-    pending = [each for each in goals.targets if not any(map(each.is_matched_by, scene.notes["focused"]))]
+    focused = scene.notes["focused"]
+    pending = [each for each in goals.targets if not each.last and not any(map(each.is_matched_by, focused))]
+    carried = not pending and any(thing.held and name in focused for name, thing in scene.things.items())
     wanted = {}
     for name, room in (each.rsplit(" in ", 1) for each in scene.notes["seen"]):
-        ending = all(each.last for each in pending) and name in [thing for _, thing in goals.endings]
-        if ending or any(each.is_matched_by(name) and not each.last for each in pending):
-            wanted[room] = name
-    for room in dict.fromkeys([*goals.places, *scene.doors, *scene.notes["doors"], *scene.notes["searched"]]):
-        if room == scene.room:
-            continue
+        if any(each.is_matched_by(name) for each in pending):
+            wanted[room] = name, _SEEN
+        elif not pending and name in [thing for _, thing in goals.endings]:
+            wanted[room] = name, _DELIVER if carried else _SEEN
+    rooms = dict.fromkeys([*goals.places, *scene.doors, *scene.notes["doors"], *scene.notes["searched"]])
+    rooms.pop(scene.room, None)
+    for room in rooms:
         if room in wanted:
-            yield Proposal(f"teleport to {room}", 4.0, f"I saw {wanted[room]} in the {room}")
+            yield Proposal(f"teleport to {room}", wanted[room][1], f"I saw {wanted[room][0]} in the {room}")
         elif room not in scene.notes["searched"]:
-            weight = _NAMED if room in goals.places else _UNSEEN
+            weight = _UNSEEN if room not in goals.places else _DELIVER if carried else _NAMED
             yield Proposal(f"teleport to {room}", weight, f"I have not been in the {room} yet")
         elif room in scene.doors:
             yield Proposal(f"teleport to {room}", 0.6, f"something may have been missed in the {room}")
     yield Proposal("wait", 0.5, "nothing else offers itself")
     for name in scene.things:
-        if find_words(name) & goals.words and not find_words(name) & SCENERY:
+        if find_words(name) & goals.words:
             yield Proposal(f"pick up {name}", 0.9, f"the task mentions {name}")
 
 
-def _follow_plan(plan: Sequence[Command], scene: Scene, own: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Yield the next step of the plan, if one is left. Travel to the present room is skipped, and answers where nothing
-    was asked."""
+def _follow_plan(plan: Sequence[Command], scene: Scene, name: Callable[[Command], str]) -> Iterator[Proposal]:
+    """Yield the next step of the plan that can be taken here, if one is left."""
     taken = int(next(iter(scene.notes["plan step"]), 0))
     for number, step in enumerate(plan[taken:], start=taken + 1):
-        if (step.verb == "choose") != bool(scene.options):
-            if scene.options:
-                return
-            continue
-        action = _name_things(step, scene, own)
-        name = normalize_words(action)
-        done = name in scene.failed or (name == scene.last_action and step.verb != "wait")
-        if not done and not (step.verb in TRAVEL and step.thing == scene.room):
+        if scene.options and step.verb != "choose":
+            return
+        action = name(step)
+        said = normalize_words(action)
+        done = said in ("", *scene.failed) or (said == scene.last_action and step.verb != "wait")
+        idle = step.thing == scene.room if step.verb in TRAVEL else step.verb == "choose" and not scene.options
+        if not done and not idle:
             weight = 99.0 if scene.options else _PLAN
             yield Proposal(action, weight, "it is the next step of my plan from an earlier attempt", plan=number)
             return
 
 
-def _follow_skills(skills: Sequence[Skill], scene: Scene, own: Sequence[Proposal]) -> Iterator[Proposal]:
+def _follow_skills(skills: Sequence[Skill], scene: Scene, name: Callable[[Command], str]) -> Iterator[Proposal]:
     """Yield the next step of every offered skill."""
     for rank, skill in enumerate(skills):
         step = _find_next_step(skill, scene)
-        action = _name_things(step, scene, own) if step and step.verb != "choose" else ""
+        action = name(step) if step and step.verb != "choose" else ""
         if (done := parse_command(action)) and is_concrete(done):
             why = f"it leads to a subgoal that was reached before ({skill.target.rstrip('.')})"
             yield Proposal(action, _SKILL - 0.3 * rank, why, skill.target)
@@ -221,28 +232,30 @@ def _find_next_step(skill: Skill, scene: Scene) -> Command | None:
             return skill.steps[length] if length < len(skill.steps) else None
     if not skill.steps or any(is_advice_for(skill.steps[-1], done) for done in acted):
         return None
-    steps = [step for step in skill.steps if step.verb not in TRAVEL or step.thing != scene.room]
-    return steps[0] if steps else None
+    return next((step for step in skill.steps if step.verb not in TRAVEL or step.thing != scene.room), None)
 
 
-def _name_things(step: Command, scene: Scene, own: Sequence[Proposal]) -> str:
-    """The step itself if its thing is here, else what the player would do with that verb by itself."""
+def _name_things(step: Command, scene: Scene, own: Sequence[Proposal], advice: Sequence[Advice]) -> str:
+    """The step itself if its thing is here; else with a thing whose name holds all its words ("inclined plane b" for
+    "plane b"), or what the player would do with that verb by itself; empty where nothing fits yet."""
     if step.verb in (*TRAVEL, "wait", "choose") or step.thing in scene.things:
         return step.text
-    alike = [each for each in own if (done := parse_command(each.action)) and done.verb == step.verb]
-    return max(alike, key=lambda each: each.weight).action if alike else step.text
+    words, ranked = find_words(step.thing), sorted(own, key=lambda each: -each.weight)
+    alike = [each.action for each in ranked if (done := parse_command(each.action)) and done.verb == step.verb]
+    alike += [replace(step, thing=name).text for name in scene.things if words and words <= find_words(name)]
+
+    def rate_action(action: str) -> tuple[float, bool]:
+        return min(0.0, score_by_advice(action, advice)), words <= find_words(action)
+
+    return max(alike, key=rate_action, default="")
 
 
 def _follow_advice(advice: Sequence[Advice], scene: Scene) -> Iterator[Proposal]:
     """Yield actions that single pieces of advice call for and that are worth trying now: their things are here, or they
     lead to a room not searched yet."""
     for wanted, weight in advice:
-        if weight < 0 or not is_concrete(wanted) or wanted.verb in ("wait", "choose"):
-            continue
-        if wanted.verb in TRAVEL:
-            # "A room not seen yet" names none.
+        possible = wanted.thing in scene.things and (not wanted.place or wanted.place in scene.things)
+        if wanted.verb in TRAVEL:  # "a room not seen yet" names none
             possible = len(find_words(wanted.thing)) in (1, 2) and wanted.thing not in scene.notes["searched"]
-        else:
-            possible = wanted.thing in scene.things and (not wanted.place or wanted.place in scene.things)
-        if possible:
+        if weight > 0 and possible and is_concrete(wanted):
             yield Proposal(wanted.text, _ADVISED, "I was advised to")

@@ -78,7 +78,6 @@ def split_past_attempts(text: str) -> list[str]:
     return [part.strip() for part in _ATTEMPT.split(text) if part.strip()]
 
 
-@lru_cache(maxsize=256)
 def select_plan_steps(text: str) -> tuple[Command, ...]:
     """The steps of the newest plan of those that earned most, without what newer ones forbid."""
     plans = split_past_attempts(text)
@@ -89,7 +88,6 @@ def select_plan_steps(text: str) -> tuple[Command, ...]:
     return tuple(step for step in steps if not any(is_advice_for(each, step) for each in newer))
 
 
-@lru_cache(maxsize=256)
 def parse_skills(text: str) -> tuple[Skill, ...]:
     """The offered skills in order."""
     parts = _SUBGOAL.split(text)

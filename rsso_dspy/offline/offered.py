@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from rsso_dspy.environments.scienceworld.actions import normalize_words
 from rsso_dspy.offline.advice import find_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 
@@ -44,22 +45,18 @@ def _choose(offered: Sequence[str], prompt: ParsedPrompt, dice: SeededNoise) -> 
     for turn in prompt.turns:
         views.append(views[-1] if views and (_IN_VAIN.search(turn.seen) or _ANSWERED.search(turn.seen)) else turn.seen)
     steps = list(zip(pairwise(prompt.turns), views, strict=False))
-    done = [(_normalize(turn.action), view) for (turn, _), view in steps]
-    vain = {(_normalize(turn.action), view) for (turn, after), view in steps if _IN_VAIN.search(after.seen)}
+    done = [(normalize_words(turn.action), view) for (turn, _), view in steps]
+    vain = {(normalize_words(turn.action), view) for (turn, after), view in steps if _IN_VAIN.search(after.seen)}
     task = find_words(prompt.get_region("task"))
     told = _SENTENCES.split("\n".join(map(prompt.get_region, _ADVICE)))
-    advised = _normalize(" . ".join(each for each in told if not _AGAINST.search(each)))
-    warned = _normalize(" . ".join(filter(_AGAINST.search, told)))
+    advised = normalize_words(" . ".join(each for each in told if not _AGAINST.search(each)))
+    warned = normalize_words(" . ".join(filter(_AGAINST.search, told)))
 
     def score_action(action: str) -> float:
-        name, words, here = _normalize(action), find_words(action), views[-1]
+        name, words, here = normalize_words(action), find_words(action), views[-1]
         value = _IN_TASK * len(words & task) / max(1, len(words)) + _TOLD * ((name in advised) - (name in warned))
         value -= _IN_VAIN_HERE * ((name, here) in vain) + _DONE_HERE * done.count((name, here))
         value -= _DONE * sum(each == name for each, _ in done)
         return value + _NOISE * dice.temperature * dice.draw_noise(name, here)
 
     return max(offered, key=score_action)
-
-
-def _normalize(text: str) -> str:
-    return " ".join(re.findall(r"[a-z0-9-]+", text.lower()))

@@ -19,40 +19,27 @@ RULES_OF_THUMB = (
 )
 """Proposed where no new line is told."""
 
-_FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
-_FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
-_SAMPLE_FEEDBACK = re.compile(r"\bFeedback: (.*?)(?=\n- |\Z)", re.S)
+_FEEDBACK = re.compile(r"\bFeedback: (.*?)(?=\n- |\Z)", re.S)
 _FACTS = re.compile(r"^\s*Facts:\s*$", re.M)
 _ADVICE = re.compile(r"^\s*Advice:\s*$((?:\n\s*- .*)*)", re.M)
 _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
 _MOST_NEW = 3
 
 
-def rewrite_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> str:
-    """Answer GEPA's own question: the current instruction in the first fence, samples with feedback in the second. The
-    answer is fenced too."""
-    current, *samples = [*_FENCE.findall(prompt.text), ""]
-    return (
-        f"```\n{_add_lines(current, extract_feedback_lines(''.join(samples) or prompt.text), dice, prompt.text)}\n```"
-    )
-
-
 def propose_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """The signatures of DSPy's `InstructionProposer`, of whose samples only the feedback is a source, and of MIPROv2's
     proposer, which tells no feedback."""
-    told = extract_feedback_lines("\n".join(_SAMPLE_FEEDBACK.findall(prompt.get_region("examples_with_feedback"))))
+    told = extract_feedback_lines("\n".join(_FEEDBACK.findall(prompt.get_region("examples_with_feedback"))))
     current = prompt.get_region("current_instruction") or prompt.get_region("basic_instruction")
     return dict.fromkeys(("new_instruction", "proposed_instruction"), _add_lines(current, told, dice, prompt.text))
 
 
 def extract_feedback_lines(text: str) -> list[str]:
-    """Imperative sentences about the game, in order and without duplicates; only those under "Feedback" headings, if
-    any."""
-    scope = "\n".join(_FEEDBACK.findall(text)) or text
-    if _FACTS.search(scope):
-        scope = "\n".join(_ADVICE.findall(scope))
+    """Imperative sentences about the game, in order and without duplicates. Beside facts, only the advice counts."""
+    scope = "\n".join(_ADVICE.findall(text)) if _FACTS.search(text) else text
     lines = [each.strip(" \t-*•\"'`").removeprefix("Perhaps: ") for each in re.split(r"(?<=[.!])\s+|[\n;]", scope)]
-    found = [each for each in lines if 8 <= len(each) <= 200 and (_ADVISING.match(each) or read_advice(each))]
+    said = [each for each in lines if 8 <= len(each) <= 200]
+    found = [each for each in said if _ADVISING.match(each) or read_advice(f"{each}\n{each.rpartition(', ')[2]}")]
     return list({normalize_words(each): f"{each.rstrip('.')}." for each in found}.values())
 
 

@@ -8,17 +8,12 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
 from rsso_dspy.offline.advice import TRAVEL, find_words, select_plan_steps, split_past_attempts
-from rsso_dspy.offline.goals import parse_goals
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
-from rsso_dspy.offline.scene import find_options, find_rooms, is_failure
+from rsso_dspy.offline.scene import find_options, find_rooms, is_failure, parse_goals
 
 _STEP = re.compile(r"^Step (\d+)\. > (.*)\n?", re.M)
-_CHANGES = (
-    re.compile(r"step (?P<step>\d+) \((?P<change>[+-]\d+)\)"),
-    re.compile(r"^Step (?P<step>\d+), .* \((?P<change>-\d+) points", re.M),
-    re.compile(r"(?P<change>[+-]\d+) at step (?P<step>\d+)"),
-)
-"""How an outcome tells what a step changed the score by."""
+_GAIN = re.compile(r"([+-]\d+) at step (\d+)")
+_LOSS = re.compile(r"^Step (\d+), .* \((-\d+) points", re.M)
 _SIGHT = re.compile(r"^(?:This (?:room|outside location) is called|You also observe:|You carry\b|\(All that)", re.M)
 """Begins the listing that a transcript shows beneath an observation."""
 _SENTENCES = re.compile(r"(?<=[.!])\s+")
@@ -41,15 +36,11 @@ class Act(NamedTuple):
     def command(self) -> Command | None:
         return parse_command(self.meant)
 
-    @property
-    def asked(self) -> bool:
-        """Whether the world asked which action was meant."""
-        return "ambiguous request" in self.seen.lower()
-
 
 def parse_transcript(transcript: str, outcome: str) -> list[Act]:
     """The numbered actions with what was seen after each and what it changed the score by."""
-    changes = {int(found["step"]): int(found["change"]) for each in _CHANGES for found in each.finditer(outcome)}
+    changes = {int(step): int(change) for change, step in _GAIN.findall(outcome)}
+    changes |= {int(step): int(change) for step, change in _LOSS.findall(outcome)}
     pieces = _STEP.split(transcript)
     acts: list[Act] = []
     for number, said, shown in zip(*(pieces[start::3] for start in (1, 2, 3)), strict=True):
@@ -71,7 +62,7 @@ def select_actions_to_repeat(acts: Sequence[Act]) -> list[Act]:
     useful_here = False
     for act in reversed(acts[: last + 1]):
         done = act.command
-        if act.asked:
+        if "ambiguous request" in act.seen.lower():
             if kept and kept[-1].number == act.number + 1 and kept[-1].text.isdigit():
                 kept.append(act)
         elif done and not is_failure(act.seen):
@@ -93,16 +84,20 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     costly = [act for act in acts if act.gain < 0]
     failed = [act for act in acts if is_failure(act.seen)]
     wrong = _describe_mistakes(acts, failed, costly)
-    rooms = [] if costly else _find_new_rooms(transcript, acts, prompt.get_region("earlier_plans"))
-    tried = [act.meant for act in costly] + list(dict.fromkeys(act.text for act in failed))[:_FAILURES]
+    useless = dict.fromkeys(act.text for act in failed if act.text.split(" ")[0] not in TRAVEL)  # fails here alone
+    tried = [*(act.meant for act in costly), *list(useless)[:_FAILURES]]
     circled = ", ".join(one or other for one, other in _CIRCLED.findall(prompt.get_region("loops"))).split(", ")
     shunned = dict.fromkeys([*tried, *(action for action in circled if not action.startswith("wait"))])
-    steps = "; ".join(act.command.text if act.text == act.meant else act.text for act in kept if act.command)
+    steps = "; ".join(act.text for act in kept)
     earned = sum(act.gain for act in acts if act.gain > 0)
-    targets = [] if costly else parse_goals(prompt.get_region("task")).targets[:1]
-    done = [act.meant.removeprefix("focus on ") for act in acts if act.meant.startswith("focus on ")]
+    right = [done.thing for act in acts if act.gain >= 0 and (done := act.command) and done.verb == "focus"]
+    targets = parse_goals(prompt.get_region("task")).targets
+    target = next((each for each in targets if not any(map(each.is_matched_by, right))), None)
+    start = _STEP.split(transcript, maxsplit=1)[0]
+    stays = costly or (target and target.last)
+    rooms = [] if stays else _find_new_rooms(start, acts, prompt.get_region("earlier_plans"))
     orders = [f"Then search a new place: teleport to {room}." for room in rooms]
-    orders += [f"Then focus on {each.name}." for each in targets if not any(map(each.is_matched_by, done))]
+    orders += [f"Then focus on {target.name}."] if target else []
     plan = [
         *([f"Repeat what earned {earned} points: {steps}."] if steps else []),
         *(f"Do not {text}." for text in shunned if text and text not in {act.meant for act in kept}),
@@ -111,7 +106,6 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     ]
     verbs = Counter(act.text.split()[0] for act in failed if act.text).most_common(1)
     critical = min([*costly, *failed[:1]], key=lambda act: act.gain, default=None)
-    instead = f"teleport to {rooms[0]}" if rooms else "another action"
     return {
         "what_went_wrong": " ".join(wrong),
         "plan": " ".join(plan) or "Look into other places first and stay with what the task names.",
@@ -121,7 +115,7 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
         "strategy_adjustment": next(iter(orders), "Stay with what the task names."),
         "priority_locations": rooms,
         "critical_step": critical.number if critical else 0,
-        "should_have_done": instead if critical else "none",
+        "should_have_done": next(iter(orders), "another action") if critical else "none",
         "expected_outcome": "No points or steps would have been lost." if critical else "none",
     }
 
@@ -159,17 +153,15 @@ def _list_useless_searches(acts: Sequence[Act], kept: Sequence[Act]) -> list[str
     """Travel and opening that led to no kept action."""
     useful = {act.meant for act in kept}
     looked = [act.command for act in acts if act.meant not in useful and not is_failure(act.seen)]
-    named = [
-        f"{'opening' if done.verb == 'open' else 'teleporting to'} {done.thing}"
-        for done in looked
-        if done and done.verb in (*TRAVEL, "open")
-    ]
+    words = {"open": "opening", **dict.fromkeys(TRAVEL, "teleporting to")}
+    named = [f"{words[done.verb]} {done.thing}" for done in looked if done and done.verb in words]
     return list(dict.fromkeys(named))[:_LOOKS]
 
 
-def _find_new_rooms(transcript: str, acts: Sequence[Act], earlier: str) -> list[str]:
-    """Rooms that were seen but never entered, here or in an earlier plan."""
-    entered = {done.thing for act in acts if (done := act.command) and done.verb in TRAVEL}
+def _find_new_rooms(start: str, acts: Sequence[Act], earlier: str) -> list[str]:
+    """Rooms that were seen at the start or told of, but never entered, here or in an earlier plan. To search every door
+    that was in sight costs more steps than it finds."""
+    entered = {each.thing for act in acts if (each := act.command) and each.verb in TRAVEL and not is_failure(act.seen)}
     entered |= {step.thing for plan in split_past_attempts(earlier) for step in select_plan_steps(plan)}
-    rooms = find_rooms(transcript)
+    rooms = find_rooms("\n".join([start, *(act.seen for act in acts)]))
     return [room for room in dict.fromkeys(rooms) if room not in {*entered, *rooms[:1]}][:_ROOMS]

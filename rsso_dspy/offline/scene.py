@@ -1,4 +1,5 @@
-"""Reads the turns into a scene: where the player is, what is there, what was tried and with what effect.
+"""Reads what a task asks for, and the turns into a scene: where the player is, what is there, what was tried and with
+what effect.
 
 A window shows its first state in full and of later ones what is new, so a scene is put together turn by turn. What has
 left the window is remembered through the notes in the last thought: ``Notes: searched: kitchen, hallway; doors:
@@ -12,7 +13,29 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rsso_dspy.environments.scienceworld.actions import normalize_words
+from rsso_dspy.offline.advice import find_words
 from rsso_dspy.offline.prompt import Turn
+
+_PLANTS = "tree plant"
+_ANIMALS = (
+    "egg baby hatchling juvenile adult bee butterfly moth ant dragonfly spider frog toad turtle tortoise snake "
+    "crocodile chameleon parrot bird jay dove mouse rat rabbit hedgehog beaver wolf bear lion elephant"
+)
+KINDS = {"plant": find_words(_PLANTS), "animal": find_words(_ANIMALS), "living": find_words(f"{_PLANTS} {_ANIMALS}")}
+"""Kind that a task asks for, to words that name things of that kind."""
+STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "reproducing")
+"""Stages of a life, earliest first. A name without one counts as grown."""
+_SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})
+"""What is always there and never matters."""
+
+_SENTENCES = re.compile(r"(?<!\d)\.\s*|\.\s+|\n")
+_FOCUS = re.compile(r"\bfocus on (?:the |an? )?(.+?)(?:,|$)")
+_LIFE = re.compile(r"\blife stages? of (?:the |an? )?(.+?)(?: plant)?[.,]")
+_DELIVER = re.compile(r"\b(?:move|place|put) (?:it|them) (?:to|in|into) the (.+?)(?: in the .+?)?(?:,|$)")
+_PLACES = re.compile(r"\b(?:located|(?:in|around|near|to) the) '?([a-z]+(?: room| studio)?)'?(?= location|\.|,|$)")
+_FOUND = re.compile(r"\bfind (?:a\(n\)|an?) (.+?)[.,]")
+_CHANGED = re.compile(r"\bto (?:boil|melt|freeze|cool|heat|combust|change the state of matter of) (.+?)[.,]")
+_LAST = re.compile(r"when you are done|after completing|to complete the task")
 
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)
 _DOOR = re.compile(r"\ba door to the ([a-z ]+?)(?= ?\(|$|\.|,)", re.I)
@@ -31,13 +54,79 @@ _KINDS = ("searched", "doors", "seen", "focused", "did", "failed", "plan step")
 _LONGEST = 14
 """Maximum entries of each kind of notes."""
 
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something to focus on: all of the words must be in its name, or one of them."""
+
+    name: str
+    words: frozenset[str]
+    any_of: bool = False
+    last: bool = False
+    """Whether it comes only after everything else."""
+
+    def is_matched_by(self, name: str) -> bool:
+        """Whether a thing of this name is meant. The last word of its name must be asked for (a seed jar is no seed),
+        unless it is a label ("inclined plane b")."""
+        head = name.partition(" with ")[0].partition(" in ")[0].rpartition(" ")[2]
+        if self.any_of:
+            return bool(self.words & find_words(name))
+        return self.words <= find_words(name) and (len(head) == 1 or find_words(head) <= self.words)
+
+
+class Goals(NamedTuple):
+    """What a task asks for. Every part may be empty. No places of particular things and no solutions are known."""
+
+    words: frozenset[str]
+    places: tuple[str, ...]
+    targets: tuple[Target, ...]
+    endings: tuple[tuple[str, str], ...]
+    """Verb and thing of what ends the task: focus on a box, or move what was focused on to it. One of several is
+    right."""
+    stages_of: frozenset[str]
+    """The words of a living thing whose stages are to be focused on, in their order."""
+    compares: bool
+    """Whether the target is told from others of its kind, so that a look around is worth while."""
+
+
+@lru_cache(maxsize=256)
+def parse_goals(task: str) -> Goals:
+    """The goals of a task, read sentence by sentence."""
+    text = " ".join(task.lower().split())
+    kind, changed, life = (match[1] if (match := each.search(text)) else "" for each in (_FOUND, _CHANGED, _LIFE))
+    targets, endings = [], []
+    for sentence in _SENTENCES.split(text):
+        for name in map(normalize_words, _FOCUS.findall(sentence)):
+            if sentence.lstrip().startswith("if "):
+                endings.append(("focus", name))
+            elif "life stage" not in name:
+                meant = {"thing": kind or name, "substance": changed or name, "it": kind or changed or name}
+                targets.append(_make_target(meant.get(name, name), _LAST.search(sentence) is not None))
+        endings += [("move", normalize_words(name)) for name in _DELIVER.findall(sentence)]
+    return Goals(
+        find_words(text),
+        tuple(dict.fromkeys(map(normalize_words, _PLACES.findall(text)))),
+        tuple(target for target in targets if target.words),
+        tuple(dict.fromkeys(endings)),
+        find_words(life),
+        "with the" in text and any(target.any_of for target in targets),
+    )
+
+
+def _make_target(name: str, last: bool) -> Target:
+    subject = name.partition(" with ")[0]
+    *first, head = subject.split() or [""]
+    kind = next((KINDS[word] for word in (head, *first) if word in KINDS), None) if len(first) < 2 else None
+    if kind and head in (*KINDS, "thing"):
+        return Target(subject, kind, any_of=True, last=last)
+    return Target(subject, find_words(subject) - {"grown"}, last=last)
+
+
 Notes = dict[str, list[str]]
 """What is worth remembering, by kind, in the order of discovery. Entries of `seen` are a thing and its room."""
 
 
 class Thing(NamedTuple):
-    """Something visible."""
-
     name: str
     held: bool = False
     closed: bool = False
@@ -101,8 +190,7 @@ def build_scene(turns: Sequence[Turn]) -> Scene:
             scene.done.append(normalize_words(turns[index - 1].action))
             if is_failure(answer):
                 scene.failed.add(scene.done[-1])
-    if turns and "ambiguous request" in turns[-1].seen.lower():
-        scene.options = find_options(turns[-1].seen)
+    scene.options = find_options(turns[-1].seen)
     return scene
 
 
@@ -126,8 +214,9 @@ def _add_things(scene: Scene, line: str) -> None:
     if _DOOR.match(line) or _ROOM.search(line) or line.startswith("you "):
         return
     for name in find_names(line.replace(_HELD, "")):
-        held = _HELD in line or (name in scene.things and scene.things[name].held)
-        scene.things[name] = Thing(name, held, f"{name} door is closed" in line)
+        if not find_words(name) & _SCENERY:
+            held = _HELD in line or (name in scene.things and scene.things[name].held)
+            scene.things[name] = Thing(name, held, f"{name} door is closed" in line)
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ in the fields that a memory asks for."""
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
@@ -35,9 +36,6 @@ _SHOWN = (
 """What an observation says, to what that shows about the world."""
 
 
-# Skills
-
-
 class Excerpt(NamedTuple):
     actions: tuple[str, ...]
     observations: tuple[str, ...]
@@ -63,10 +61,10 @@ def describe_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any
     steps = _find_common_steps(found) or [Command("wait")]
     telling = next((step for step in reversed(steps) if step.verb not in (*TRAVEL, "wait", "choose")), steps[-1])
     name = " ".join(f"{telling.verb} {telling.place or telling.thing}".split()[:5])
-    last = [each.observations[-1].split("\n", 1)[0] for each in found if each.observations]
-    ends = dict.fromkeys(map(normalize_words, last))
+    ends = dict.fromkeys(normalize_words(each.observations[-1].split("\n")[0]) for each in found if each.observations)
     end = next(iter(ends), "") if len(ends) == 1 else ""
-    how = f", after: {steps[0].text}" if len(steps) > 1 else ""
+    begun, *more = parse_region_list(prompt.get_region("steps")) or [""]
+    how = f", after: {begun}" if more else ""
     return {
         "summary": f"The player does: {', '.join(step.text for step in steps)}. It ends with: {' or '.join(ends)}.",
         "skill_name": name if " " in name else f"{name} a while",
@@ -107,17 +105,14 @@ def _merge_names(names: Sequence[str], slot: str) -> str:
     return " ".join(shared) or (slot if any(names) else "")
 
 
-# Rules
-
-
 def write_or_merge_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """Rules of the categories asked for: merged ones where some were gathered, else those that a stretch teaches and
     that are not known already."""
     if any(name.startswith("gathered_") for name in prompt.regions):
         gathered = map(prompt.get_region, ("gathered_abstract_rules", "gathered_error_rules"))
-        rules, mistakes = (_drop_repeated(parse_region_list(each)) for each in gathered)
-        errors = [match.groupdict() for match in map(_ERROR.fullmatch, mistakes) if match]
-        return {"abstract_rules": rules, "error_rules": errors}
+        rules, mistakes = ({normalize_words(rule): rule for rule in parse_region_list(each)} for each in gathered)
+        errors = [match.groupdict() for match in map(_ERROR.fullmatch, mistakes.values()) if match]
+        return {"abstract_rules": list(rules.values()), "error_rules": errors}
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
     known, task = prompt.get_region("known_rules"), find_words(prompt.get_region("task"))
     done = [each for act in acts if (each := act.command) and not is_failure(act.seen)]
@@ -139,20 +134,14 @@ def _derive_rules(acts: Sequence[Act]) -> list[str]:
 def _derive_errors(acts: Sequence[Act]) -> list[dict[str, str]]:
     useless = {f"{act.text}, without effect": "name a thing as it is shown" for act in acts if is_failure(act.seen)}
     costly = {f"{act.meant}, which cost points": "focus only on what is asked for" for act in acts if act.gain < 0}
-    return [{"mistake": mistake, "solution": solution} for mistake, solution in (useless | costly).items()]
+    twice = (act.text for before, act in pairwise(acts) if before.text == act.text != "wait")
+    again = {f"{text}, twice in a row": "do something else" for text in twice}
+    return [{"mistake": mistake, "solution": solution} for mistake, solution in (useless | costly | again).items()]
 
 
 def _drop_known(lessons: Sequence[str], known: str) -> list[str]:
     have = normalize_words(known)
     return [each for each in lessons if normalize_words(each) not in have]
-
-
-def _drop_repeated(rules: Sequence[str]) -> list[str]:
-    """The rules without what an earlier one already says."""
-    return list({normalize_words(rule): rule for rule in reversed(rules)}.values())[::-1]
-
-
-# The other memories
 
 
 def draw_lessons(attempt: str, known: str = "") -> list[str]:
@@ -171,7 +160,7 @@ def write_entries(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]
     lessons = draw_lessons(attempt, "\n".join([*known, sheet, prompt.get_region("playbook")]))
     agreed = [number for number, each in enumerate(known, 1) if each in draw_lessons(attempt)]
     acts = parse_transcript(attempt, attempt)
-    steps = [act.command.text for act in select_actions_to_repeat(acts) if act.command]
+    steps = [act.text for act in select_actions_to_repeat(acts)]
     ways = [f"The task is solved by {step}." for step in steps[-1:]]
     gains = [act.gain for act in acts]
     tag = "harmful" if min(gains, default=0) < 0 else "helpful" if any(gains) else "neutral"

@@ -136,7 +136,7 @@ def test_a_held_out_variant_and_an_edit_that_was_not_owned_up_to_are_refused(rss
 
 def test_a_unit_shows_the_words_that_each_trial_taught(rsso, tmp_path):
     """Its one unit learned plans and a skill, read in its third trial."""
-    words = ["run", "--methods", "rsso", "--tasks", "use-thermometer", "--per-task", "1", "--trials", "3", *FAST]
+    words = ["run", "--methods", "rsso", "--variants", "use-thermometer::428", "--trials", "3", *FAST]
     assert CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")]).exit_code == 0
     (record,) = Store(tmp_path / "run", read_only=True).units()
     scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories)
