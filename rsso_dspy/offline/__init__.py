@@ -7,11 +7,11 @@ that the adapter lists, never by the words of an instruction; what the actor's i
 to play ScienceWorld; elsewhere it picks among the offered actions. Its scores say nothing about language models.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.offline import actor, proposer, reflector, writers
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, format_response, parse_request
@@ -21,28 +21,18 @@ __all__ = ["Explorer"]
 CHARACTERS_PER_TOKEN = 4
 """Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
 
-Answer = Mapping[str, Any]
-Role = Callable[[ParsedPrompt, SeededNoise], Answer]
-
-ROLES: tuple[tuple[str, Role], ...] = (
-    ("action", actor.answer_actor),
-    ("plan", reflector.write_full_reflection),
-    ("strategy", reflector.distill_plans),
-    ("skill_name", writers.summarize_skill),
-    ("steps", writers.write_steps),
-    ("target", writers.write_target),
-    ("equivalent", writers.list_equivalent_skills),
-    ("abstract_rules", writers.write_or_merge_rules),
-    ("error_rules", writers.write_or_merge_rules),
-    ("progress_rules", writers.write_or_merge_rules),
-    ("insight_edits", writers.vote_on_lessons),
-    ("workflows", writers.induce_workflows),
-    ("strategies", writers.extract_strategies),
-    ("new_bullets", writers.judge_bullets),
-    ("new_cheatsheet", writers.rewrite_cheatsheet),
-    ("new_instruction", proposer.revise_instruction),
-    ("proposed_instruction", proposer.restate_instruction),
-)
+ROLES = {
+    "action": actor.answer_actor,
+    "plan": reflector.write_reflection,
+    "strategy": reflector.distill_plans,
+    **dict.fromkeys(("skill_name", "steps", "target"), writers.describe_skill),
+    "equivalent": writers.list_equivalent_skills,
+    **dict.fromkeys(("abstract_rules", "error_rules", "progress_rules"), writers.write_or_merge_rules),
+    **dict.fromkeys(
+        ("insight_edits", "workflows", "strategies", "new_bullets", "new_cheatsheet"), writers.write_entries
+    ),
+    **dict.fromkeys(("new_instruction", "proposed_instruction"), proposer.propose_instruction),
+}
 """Output field to the role that it identifies; the first that is asked for counts."""
 
 
@@ -62,7 +52,7 @@ class Explorer:
         prompt = parse_request(request)
         dice = SeededNoise(self.seed, request.config.temperature or 0.0)
         text = format_response(prompt, answer_prompt(prompt, dice))
-        sent, written = ceil(len(prompt.text) / CHARACTERS_PER_TOKEN), ceil(len(text) / CHARACTERS_PER_TOKEN)
+        sent, written = (ceil(len(each) / CHARACTERS_PER_TOKEN) for each in (prompt.text, text))
         return Response(
             id=None,
             model="embedded/explorer",
@@ -71,28 +61,17 @@ class Explorer:
             usage=Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written),
         )
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        return iter(response_to_events(self.complete(request)))
-
     def close(self) -> None:
         """Nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
         return self
 
-    def dump_state(self) -> dict[str, Any]:
-        return {"seed": self.seed}
 
-    @classmethod
-    def load_state(cls, state: Mapping[str, Any]) -> "Explorer":
-        return cls(seed=int(state.get("seed", 0)))
-
-
-def answer_prompt(prompt: ParsedPrompt, dice: SeededNoise) -> Answer:
+def answer_prompt(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """Answer a prompt: the fields that it asks for, in its order."""
-    if not prompt.wanted:
-        return {"text": proposer.rewrite_instruction(prompt, dice)}
-    role = next((role for field, role in ROLES if field in prompt.wanted), None)
+    wanted = prompt.wanted or {"text": False}
+    role = next((role for field, role in ROLES.items() if field in wanted), None)
     given = role(prompt, dice) if role else {}
     blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
-    return {name: given.get(name, [] if is_list else blank) for name, is_list in prompt.wanted.items()}
+    return {name: given.get(name, [] if is_list else blank) for name, is_list in wanted.items()}

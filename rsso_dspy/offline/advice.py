@@ -1,4 +1,4 @@
-"""Advice: everything in a prompt that tells the player what to do and what not, with the benchmark's own grammar.
+"""Advice: what a prompt tells the player to do and not to do, with the benchmark's own grammar.
 
 Plans and skills are sequences, followed step by step; rules, instructions and demonstrations make single actions more
 or less attractive. A sentence that states a condition, an order of preference or a time is not read.
@@ -6,140 +6,121 @@ or less attractive. A sentence that states a condition, an order of preference o
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from rsso_dspy.environments.scienceworld.actions import Command
-from rsso_dspy.environments.scienceworld.actions import parse_command as command
-from rsso_dspy.offline.grammar import AdviceClause, extract_content_words
-from rsso_dspy.offline.grammar import parse_advice as read_clauses
+from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
 
 TRAVEL = ("teleport", "go")
 """Verbs that lead to another room; either may stand for the other."""
-LIKED, TOPIC, DISLIKED, SHUNNED = 1.6, 0.5, -30.0, -3.0
-"""What advice adds to the score of an action: called for, about a mentioned thing, forbidden, or better avoided."""
-_SLOTS = frozenset({"obj", "object", "container", "location", "something", "it", "thing", "substance", "item"})
+LIKED, AVOIDED, FORBIDDEN = 1.6, -3.0, -30.0
+"""What advice adds to the score of an action. "Do not" forbids; "avoid" leaves a way back when nothing is left."""
+
+_LEAD = re.compile(
+    r"^(?:\s*(?:[-*•>#]+|\(?\d+[.):]|step \d+[.:]?|first|second|third|next|then|finally|now|again|also|and|please"
+    r"|always|you (?:should|must|can|need to)|should|must|try to|try|remember to|instead|simply|later)[\s,]+)+"
+)
+_NEGATIVE = re.compile(r"^(do not|don't|never|stop|avoid|no more|without)\s+(?:again\s+)?")
+_NUMBERED = re.compile(r"^\s*\(?\d+[.):]\s+", re.M)
+_SENTENCES = re.compile(r"(?<=[.!;])\s+|\n")
+_CLAUSES = re.compile(r"\.(?=\s|$)|[;\n]|!|,? (?:and )?then |, and (?=\w+ )")
+_LABEL = re.compile(r"^[^:\"`']{3,70}:\s+")
+_MISTAKE = re.compile(r"\bmistake: ([^,.;\n]*)[^.\n]*", re.I)
+_CONDITIONAL = re.compile(
+    r"\b(?:if|in case|whenever|when|(?<!at )once|as soon as|after(?! that)|unless|until|before|while|as long as"
+    r"|otherwise|else|prefer|rather than|instead of|only)\b",
+    re.I,
+)
+_ENDING = re.compile(r"(?<=...)ing$|(?<=....)es$|(?<=..[^s])s$")
 _ATTEMPT = re.compile(r"^(?:- )?Attempt \d+: ", re.M)
 _EARNED = re.compile(r"earned (\d+) point")
 _SUBGOAL = re.compile(r"^[\s-]*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
-_STEPS = re.compile(r"(?<=[.!;])\s+|\n")
-_DEPENDS = re.compile(r"^\W*(?:otherwise|else|(?:only )?(?:if|unless|in case|until))\b|\b(?:unless|only if) ", re.I)
-"""Matches a step of a plan that may be skipped."""
-_CONDITIONAL = re.compile(
-    r"\b(?:if|in case|whenever|when|(?<!at )once|as soon as|after(?! that)|unless|until|before|while|as long as"
-    r"|otherwise|else|prefer|rather than|instead of|only|repeat)\b",
-    re.I,
+_SLOTS = frozenset({"obj", "object", "container", "location", "something", "it", "thing", "substance", "item"})
+_STOP = frozenset(
+    {"the", "a", "an", "of", "to", "in", "on", "at", "for", "and", "or", "is", "are", "be", "it", "its", "this", "that"}
+    | {"which", "with", "from", "by", "as", "your", "you", "will", "has", "have", "can", "not", "do", "if", "then"}
+    | {"than", "into", "first", "next", "when", "they", "them", "their", "there", "located", "called", "around", "near"}
+    | {"take", "make", "made", "action", "actions", "task"}
 )
-"""Matches a sentence of advice that is not read."""
-_MISTAKE = re.compile(r"^\W*mistake:", re.I)
-_ABOUT = 0.85
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedSkill:
+class Advice(NamedTuple):
+    """An action, and what it adds to the score of such an action."""
+
+    command: Command
+    weight: float
+
+
+class Skill(NamedTuple):
     """One offered subgoal: its target word for word, and the commands that led to it."""
 
     target: str
     steps: tuple[Command, ...]
 
 
-@lru_cache(maxsize=256)
-def split_past_attempts(text: str) -> tuple[str, ...]:
-    """The plans of past attempts, oldest first."""
-    return tuple(part.strip() for part in _ATTEMPT.split(text) if part.strip())
-
-
-def parse_earned_points(plan: str) -> int:
-    """Points a plan says its actions earned; 0 when it does not say."""
-    return max((int(points) for points in _EARNED.findall(plan)), default=0)
-
-
-@lru_cache(maxsize=256)
-def select_plan_steps(text: str) -> tuple[Command, ...]:
-    """The steps of the most promising plan, the newest of those that earned about as much as the best, without steps
-    that a newer plan forbids and sentences that hold only under a condition."""
-    plans = split_past_attempts(text)
-    most = max(map(parse_earned_points, plans), default=0)
-    index = max((index for index, plan in enumerate(plans) if parse_earned_points(plan) >= _ABOUT * most), default=-1)
-    if index < 0:
-        return ()
-    clauses = [read_clauses(_drop_sentences(plan, _DEPENDS)) for plan in plans[index:]]
-    newer = [each for plan in clauses[1:] for each in plan]
-    forbidden = [each.command for each in newer if each.command and each.firm and not each.positive]
-    steps = [each.command for each in clauses[0] if each.positive and each.command]
-    return tuple(step for step in steps if not any(is_advice_for(each, step) for each in forbidden))
-
-
 @lru_cache(maxsize=512)
-def read_advice(text: str) -> tuple[AdviceClause, ...]:
-    """What a text says to do and not to do, line by line."""
-    rows = text.replace("**", "").replace("`", "").splitlines()
-    return tuple(
-        clause
-        for row in rows
-        for clause in read_clauses(row if _MISTAKE.match(row) else _drop_sentences(row, _CONDITIONAL))
-    )
-
-
-@lru_cache(maxsize=256)
-def read_plan_cautions(plan: str) -> tuple[AdviceClause, ...]:
-    """What a plan says besides its steps: what to avoid, and topics."""
-    clauses = read_clauses(_drop_sentences(plan, _CONDITIONAL))
-    return tuple(clause for clause in clauses if not clause.positive or clause.command is None)
-
-
-@lru_cache(maxsize=256)
-def parse_offered_skills(text: str) -> tuple[OfferedSkill, ...]:
-    """The offered skills in order."""
-    heads = list(_SUBGOAL.finditer(text))
+def read_advice(text: str) -> tuple[Advice, ...]:
+    """What a text says to do and not to do, in order."""
+    plain = _NUMBERED.sub("", _MISTAKE.sub(r"avoid \1", re.sub(r"\*\*|`", "", text)))
+    kept = "\n".join(each for each in _SENTENCES.split(plain) if not _CONDITIONAL.search(each))
     found = []
-    for head, after in zip(heads, [*heads[1:], None], strict=False):
-        body = read_clauses(text[head.end() : after.start() if after else len(text)])
-        steps = tuple(clause.command for clause in body if clause.positive and clause.command is not None)
-        found.append(OfferedSkill(head.group(1).strip(), steps))
+    for clause in _CLAUSES.split(kept.lower()):
+        said = _LEAD.sub("", _LABEL.sub("", clause.strip())).strip()
+        negative = _NEGATIVE.match(said)
+        if done := parse_command(said[negative.end() if negative else 0 :].strip(" \"'“”,")):
+            firm = negative is None or negative[1] not in ("avoid", "no more", "without")
+            found.append(Advice(done, LIKED if negative is None else FORBIDDEN if firm else AVOIDED))
     return tuple(found)
 
 
-def score_by_advice(action: str, advice: Iterable[AdviceClause]) -> float:
+def split_past_attempts(text: str) -> list[str]:
+    """The plans of past attempts, oldest first."""
+    return [part.strip() for part in _ATTEMPT.split(text) if part.strip()]
+
+
+def select_plan_steps(text: str) -> tuple[Command, ...]:
+    """The steps of the newest plan of those that earned most, without what newer ones forbid."""
+    plans = split_past_attempts(text)
+    points = [max(map(int, _EARNED.findall(plan)), default=0) for plan in plans]
+    best = max((index for index, each in enumerate(points) if each == max(points)), default=0)
+    newer = [each.command for plan in plans[best + 1 :] for each in read_advice(plan) if each.weight == FORBIDDEN]
+    steps = [each.command for plan in plans[best : best + 1] for each in read_advice(plan) if each.weight > 0]
+    return tuple(step for step in steps if not any(is_advice_for(each, step) for each in newer))
+
+
+def parse_skills(text: str) -> tuple[Skill, ...]:
+    """The offered skills in order."""
+    parts = _SUBGOAL.split(text)
+    return tuple(
+        Skill(target.strip(), tuple(each.command for each in read_advice(body) if each.weight > 0))
+        for target, body in zip(parts[1::2], parts[2::2], strict=True)
+    )
+
+
+def score_by_advice(action: str, advice: Iterable[Advice]) -> float:
     """How much a body of advice speaks for (or against) an action."""
-    done = command(action)
-    if done is None:
-        return 0.0
-    scores = [0.0]
-    for clause in advice:
-        if clause.command is None:
-            scores.append(_weigh_topic(clause, done))
-        elif is_advice_for(clause.command, done):
-            scores.append(LIKED if clause.positive else DISLIKED if clause.firm else SHUNNED)
-    return max(scores) + min(scores)
-
-
-def _weigh_topic(clause: AdviceClause, done: Command) -> float:
-    """How much advice without a command says about an action, by the share of the action's words that it contains."""
-    about = extract_content_words(f"{done.thing} {done.place}")
-    shared = len(about & extract_content_words(clause.text)) / len(about) if about else 0.0
-    if clause.positive:
-        return TOPIC * shared
-    return SHUNNED if about and shared == 1.0 else 0.0
+    done = parse_command(action)
+    weights = [0.0, *(each.weight for each in advice if done and is_advice_for(each.command, done))]
+    return max(weights) + min(weights)
 
 
 def is_advice_for(advised: Command, done: Command) -> bool:
     """Whether the advice is about the action: same verb, and every part it names is meant."""
-    same = advised.verb == done.verb or (advised.verb in TRAVEL and done.verb in TRAVEL)
-    return same and _is_part_meant(advised.thing, done.thing) and _is_part_meant(advised.place, done.place)
+    same = advised.verb == done.verb or {advised.verb, done.verb} <= set(TRAVEL)
+    return same and _is_meant(advised.thing, done.thing) and _is_meant(advised.place, done.place)
 
 
 def is_concrete(done: Command) -> bool:
     """Whether no part of a command is a placeholder such as OBJ or "the substance"."""
-    return not any(
-        len(words) == 1 and words <= _SLOTS for words in map(extract_content_words, (done.thing, done.place))
-    )
+    return not any(len(words) == 1 and words <= _SLOTS for words in map(find_words, (done.thing, done.place)))
 
 
-def _is_part_meant(advised: str, done: str) -> bool:
-    wanted = extract_content_words(advised)
-    return not wanted or wanted <= extract_content_words(done) or not is_concrete(Command("", advised))
+def _is_meant(advised: str, done: str) -> bool:
+    wanted = find_words(advised)
+    return wanted <= find_words(done) or not is_concrete(Command("", advised))
 
 
-def _drop_sentences(text: str, unwanted: re.Pattern[str]) -> str:
-    return "\n".join(sentence for sentence in _STEPS.split(text) if not unwanted.search(sentence))
+@lru_cache(maxsize=8192)
+def find_words(text: str) -> frozenset[str]:
+    """The content words of a text, lightly stemmed (plural and -ing)."""
+    return frozenset(_ENDING.sub("", word) for word in normalize_words(text).split() if word not in _STOP)

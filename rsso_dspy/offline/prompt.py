@@ -1,50 +1,48 @@
 """Reads a request: instruction, regions, turns, demonstrations and the form of the answer, by the text of its messages
-alone. Understands the prompts of `adapter.py`, and any text as a plain prompt."""
+alone. Understands the prompts of `adapter.py`."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from dspy.lm15 import Request
 
-from rsso_dspy.regions import REGIONS, SYSTEM_REGIONS
+from rsso_dspy.regions import REGIONS, list_items
 from rsso_dspy.signatures import actor, constitution, memory_writers, reflection, skills
 
-SIGNATURES = (actor, constitution, memory_writers, reflection, skills)
 PROPOSING = (
-    "current_instruction",
-    "examples_with_feedback",
-    "basic_instruction",
-    "dataset_description",
-    "program_code",
-    "program_description",
-    "module",
-    "module_description",
-    "task_demos",
-    "tip",
+    *("current_instruction", "examples_with_feedback", "basic_instruction", "dataset_description", "program_code"),
+    *("program_description", "module", "module_description", "task_demos", "tip"),
 )
 """Fields of DSPy's proposers of instructions."""
 
-_LABEL = r"([A-Z][a-z]+(?: [a-z]+){0,3})"
-_ALONE = re.compile(r"^Answer with the ([a-z]+(?: [a-z]+)*) alone(, one a line)?\b", re.M)
-_FORM = re.compile(r"^Answer (?:in this form|with one (JSON) object)[^\n]*:\n", re.M)
-_KEYS = re.compile(r'^"(\w+)": (.*)', re.M)
-_WANTED = re.compile(rf"^{_LABEL}:([^\n]*)", re.M)
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+_MODULES = (actor, constitution, memory_writers, reflection, skills)
+_ASKED = [each for module in _MODULES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
+_NAMES = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in _ASKED for name in each.fields)}
+_ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
+_LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
+"""The labels of all fields of the package's signatures, and of DSPy's proposers."""
+_FORM = re.compile(
+    r"^Answer (?:with the (?P<alone>[a-z ]+) alone(?P<kind>, one a line)?[^\n]*"
+    r"|(?:in this form|with one (?P<json>JSON) object)[^\n]*:(?P<rows>(?:\n[^\n]+)*))",
+    re.M,
+)
+_ROW = re.compile(r'^"?([A-Za-z][a-z_ ]*)"?:([^\n]*)', re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
-_WINDOW = re.compile(r"^History:\n", re.M)
-_PLACED = "|".join(name.replace("_", " ").capitalize() for name in SYSTEM_REGIONS)
-_IN_SYSTEM = re.compile(rf"\n\n(?=(?:{_PLACED})(?:: ?| \())")
 _EXAMPLES = re.compile(r"^Examples:\n", re.M)
 _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
 
 
-@dataclass(frozen=True, slots=True)
-class SeededNoise:
+class SeededNoise(NamedTuple):
     """Seeded random numbers: the same seed, context and candidate give the same number in every process and thread."""
 
     seed: int
@@ -56,8 +54,7 @@ class SeededNoise:
         return int.from_bytes(digest, "big") / 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One step: what was seen, and the thought and action that followed; those of the present step are empty."""
 
     seen: str
@@ -65,13 +62,12 @@ class Turn:
     action: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPrompt:
+class ParsedPrompt(NamedTuple):
     """One request, read."""
 
     instruction: str
     wanted: Mapping[str, bool]
-    """Output field to whether it is a list; empty for a plain prompt."""
+    """Output field to whether it is a list."""
     is_json: bool
     regions: Mapping[str, str]
     """Input field to its text: of the first message and of the last."""
@@ -87,32 +83,26 @@ class ParsedPrompt:
 
 
 def parse_request(request: Request) -> ParsedPrompt:
-    """The request as a `ParsedPrompt`."""
     system = request.system
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
-    messages = [(message.role, message.text or "") for message in request.messages]
-    whole = "\n\n".join([system, *(text for _, text in messages)])
     instruction, wanted, is_json, placed, demos = _parse_system(system)
-    window = ""
-    if messages and (begin := _WINDOW.search(messages[-1][1])):
-        text = messages[-1][1]
-        window, _, present = text[begin.end() :].rpartition("\nObservation:")
-        messages[-1] = ("user", f"{text[: begin.start()]}\nObservation:{present}")
-    asked = [split_fields(text) for role, text in messages if role == "user"]
-    regions = {**placed, **asked[0], **{name: text for name, text in asked[-1].items() if text}} if asked else {}
-    return ParsedPrompt(
-        instruction, wanted, is_json, regions, _parse_turns([*_split_window(window), *messages]), demos, whole
-    )
+    texts = [message.text or "" for message in request.messages]
+    first, *_, last = [text for text, each in zip(texts, request.messages, strict=True) if each.role == "user"] * 2
+    regions = {**placed, **split_fields(first), **{name: text for name, text in split_fields(last).items() if text}}
+    steps = map(split_fields, re.split(r"^(?=Observation:)", "\n\n".join(texts), flags=re.M)[1:])
+    turns = tuple(Turn(*(each.get(name, "") for name in ("observation", "thought", "action"))) for each in steps)
+    whole = "\n\n".join([system, *texts])
+    return ParsedPrompt(instruction, wanted, is_json, regions, turns or (Turn(""),), demos, whole)
 
 
 def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
-    """The answer in the form that is asked for; for a plain prompt only the value."""
+    """The answer in the form that is asked for; where one field is, its value alone."""
     if prompt.is_json:
         return json.dumps(dict(answer), ensure_ascii=False)
     if len(answer) == 1:
         return _format_value(next(iter(answer.values()))).strip()
-    return "\n".join(f"{label_field(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
+    return "\n".join(f"{_label(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
 
 
 def parse_region_list(text: str) -> list[str]:
@@ -123,23 +113,10 @@ def parse_region_list(text: str) -> list[str]:
     return [row for row in (_NUMBER.sub("", row).replace("\n  ", "\n").strip() for row in rows) if row]
 
 
-def label_field(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-@cache
-def _compile_labels() -> re.Pattern[str]:
-    """The labels of all fields of the package's signatures, and of DSPy's proposers."""
-    asked = [each for module in SIGNATURES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
-    names = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in asked for name in each.fields)}
-    labels = "|".join(sorted(map(label_field, names), key=len, reverse=True))
-    return re.compile(rf"^({labels})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
-
-
 @lru_cache(maxsize=4096)
 def split_fields(message: str) -> Mapping[str, str]:
     """Label of a field, as its name, to its text. Of a label that stands there twice the last counts."""
-    pieces = _compile_labels().split(message)
+    pieces = _LABELS.split(message)
     return {
         label.lower().replace(" ", "_"): text.strip() for label, text in zip(pieces[1::2], pieces[2::2], strict=True)
     }
@@ -147,46 +124,19 @@ def split_fields(message: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=64)
 def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, Mapping[str, str], tuple[Any, ...]]:
+    """Instruction, output fields, whether they are asked for as JSON, regions behind them, and demonstrations."""
     told, *shown = _EXAMPLES.split(system, maxsplit=1)
-    told, *placed = _IN_SYSTEM.split(told, maxsplit=1)
-    regions = split_fields("".join(placed))
+    if (form := _FORM.search(told)) is None:
+        return system, {}, False, {}, ()
+    rows = [(form["alone"], form["kind"] or "")] if form["alone"] else _ROW.findall(form["rows"])
+    wanted = {
+        name.lower().replace(" ", "_"): said.strip(" ,").startswith(("a list", "one a line")) for name, said in rows
+    }
     demos = tuple(split_fields(each) for each in _EXAMPLE.split("".join(shown)) if each.strip())
-    if alone := _ALONE.search(told):
-        return told[: alone.start()].strip(), {alone[1].replace(" ", "_"): bool(alone[2])}, False, regions, demos
-    if form := _FORM.search(told):
-        rows = (_KEYS if form[1] else _WANTED).findall(told[form.end() :])
-        wanted = {
-            label.lower().replace(" ", "_"): said.strip().startswith(("a list", "one a line")) for label, said in rows
-        }
-        return told[: form.start()].strip(), wanted, bool(form[1]), regions, demos
-    return system, {}, False, {}, ()
-
-
-def _parse_turns(messages: Sequence[tuple[str, str]]) -> tuple[Turn, ...]:
-    turns, seen = [], ""
-    for role, text in messages:
-        if role == "user":
-            seen = split_fields(text).get("observation", "")
-        else:
-            said = split_fields(text)
-            action = said.get("action", "" if said else text).strip()
-            turns.append(Turn(seen, said.get("thought", ""), action))
-            seen = ""
-    return (*turns, Turn(seen))
-
-
-def _split_window(window: str) -> list[tuple[str, str]]:
-    """The messages that a window of the last steps holds as one text."""
-    messages = []
-    for part in filter(str.strip, re.split(r"^(?=Observation:)", window, flags=re.M)):
-        seen, *answer = re.split(r"^(?=(?:Thought|Subgoal|Action):)", part, maxsplit=1, flags=re.M)
-        messages += [("user", seen), ("assistant", "".join(answer))]
-    return messages
+    return told[: form.start()].strip(), wanted, bool(form["json"]), split_fields(told[form.end() :]), demos
 
 
 def _format_value(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return "".join(f"\n- {item}" for item in value) if value else "none"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return f"\n{list_items(value)}" if value else "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

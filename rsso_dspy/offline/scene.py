@@ -1,158 +1,197 @@
-"""Reads the history region into a scene: where the player is, what is there, what was tried and with what effect.
+"""Reads what a task asks for, and the turns into a scene: where the player is, what is there, what was tried and with
+what effect.
 
-The window shows its first state in full and of later ones what is new, so a scene is put together turn by turn and
-starts afresh in every room. What has left the window is remembered through the notes in the last reasoning:
-``Notes: searched: kitchen, hallway; doors: workshop; seen: thermometer in kitchen; plan step: 3.``
+A window shows its first state in full and of later ones what is new, so a scene is put together turn by turn. What has
+left the window is remembered through the notes in the last thought: ``Notes: searched: kitchen, hallway; doors:
+workshop; seen: thermometer in kitchen; plan step: 3.``
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from rsso_dspy.environments.scienceworld.actions import normalize_words
+from rsso_dspy.offline.advice import find_words
 from rsso_dspy.offline.prompt import Turn
 
+_PLANTS = "tree plant"
+_ANIMALS = (
+    "egg baby hatchling juvenile adult bee butterfly moth ant dragonfly spider frog toad turtle tortoise snake "
+    "crocodile chameleon parrot bird jay dove mouse rat rabbit hedgehog beaver wolf bear lion elephant"
+)
+KINDS = {"plant": find_words(_PLANTS), "animal": find_words(_ANIMALS), "living": find_words(f"{_PLANTS} {_ANIMALS}")}
+"""Kind that a task asks for, to words that name things of that kind."""
+STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "reproducing")
+"""Stages of a life, earliest first. A name without one counts as grown."""
+_SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})
+"""What is always there and never matters."""
+
+_SENTENCES = re.compile(r"(?<!\d)\.\s*|\.\s+|\n")
+_FOCUS = re.compile(r"\bfocus on (?:the |an? )?(.+?)(?:,|$)")
+_LIFE = re.compile(r"\blife stages? of (?:the |an? )?(.+?)(?: plant)?[.,]")
+_DELIVER = re.compile(r"\b(?:move|place|put) (?:it|them) (?:to|in|into) the (.+?)(?: in the .+?)?(?:,|$)")
+_PLACES = re.compile(r"\b(?:located|(?:in|around|near|to) the) '?([a-z]+(?: room| studio)?)'?(?= location|\.|,|$)")
+_FOUND = re.compile(r"\bfind (?:a\(n\)|an?) (.+?)[.,]")
+_CHANGED = re.compile(r"\bto (?:boil|melt|freeze|cool|heat|combust|change the state of matter of) (.+?)[.,]")
+_LAST = re.compile(r"when you are done|after completing|to complete the task")
+
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)
-_DOOR = re.compile(r"\ba door to the ([a-z ]+?)(?= ?\(|$|\.|,)")
+_DOOR = re.compile(r"\ba door to the ([a-z ]+?)(?= ?\(|$|\.|,)", re.I)
 _OPTION = re.compile(r"^(\d+):\s*(.+)$", re.M)
-_TAKEN = re.compile(r"you move the (.+?) to the (.+?)\.")
-_HEAD = re.compile(r" \(|\.|, (?:which|currently|with)\b|:")
+_TAKEN = re.compile(r"you move the (.+?) to the (.+?)\.", re.I)
 _FAILED = re.compile(
     r"no known action|unknown action|not clear how|can't|cannot|already|isn't|is not|doesn't|no items|only one thing"
     r"|not able|unable|nothing happens|must be|appears to be (?:no|in)|too (?:large|heavy)|not a container",
     re.I,
 )
+_PARTS = re.compile(r" \((?:containing|contains) |\.? ?\b(?:on|in) the [^:,(]+ is: |[,()]|\. ")
+_NO_THING = re.compile(r"^(?:which|that|currently|with|nothing|titled)\b| door is ")
 _HELD = " in your inventory"
-_CARRY = re.compile(r"^you carry(?::| nothing)", re.I)
-"""Begins a line that lists everything carried, separated by semicolons."""
 _NOTES = "Notes: "
-_LISTS = ("searched", "doors", "focused", "did", "failed")
+_KINDS = ("searched", "doors", "seen", "focused", "did", "failed", "plan step")
 _LONGEST = 14
-"""Maximum entries of each list of the notes."""
-
-
-@dataclass
-class Notebook:
-    """Things worth remembering. Lists are in the order of discovery."""
-
-    searched: list[str] = field(default_factory=list)
-    """Rooms that were entered."""
-    doors: list[str] = field(default_factory=list)
-    """Rooms known but not entered."""
-    seen: dict[str, str] = field(default_factory=dict)
-    """Thing that matters, to the room where it was seen."""
-    focused: list[str] = field(default_factory=list)
-    did: list[str] = field(default_factory=list)
-    """Actions other than travel that had an effect and should not be repeated."""
-    failed: list[str] = field(default_factory=list)
-    facts: dict[str, str] = field(default_factory=dict)
-    """Readings and the like: name to value."""
-    plan: int = 0
-    """Number of steps taken of the plan from an earlier attempt."""
-
-    @classmethod
-    def parse(cls, reasoning: str) -> "Notebook":
-        """The notes in a reasoning; empty ones when there are none."""
-        notes = cls()
-        text = reasoning.rpartition(_NOTES)[2] if _NOTES in reasoning else ""
-        for part in text.split("\n", 1)[0].rstrip(". ").split("; "):
-            kind, _, rest = part.partition(": ")
-            values = [value for value in rest.split(", ") if value]
-            if kind in _LISTS:
-                setattr(notes, kind, values)
-            elif kind == "seen":
-                notes.seen = dict(value.rsplit(" in ", 1) for value in values if " in " in value)
-            elif kind == "facts":
-                notes.facts = dict(value.split(" = ", 1) for value in values if " = " in value)
-            elif kind == "plan step" and rest.isdigit():
-                notes.plan = int(rest)
-        return notes
-
-    def to_sentence(self) -> str:
-        """One sentence, empty parts left out, each part bounded."""
-        parts = [f"{kind}: {', '.join(values)}" for kind in _LISTS if (values := getattr(self, kind)[-_LONGEST:])]
-        if self.seen:
-            parts.append("seen: " + ", ".join(f"{name} in {room}" for name, room in [*self.seen.items()][-_LONGEST:]))
-        if self.facts:
-            parts.append("facts: " + ", ".join(f"{name} = {value}" for name, value in self.facts.items()))
-        if self.plan:
-            parts.append(f"plan step: {self.plan}")
-        return f"{_NOTES}{'; '.join(parts)}." if parts else ""
+"""Maximum entries of each kind of notes."""
 
 
 @dataclass(frozen=True, slots=True)
-class VisibleThing:
-    """Something visible. ``inside`` is what holds it, empty when it stands in the room; ``line`` the line that names
-    it."""
+class Target:
+    """Something to focus on: all of the words must be in its name, or one of them."""
 
     name: str
-    line: str
-    inside: str = ""
+    words: frozenset[str]
+    any_of: bool = False
+    last: bool = False
+    """Whether it comes only after everything else."""
+
+    def is_matched_by(self, name: str) -> bool:
+        """Whether a thing of this name is meant. The last word of its name must be asked for (a seed jar is no seed),
+        unless it is a label ("inclined plane b")."""
+        head = name.partition(" with ")[0].partition(" in ")[0].rpartition(" ")[2]
+        if self.any_of:
+            return bool(self.words & find_words(name))
+        return self.words <= find_words(name) and (len(head) == 1 or find_words(head) <= self.words)
+
+
+class Goals(NamedTuple):
+    """What a task asks for. Every part may be empty. No places of particular things and no solutions are known."""
+
+    words: frozenset[str]
+    places: tuple[str, ...]
+    targets: tuple[Target, ...]
+    endings: tuple[tuple[str, str], ...]
+    """Verb and thing of what ends the task: focus on a box, or move what was focused on to it. One of several is
+    right."""
+    stages_of: frozenset[str]
+    """The words of a living thing whose stages are to be focused on, in their order."""
+    compares: bool
+    """Whether the target is told from others of its kind, so that a look around is worth while."""
+
+
+@lru_cache(maxsize=256)
+def parse_goals(task: str) -> Goals:
+    """The goals of a task, read sentence by sentence."""
+    text = " ".join(task.lower().split())
+    kind, changed, life = (match[1] if (match := each.search(text)) else "" for each in (_FOUND, _CHANGED, _LIFE))
+    targets, endings = [], []
+    for sentence in _SENTENCES.split(text):
+        for name in map(normalize_words, _FOCUS.findall(sentence)):
+            if sentence.lstrip().startswith("if "):
+                endings.append(("focus", name))
+            elif "life stage" not in name:
+                meant = {"thing": kind or name, "substance": changed or name, "it": kind or changed or name}
+                targets.append(_make_target(meant.get(name, name), _LAST.search(sentence) is not None))
+        endings += [("move", normalize_words(name)) for name in _DELIVER.findall(sentence)]
+    return Goals(
+        find_words(text),
+        tuple(dict.fromkeys(map(normalize_words, _PLACES.findall(text)))),
+        tuple(target for target in targets if target.words),
+        tuple(dict.fromkeys(endings)),
+        find_words(life),
+        "with the" in text and any(target.any_of for target in targets),
+    )
+
+
+def _make_target(name: str, last: bool) -> Target:
+    subject = name.partition(" with ")[0]
+    *first, head = subject.split() or [""]
+    kind = next((KINDS[word] for word in (head, *first) if word in KINDS), None) if len(first) < 2 else None
+    if kind and head in (*KINDS, "thing"):
+        return Target(subject, kind, any_of=True, last=last)
+    return Target(subject, find_words(subject) - {"grown"}, last=last)
+
+
+Notes = dict[str, list[str]]
+"""What is worth remembering, by kind, in the order of discovery. Entries of `seen` are a thing and its room."""
+
+
+class Thing(NamedTuple):
+    name: str
     held: bool = False
-
-    @property
-    def closed(self) -> bool:
-        return f"{self.name} door is closed" in self.line
-
-    @property
-    def off(self) -> bool:
-        return re.search(re.escape(self.name) + r", which is (?:turned off|deactivated)", self.line) is not None
+    closed: bool = False
 
 
 @dataclass
 class Scene:
-    """The present situation as the history shows it. Made for one request, then dropped."""
+    """The present situation as the turns show it."""
 
     turns: Sequence[Turn]
-    notes: Notebook
+    notes: Notes
     room: str = ""
-    things: dict[str, VisibleThing] = field(default_factory=dict)
+    things: dict[str, Thing] = field(default_factory=dict)
     doors: list[str] = field(default_factory=list)
-    options: list[tuple[str, str]] = field(default_factory=list)
-    """Number and text, when the world asks which of several actions was meant."""
+    options: dict[str, str] = field(default_factory=dict)
+    """Number to text, when the world asks which of several actions was meant."""
     failed: set[str] = field(default_factory=set)
-    """Actions of the window that had no effect."""
+    """Actions in sight that had no effect."""
     done: list[str] = field(default_factory=list)
-    """Actions of the window, oldest first."""
-
-    @property
-    def last_observation(self) -> str:
-        return self.turns[-1].seen if self.turns else ""
+    """Actions in sight, oldest first."""
 
     @property
     def last_action(self) -> str:
-        """The last action, empty at the start."""
         return self.done[-1] if self.done else ""
 
-    @property
-    def held(self) -> list[str]:
-        return [thing.name for thing in self.things.values() if thing.held]
+
+def read_notes(thought: str) -> Notes:
+    notes: Notes = {kind: [] for kind in _KINDS}
+    for part in thought.partition(_NOTES)[2].split("\n", 1)[0].rstrip(". ").split("; "):
+        kind, _, rest = part.partition(": ")
+        if kind in notes:
+            notes[kind] = rest.split(", ")
+    return notes
+
+
+def write_notes(notes: Notes) -> str:
+    parts = [f"{kind}: {', '.join(values[-_LONGEST:])}" for kind, values in notes.items() if values]
+    return f"{_NOTES}{'; '.join(parts)}." if parts else ""
 
 
 def build_scene(turns: Sequence[Turn]) -> Scene:
     """The scene at the end of these steps."""
-    reasoning = next((turn.thought for turn in reversed(turns) if turn.thought), "")
-    present = Scene(turns, Notebook.parse(reasoning))
+    scene = Scene(turns, read_notes(next((turn.thought for turn in reversed(turns) if turn.thought), "")))
     for index, turn in enumerate(turns):
-        seen, shown = _split_observation(turn.seen)
-        text = turn.seen.lower()
-        if rooms := [a or b for a, b in _ROOM.findall(text)]:
-            _enter_room(present, normalize_words(rooms[-1]))
-        for what, where in _TAKEN.findall(seen.lower()):
-            _update_thing_place(present, normalize_words(what), normalize_words(where))
-        for line in shown:
-            _add_shown_line(present, line)
-        if any(_CARRY.match(line) for line in turn.seen.splitlines()):
-            _drop_not_carried(present, shown)
-        present.doors += [door for name in _DOOR.findall(text) if (door := normalize_words(name)) not in present.doors]
+        lines = turn.seen.splitlines()
+        answer = "\n".join(line for line in lines if not line.startswith(("\t", " ", "- ")))
+        rooms = [normalize_words(one or other) for one, other in _ROOM.findall(turn.seen)]
+        if rooms and rooms[-1] != scene.room:
+            scene.room, scene.doors = rooms[-1], []
+            scene.things = {name: thing for name, thing in scene.things.items() if thing.held}
+        for what, where in _TAKEN.findall(answer):
+            scene.things[normalize_words(what)] = Thing(normalize_words(what), where == "inventory")
+        for line in lines:
+            if line.lower().startswith("you carry:"):
+                for part in line.partition(":")[2].rstrip(".").split(";"):
+                    _add_things(scene, part.strip().lower() + _HELD)
+            elif line.startswith(("\t", " ", "- ")):
+                _add_things(scene, line.strip("- \t").lower())
+        scene.doors += [door for door in map(normalize_words, _DOOR.findall(turn.seen)) if door not in scene.doors]
         if index:
-            present.done.append(normalize_words(turns[index - 1].action))
-            if is_failure(seen):
-                present.failed.add(present.done[-1])
-    if "ambiguous request" in present.last_observation.lower():
-        present.options = list(find_options(present.last_observation).items())
-    return present
+            scene.done.append(normalize_words(turns[index - 1].action))
+            if is_failure(answer):
+                scene.failed.add(scene.done[-1])
+    scene.options = find_options(turns[-1].seen)
+    return scene
 
 
 def is_failure(seen: str) -> bool:
@@ -167,99 +206,23 @@ def find_options(question: str) -> dict[str, str]:
 
 def find_rooms(text: str) -> list[str]:
     """Rooms that a text shows: where the player is and the doors."""
-    lowered = text.lower()
-    return [normalize_words(name) for found in _ROOM.findall(lowered) for name in found if name] + [
-        normalize_words(name) for name in _DOOR.findall(lowered)
-    ]
+    entered = [one or other for one, other in _ROOM.findall(text)]
+    return list(map(normalize_words, [*entered, *_DOOR.findall(text)]))
 
 
-def _split_observation(text: str) -> tuple[str, list[str]]:
-    """The sentence that answers an action, and the lines that show things."""
-    answer, shown = [], []
-    listing = False
-    for line in text.splitlines():
-        lowered = line.strip().lower().rstrip(",")
-        if not lowered or lowered.startswith("you also see:"):
-            continue
-        if lowered.startswith(("you also observe", "in your inventory, you see")):
-            listing = True
-        elif _CARRY.match(lowered):
-            things = lowered.partition(":")[2].rstrip(".").split(";")
-            shown += [f"{thing.strip()}{_HELD}" for thing in things if thing.strip()]
-        elif listing or line.startswith(("\t", " ", "- ")):
-            shown.append(lowered.lstrip("- "))
-        else:
-            answer.append(line)
-    return "\n".join(answer), shown
-
-
-def _enter_room(present: Scene, room: str) -> None:
-    if room and room != present.room:
-        present.room = room
-        present.doors = []
-        # A thing that looked the same in the room before is not shown again, so fixtures may still be here; but to
-        # believe that costs more failed actions than it saves.
-        present.things = {name: thing for name, thing in present.things.items() if thing.held}
-
-
-def _drop_not_carried(present: Scene, shown: list[str]) -> None:
-    """Where a turn lists all that is carried, nothing else is."""
-    listed = [line.replace(_HELD, "").strip(" .,") for line in shown if _HELD in line]
-    carried = {name for line in listed for name, _ in _parse_contents(line)}
-    present.things = {
-        name: thing for name, thing in present.things.items() if not thing.held or name in carried
-    }  # fmt: skip
-
-
-def _update_thing_place(present: Scene, what: str, where: str) -> None:
-    line = present.things[what].line if what in present.things else what
-    present.things[what] = VisibleThing(what, line, "" if where == "inventory" else where, where == "inventory")
-
-
-def _add_shown_line(present: Scene, line: str) -> None:
+def _add_things(scene: Scene, line: str) -> None:
     if _DOOR.match(line) or _ROOM.search(line) or line.startswith("you "):
         return
-    held = _HELD in line
-    line = line.replace(_HELD, "").strip(" .,")
-    for name, inside in _parse_contents(line):
-        old = present.things.get(name)
-        present.things[name] = VisibleThing(name, line, inside, held or bool(old and old.held and inside == ""))
+    for name in find_names(line.replace(_HELD, "")):
+        if not find_words(name) & _SCENERY:
+            held = _HELD in line or (name in scene.things and scene.things[name].held)
+            scene.things[name] = Thing(name, held, f"{name} door is closed" in line)
 
 
 @lru_cache(maxsize=4096)
-def _parse_contents(line: str) -> tuple[tuple[str, str], ...]:
-    """(name, container) of everything named in one line, outermost first."""
-    head = _read_thing_name(_HEAD.split(line, maxsplit=1)[0])
-    if not head or len(head) > 60:
-        return ()
-    found = [(head, "")]
-    inner = re.search(r"\b(?:on|in) the [a-z0-9 ]+ is: (.*)$", line) or re.search(
-        r"\((?:containing|contains) (.*)\)", line
-    )
-    for part in _split_at_commas(inner[1] if inner else ""):
-        for name, inside in _parse_contents(part.strip(" .")):
-            if name not in ("nothing", "on", "off"):
-                found.append((name, inside or head))
-    return tuple(found)
-
-
-def _read_thing_name(text: str) -> str:
-    """The name by which a thing is called in an action."""
-    name = normalize_words(text)
-    for prefix in ("substance called ", "unknown substance called "):
-        name = name.removeprefix(prefix)
-    if name.startswith("recipe titled"):
-        return "recipe"
-    return "" if name.startswith(("which is", "nothing")) else name
-
-
-def _split_at_commas(text: str) -> list[str]:
-    """Split at commas outside brackets."""
-    parts, depth, start = [], 0, 0
-    for index, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    parts.append(text[start:])
-    return [part for part in parts if part.strip()]
+def find_names(line: str) -> tuple[str, ...]:
+    """Everything named in one line, by the name that an action takes."""
+    parts = [part.strip(" .") for part in _PARTS.split(line)]
+    named = [re.sub(r"^(?:unknown )?substance called | titled .*", "", normalize_words(part))
+             for part in parts if not _NO_THING.search(part)]  # fmt: skip
+    return tuple(dict.fromkeys(name for name in named if 0 < len(name) <= 60))

@@ -94,7 +94,7 @@ def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso
 
 def test_a_unit_shows_the_words_that_each_trial_taught(rsso, tmp_path):
     """Its one unit learned plans and a skill, read in its third trial."""
-    words = ["run", "--methods", "rsso", "--tasks", "use-thermometer", "--per-task", "1", "--trials", "3", *FAST]
+    words = ["run", "--methods", "rsso", "--variants", "use-thermometer::428", "--trials", "3", *FAST]
     assert CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")]).exit_code == 0
     (record,) = Store(tmp_path / "run", read_only=True).units()
     scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories)

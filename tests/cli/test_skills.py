@@ -16,14 +16,14 @@ from tests.cli.conftest import FAST
 from tests.memory.memory_cases import skill_memory
 from tests.records import save
 
-UNIT = "use-thermometer::412"
+UNIT = "use-thermometer::464"
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory) -> Path:
     """A run of three trials that left a skill, and a second arm that plays the same without memories."""
     folder = tmp_path_factory.mktemp("played") / "run"
-    words = ["run", "--methods", "sso", "--tasks", "use-thermometer", "--per-task", "1", "--trials", "3", *FAST]
+    words = ["run", "--methods", "sso", "--variants", UNIT, "--trials", "3", *FAST]
     done = CliRunner().invoke(app, [*words, "--out", str(folder)])
     assert done.exit_code == 0, done.output
     store = Store(folder)
@@ -57,7 +57,7 @@ def test_what_is_not_there_is_refused_with_what_is(export, played, unit, tmp_pat
     for words, said in (
         (("run", UNIT), "not finished: trial 2 is an error (SimulatorDied: no answer); repeat the run's command"),
         (("nowhere", UNIT), "holds no run"),
-        ((played, "use-thermometer::413"), "did you mean use-thermometer::412"),
+        ((played, "use-thermometer::413"), f"did you mean {UNIT}"),
         ((played, UNIT, "--arm", "react-sso"), f"{UNIT} of react-sso keeps no skills; --arm sso"),
         ((played, UNIT, "--arm", "rsso"), "Not finished yet? Then repeat the run's command"),
     ):

@@ -142,13 +142,6 @@ _VERBS = (
     Verb("wait", r"wait(?:ing)?(?:1|\b.*)"),
 )
 
-_BY_NAME = {verb.name: verb for verb in _VERBS}
-
-
-def make_command(name: str, thing: str = "", place: str = "") -> Command:
-    verb = _BY_NAME[name]
-    return Command(name, thing, place, verb.head, verb.join)
-
 
 @lru_cache(maxsize=8192)
 def parse_command(text: str) -> Command | None:
