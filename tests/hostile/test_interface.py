@@ -74,6 +74,8 @@ def test_another_action_takes_the_question_back_and_is_carried_out(env: ScienceW
     went = env.step("**Open bee hive.**")
     assert (went.action, went.state.observation) == ("open bee hive", "The bee hive is now open.")
     assert env.step("move soil to flower pot").asked_back
+    assert env.step("cancel").state.observation.startswith(actions.NO_EFFECT)
+    assert env.step("move soil to flower pot").asked_back
     assert env.step("12").state.observation.startswith("You move the soil to the")
 
 

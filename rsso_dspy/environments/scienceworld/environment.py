@@ -144,11 +144,14 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         of its options; any other action cancels it, which takes a moment, and is carried out. Where nothing tells the
         options apart, the first is chosen unasked."""
         sent = actions.strip_action(action)
-        if self._question and (number := self._question.choose(sent)) is not None:
-            sent, answer = number, self._send_action(number)
+        if self._question:
+            number = self._question.choose(sent)
+            answer = self._send_action(number or actions.CANCEL)
+            if number or sent in ("", actions.CANCEL):
+                sent = number or actions.CANCEL
+            else:
+                sent, answer = self._take(sent)
         else:
-            if self._question:
-                self._send_action(actions.CANCEL)
             sent, answer = self._take(sent)
         while self._question and self._question.is_idle:
             answer = self._send_action("0")
