@@ -11,7 +11,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
-from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
 from rsso_dspy.offline.advice import (
     LIKED,
     TRAVEL,
@@ -25,6 +24,7 @@ from rsso_dspy.offline.advice import (
     score_by_advice,
     select_plan_steps,
 )
+from rsso_dspy.offline.commands import Command, normalize_words, parse_command
 from rsso_dspy.offline.offered import answer_offered
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.scene import STAGES, Goals, Scene, build_scene, find_rooms, parse_goals, write_notes

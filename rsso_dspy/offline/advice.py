@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
+from rsso_dspy.offline.commands import Command, normalize_words, parse_command
 
 TRAVEL = ("teleport", "go")
 """Verbs that lead to another room; either may stand for the other."""

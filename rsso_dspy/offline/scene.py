@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from rsso_dspy.environments.scienceworld.actions import normalize_words
 from rsso_dspy.offline.advice import find_words
+from rsso_dspy.offline.commands import normalize_words
 from rsso_dspy.offline.prompt import Turn
 
 _PLANTS = "tree plant"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
 from rsso_dspy.offline.advice import TRAVEL, find_words
+from rsso_dspy.offline.commands import Command, normalize_words, parse_command
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.reflector import Act, parse_transcript, select_actions_to_repeat
 from rsso_dspy.offline.scene import is_failure
