@@ -265,7 +265,7 @@ class ProtocolConfig(Section):
     """Whether memories are read-only, as in held-out trials of the transfer setting."""
     interface: Literal["sso", "complete"] | None = None
     """What the actor sees and how its actions are understood: `sso` as in the SSO code (14 templates, new lines of the
-    room), `complete` with all actions, whole listings and observed names (default: the preset's)."""
+    room), `complete` with all actions and whole listings (default: the preset's)."""
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""

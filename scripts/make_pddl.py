@@ -13,13 +13,15 @@ import gzip
 import heapq
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
 
 import rsso_dspy.environments.pddl
 from rsso_dspy.environments.pddl.environment import Game
-from rsso_dspy.environments.pddl.strips import GroundAction, World, read_setup
+from rsso_dspy.environments.pddl.strips import Fact, GroundAction, World, read_setup
 from rsso_dspy.environments.pddl.tasks import SIZES, load_domain
 
 SHORTEST, LONGEST = 4, 33
@@ -39,13 +41,47 @@ def make_text(domain: str, seed: int) -> str:
 
 def find_any_plan(world: World) -> list[GroundAction] | None:
     """The plan whose length is shipped; None when none is found."""
-    try:
-        return find_plan(world, most_states=1500)
-    except SearchLimit:
-        try:
-            return find_plan_by_parts(world, most_states=5000)
-        except SearchLimit:
-            return None
+    masks = Masks(world)
+    for search, most_states in ((find_plan, 1500), (find_plan_by_parts, 5000)):
+        with suppress(SearchLimit):
+            plan = search(masks, most_states)
+            return None if plan is None else [each.action for each in plan]
+    return None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Masked:
+    """An action with its facts as bits."""
+
+    action: GroundAction
+    needs: int
+    adds: int
+    removes: int
+
+    def apply(self, state: int) -> int:
+        return (state & ~self.removes) | self.adds
+
+
+class Masks:
+    """A world with its facts as bits: a search in it is fast."""
+
+    def __init__(self, world: World):
+        self.facts: dict[Fact, int] = {}
+        self.start = self._gather(sorted(world.start))
+        self.actions = [
+            Masked(each, *map(self._gather, (each.needs, each.adds, each.removes))) for each in world.actions
+        ]
+        self.goal_bits = tuple(0 if fact in world.fixed else self.facts.get(fact, -1) for fact in world.problem.goal)
+        """A bit for each fact of the goal, 0 for one that holds for ever, -1 for one that never does."""
+
+    def list_applicable(self, state: int) -> list[Masked]:
+        return [each for each in self.actions if state & each.needs == each.needs]
+
+    def _gather(self, facts: Iterable[Fact]) -> int:
+        mask = 0
+        for fact in facts:
+            mask |= self.facts.setdefault(fact, 1 << len(self.facts))
+        return mask
 
 
 _Made = tuple[dict[str, list[str]], list[str], list[str]]
@@ -180,7 +216,7 @@ def _choose(name: str) -> Iterator[tuple[int, int, str]]:
         text = make_text(name, seed)
         problem = read_setup(text, domain, f"{name} {seed}")
         world = World(domain, problem)
-        if problem.key in known or world.count_reached(world.start) == len(problem.goal):
+        if problem.key in known or all(world.list_reached(world.start)):
             continue
         length = len(find_any_plan(world) or ())
         if not SHORTEST <= length <= LONGEST:
@@ -203,7 +239,7 @@ class SearchLimit(Exception):
     """The search was given up."""
 
 
-def find_plan(world: World, most_states: int = MOST_STATES) -> list[GroundAction] | None:
+def find_plan(world: Masks, most_states: int = MOST_STATES) -> list[Masked] | None:
     """A plan, short but not always the shortest; None when there is none. Raises ``SearchLimit`` after `most_states`
     states."""
     if any(bit < 0 for bit in world.goal_bits):
@@ -211,10 +247,10 @@ def find_plan(world: World, most_states: int = MOST_STATES) -> list[GroundAction
     return _search(world, world.start, sum(set(world.goal_bits)), most_states)
 
 
-def find_plan_by_parts(world: World, most_states: int = MOST_STATES) -> list[GroundAction] | None:
+def find_plan_by_parts(world: Masks, most_states: int = MOST_STATES) -> list[Masked] | None:
     """A plan that reaches the literals of the goal in their order, each without giving up those before it in the end.
     None where it finds none that way, which proves nothing. Raises ``SearchLimit`` as `find_plan`."""
-    plan: list[GroundAction] = []
+    plan: list[Masked] = []
     state, goal = world.start, 0
     for bit in world.goal_bits:
         goal |= max(bit, 0)
@@ -227,9 +263,9 @@ def find_plan_by_parts(world: World, most_states: int = MOST_STATES) -> list[Gro
     return plan
 
 
-def _search(world: World, start: int, goal: int, most_states: int) -> list[GroundAction] | None:
+def _search(world: Masks, start: int, goal: int, most_states: int) -> list[Masked] | None:
     relaxed = _RelaxedPlans(world, goal)
-    ways: dict[int, tuple[int, GroundAction | None]] = {start: (0, None)}
+    ways: dict[int, tuple[int, Masked | None]] = {start: (0, None)}
     steps = {start: 0}
     order = count()
     estimate = relaxed.estimate(start)
@@ -256,7 +292,7 @@ def _search(world: World, start: int, goal: int, most_states: int) -> list[Groun
     return None
 
 
-def _trace_plan(ways: dict[int, tuple[int, GroundAction | None]], state: int) -> list[GroundAction]:
+def _trace_plan(ways: dict[int, tuple[int, Masked | None]], state: int) -> list[Masked]:
     plan = []
     while (way := ways[state])[1] is not None:
         state, action = way
@@ -268,7 +304,7 @@ def _trace_plan(ways: dict[int, tuple[int, GroundAction | None]], state: int) ->
 class _RelaxedPlans:
     """Plans that forget what actions undo."""
 
-    def __init__(self, world: World, goal: int):
+    def __init__(self, world: Masks, goal: int):
         self._goal = _split_bits(goal)
         self._actions = [(_split_bits(each.needs), each.adds) for each in world.actions]
         self._added = [_split_bits(adds) for _, adds in self._actions]

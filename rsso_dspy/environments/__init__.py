@@ -22,7 +22,7 @@ class Transition:
     """The effect of one action. Rewards and scores are in points of 100."""
 
     state: State
-    action: str  # the text sent to the simulator, after repair
+    action: str  # the text sent to the simulator
     reward: int
     score: int
     understood: bool

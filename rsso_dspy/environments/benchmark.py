@@ -114,8 +114,7 @@ class Benchmark:
         return replace(self, tasks=self.tasks.limit(self.data.count(folder)))
 
     def check_data(self, variants: Sequence[Variant], named: str | None) -> None:
-        """Raise `UsageError` if the user's data, in the folder that the configuration names or in none, leave one of
-        these variants unplayable."""
+        """Raise `UsageError` if the user's data, or their lack, leave one of these variants unplayable."""
         if self.data is not None:
             self.data.check(variants, self.locate_data(named))
 
@@ -139,7 +138,7 @@ class Benchmark:
         if self.gold_path is None:
             why = f"{self.name} has no gold paths to teach from"
             raise UsageError(f"{why}: name a backend as the teacher, e.g. --teacher embedded")
-        known = [self.tasks.parse(variant.key) for variant in variants]
+        known = (self.tasks.parse(variant.key) for variant in variants)
         if wrong := [f"{each.key} ({each.split})" for each in known if each.split != "train"]:
             raise SplitError(
                 f"gold paths are shown of training variants alone, and these are not: {', '.join(wrong)}. Take train "
@@ -199,20 +198,16 @@ def get_benchmark(name: str = DEFAULT) -> Benchmark:
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
-    points = _find_entry_points()
-    if name not in points:
-        hint = f"Packages can add more through the entry point group {GROUP}."
-        raise UnknownName("benchmark", name, {*BUILT_IN, *points}, hint)
-    return _load_entry_point(points[name])
+    if point := next(iter(metadata.entry_points(group=GROUP, name=name)), None):
+        return _load_entry_point(point)
+    hint = f"Packages can add more through the entry point group {GROUP}."
+    raise UnknownName("benchmark", name, list_benchmarks(), hint)
 
 
 def list_benchmarks() -> tuple[str, ...]:
     """Return the names of installed benchmarks, whether or not they can be loaded."""
-    return (DEFAULT, *sorted((BUILT_IN.keys() | _find_entry_points().keys()) - {DEFAULT}))
-
-
-def _find_entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=GROUP)}
+    others = {*BUILT_IN, *(point.name for point in metadata.entry_points(group=GROUP))} - {DEFAULT}
+    return (DEFAULT, *sorted(others))
 
 
 def _load_entry_point(point: EntryPoint) -> Benchmark:

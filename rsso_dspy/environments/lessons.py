@@ -21,12 +21,15 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
-from rsso_dspy.environments import Interface, TextEnvironment
+from rsso_dspy.environments import Goal, Interface, TextEnvironment, require_played
+from rsso_dspy.environments.splits import TaskTable
+from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Category, Lesson, State, Step, Variant
 
 Words = Mapping[str, str]  # what fills the texts of a lesson
@@ -69,7 +72,6 @@ class Episode:
 
     @property
     def action(self) -> str:
-        """The newest action, in lower case."""
         return self.newest.action.lower().strip()
 
     @property
@@ -113,7 +115,7 @@ class LessonTable:
 
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)
-        self._package, self._episode = package, episode
+        self.episode, self.read_examples = episode, partial(read_examples, package)
         self.about = str(texts["about"])
         self.rules_of_thumb = tuple(Lesson("abstract", text) for text in texts["rules_of_thumb"])
         self.goals = {
@@ -122,17 +124,12 @@ class LessonTable:
         self.mistakes = tuple(_Row(**row) for row in texts["mistakes"])
         self.progress = tuple(_Row(**{"category": "progress", **row}) for row in texts["progress"])
 
-    def read_examples(self) -> tuple[str, ...]:
-        return read_examples(self._package)
-
     def __call__(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
         if not steps:
             return []
-        episode = self._episode(task, states, steps)
-        mistakes, progress = (
-            (lesson for row in rows if (lesson := row.teach(episode))) for rows in (self.mistakes, self.progress)
-        )
-        return [*([first] if (first := next(mistakes, None)) else []), *progress]
+        episode = self.episode(task, states, steps)
+        mistakes = (lesson for row in self.mistakes if (lesson := row.teach(episode)))
+        return [*islice(mistakes, 1), *(lesson for row in self.progress if (lesson := row.teach(episode)))]
 
 
 class Progress:
@@ -153,9 +150,11 @@ class Progress:
 
 
 class TaughtEnvironment(TextEnvironment):
-    """An environment that `teaches` the lessons of its benchmark's texts, and may have several interfaces."""
+    """An environment that `teaches` the lessons of its benchmark's texts, and may have several interfaces. It notes the
+    variant that is played as `_variant`."""
 
     teaches: LessonTable
+    table: TaskTable
     _interface: Interface = "sso"
     _variant: Variant | None = None
 
@@ -168,3 +167,14 @@ class TaughtEnvironment(TextEnvironment):
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         return self.teaches(self.task, states, steps)  # type: ignore[attr-defined]
+
+    def goal_progress(self) -> tuple[Goal, ...]:
+        """Return the goals of the current variant with their status after the last action. Raises ``SplitError`` for a
+        variant of the test split, whatever split it was reset with."""
+        variant = require_played(self._variant)
+        if self.table.split_of(variant.task, variant.index) == "test":
+            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
+        return tuple(self._list_goals())
+
+    def _list_goals(self) -> Sequence[Goal]:
+        raise NotImplementedError

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,9 +29,8 @@ class Process:
 
     def __init__(self, command: Sequence[str], cwd: str | None = None, env: Mapping[str, str] | None = None):
         self._owner = os.getpid()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
-        self.files: list[Any] = [self._errors]  # what is closed at its end
-        try:
+        with contextlib.ExitStack() as undo:
+            self._errors = undo.enter_context(tempfile.TemporaryFile())
             self._popen = subprocess.Popen(
                 command,
                 cwd=cwd,
@@ -42,18 +41,11 @@ class Process:
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
-        except BaseException:
-            self._errors.close()
-            raise
-        self.pid = self._popen.pid
-        self.files.append(self._popen.stdin)
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
-        try:
+            self.files: list[Any] = [self._errors, self._popen.stdin]  # what is closed at its end
+            undo.callback(self.end)  # no further thread can be started
+            self.pid, self._lines = self._popen.pid, SimpleQueue[bytes]()
             threading.Thread(target=_pass_on, args=(self._popen, self._lines), name="simulator", daemon=True).start()
-        except BaseException:  # no further thread can be started
-            self.files.append(self._popen.stdout)
-            self.end()
-            raise
+            undo.pop_all()
 
     @property
     def alive(self) -> bool:
@@ -73,20 +65,17 @@ class Process:
         `Stopped` once `stopped` returns true."""
         latest = time.monotonic() + seconds
         while True:
-            try:
+            with contextlib.suppress(Empty):
                 line = self._lines.get(timeout=TICK)
-            except Empty:
-                if stopped():
-                    raise Stopped from None
-                if time.monotonic() > latest:
-                    raise TimeoutError from None
-                continue
-            if not line:
-                self._lines.put(line)  # for whoever asks again
-            return line
+                if not line:
+                    self._lines.put(line)  # for whoever asks again
+                return line
+            if stopped():
+                raise Stopped
+            if time.monotonic() > latest:
+                raise TimeoutError
 
     def wait(self) -> int | None:
-        """Return the exit status of a process that is about to end."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(ENDING)
         return self._popen.returncode
@@ -102,10 +91,9 @@ class Process:
         """Kill it and its children. Idempotent; does nothing in a forked child, whose parent's the process is."""
         if os.getpid() != self._owner:
             return
-        if self._popen.returncode is None:
+        if self._popen.returncode is None and hasattr(os, "killpg"):
             with contextlib.suppress(OSError):
-                if hasattr(os, "killpg"):
-                    os.killpg(self.pid, signal.SIGKILL)  # the command may be a script that starts the simulator
+                os.killpg(self.pid, signal.SIGKILL)  # the command may be a script that starts the simulator
         self._popen.kill()
         self.wait()
         for file in self.files:
@@ -122,9 +110,6 @@ def _pass_on(process: "subprocess.Popen[bytes]", lines: "SimpleQueue[bytes]") ->
     lines.put(b"")
 
 
-CLOSED = "the pool of environments is closed"
-
-
 class PooledEnvironment(Environment, Protocol):
     @property
     def alive(self) -> bool:
@@ -139,7 +124,7 @@ class PooledEnvironment(Environment, Protocol):
 E = TypeVar("E", bound=PooledEnvironment)
 
 
-class EnvironmentPool(Generic[E]):
+class EnvironmentPool(AbstractContextManager["EnvironmentPool[E]"], Generic[E]):
     """Up to ``size`` environments created by ``factory``, ``at_once`` of them at a time, by default one per core.
     ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``."""
 
@@ -167,11 +152,13 @@ class EnvironmentPool(Generic[E]):
         """Lend an environment for the block, the most recently used first; wait while all are lent. One that died, or
         was interrupted inside a call, is closed and replaced at a later lease."""
         with self._slots:
-            environment = self._take_environment()
+            environment = self._take_idle() or self._start()
             try:
                 yield environment
             finally:
-                self._return_environment(environment)
+                with self._lock:
+                    self._idle.append(environment)
+                    self._drop_dead()
 
     def close(self) -> None:
         """Close every environment, including lent ones, whose next call raises ``SimulatorDied``. Idempotent."""
@@ -180,20 +167,16 @@ class EnvironmentPool(Generic[E]):
             self._idle.clear()
             _close_all(self._all)
 
-    def __enter__(self) -> "EnvironmentPool[E]":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_environment(self) -> E:
+    def _take_idle(self) -> E | None:
         with self._lock:
+            self._drop_dead()
             self._require_open()
-            while self._idle:
-                environment = self._idle.pop()
-                if environment.alive:
-                    return environment
-                self._drop_environment(environment)
+            return self._idle.pop() if self._idle else None
+
+    def _start(self) -> E:
         while not self._starts.acquire(timeout=TICK):
             if self._stopped():
                 raise Stopped
@@ -205,24 +188,20 @@ class EnvironmentPool(Generic[E]):
         with self._lock:
             self._all.add(environment)
             if self._closed:
-                self._drop_environment(environment)
+                _close_all(self._all)
             self._require_open()
         return environment
 
     def _require_open(self) -> None:
         if self._closed:
-            raise RuntimeError(CLOSED)
+            raise RuntimeError("the pool of environments is closed")
 
-    def _return_environment(self, environment: E) -> None:
-        with self._lock:
-            if environment.alive and not self._closed:
-                self._idle.append(environment)
-            else:
-                self._drop_environment(environment)
-
-    def _drop_environment(self, environment: E) -> None:
-        environment.close()
-        self._all.discard(environment)
+    def _drop_dead(self) -> None:
+        """Close the idle environments that died, all of them once the pool is closed."""
+        for environment in [each for each in self._idle if self._closed or not each.alive]:
+            environment.close()
+            self._idle.remove(environment)
+            self._all.discard(environment)
 
 
 def _close_all(environments: set[E]) -> None:

@@ -46,10 +46,10 @@ class TaskTable:
         held = {split for (_, split), count in self._held.items() if count} if self._held is not None else {"test"}
         return "dev" if "dev" in held and "test" not in held else "test"
 
-    def count_held(self, task: str, split: Split) -> int:
-        """Return how many variants of a split can be played: all of them, or as many as the data folder holds."""
-        whole = len(self.indices(task, split))
-        return whole if self._held is None else min(whole, self._held.get((task, split), 0))
+    def list_held(self, task: str, split: Split) -> range:
+        """Return the indices of a split that can be played: all of them, or as many as the data folder holds."""
+        whole = self.indices(task, split)
+        return whole if self._held is None else whole[: self._held.get((task, split), 0)]
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._rows)
@@ -69,11 +69,6 @@ class TaskTable:
                 return split
         ranges = f"its indices run from 0 to {self.indices(task, 'test')[-1]} ({self._describe_ranges(task)})"
         raise SplitError(f"{task} has no variant {index}: {ranges}.")
-
-    def refuse_test(self, variant: Variant | None) -> None:
-        """Raise ``SplitError`` if goal progress of a test variant is asked for, whatever split it was reset with."""
-        if variant and self.split_of(variant.task, variant.index) == "test":
-            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
 
     def variant(self, task: str, index: int, split: Split | None = None, simplification: str | None = None) -> Variant:
         """Return one variant. Raises ``SplitError`` if it does not belong to ``split``."""
@@ -102,11 +97,9 @@ class TaskTable:
         if n < 1:
             raise SplitError(f"cannot select {n} variants of {task}: choose at least 1.")
         split = self.played_split
-        whole = self.indices(task, split)
-        held = whole[: self.count_held(task, split)]
-        chosen = whole if selection == FIRST else self._get_row(task)[selection]
-        most = max(SAMPLE_SIZE, len(chosen))
-        if selection != FIRST and n > most:
+        held = self.list_held(task, split)
+        chosen = self.indices(task, split) if selection == FIRST else self._get_row(task)[selection]
+        if selection != FIRST and n > (most := max(SAMPLE_SIZE, len(chosen))):
             why = f"selection {selection!r} has at most {most} variants a task, not {n}"
             raise SplitError(f"{why}; use selection {FIRST!r} for more.")
         return tuple(self.variant(task, index, split) for index in chosen[:n] if self._held is None or index in held)
@@ -115,7 +108,7 @@ class TaskTable:
         """Draw up to ``n`` training variants with ``seed``; up to ten, smaller samples are part of larger ones."""
         if n < 1:
             raise SplitError(f"cannot draw {n} variants of {task}: choose at least 1.")
-        population = self.indices(task, "train")[: self.count_held(task, "train")]
+        population = self.list_held(task, "train")
         drawn = random.Random(seed).sample(population, min(max(n, SAMPLE_SIZE), len(population)))
         return tuple(self.variant(task, index, "train") for index in drawn[:n])
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.pool import PooledEnvironment
-from rsso_dspy.errors import DamagedFile, EnvironmentFailure, GoldUnknown, SimulatorDied
-from rsso_dspy.records import Lesson, State, Step, Variant
+from rsso_dspy.errors import DamagedFile, EnvironmentFailure, SimulatorDied
+from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 LONGEST = 50  # most actions of a solution that is shown
 CANDIDATES = 200  # training variants of a task type that are asked for a solution, at most
@@ -30,9 +30,7 @@ class _Wrapper:
         self._environment = environment
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_environment":  # asked before __init__, as when an object is copied
-            raise AttributeError(name)
-        return getattr(self._environment, name)
+        return getattr(self.__dict__["_environment"], name)
 
 
 class DemonstratingEnvironment(_Wrapper):
@@ -78,47 +76,40 @@ class DemonstratingEnvironment(_Wrapper):
     def _play_all(self, variant: Variant) -> str:
         if self._benchmark.gold_path is None:
             return ""
-        played = (self._play(example, path) for example, path in self._find_solutions(variant))
-        shown = [
-            f"Example {number}\n{text}" for number, text in enumerate(islice(filter(None, played), self._wanted), 1)
-        ]
+        table = self._benchmark.tasks
+        played = (
+            self._play(table.variant(variant.task, index, "train", variant.simplification))
+            for index in table.list_held(variant.task, "train")[:CANDIDATES]
+            if index != variant.index  # a calibration variant would see its own solution
+        )
+        shown = [f"Example {count}\n{text}" for count, text in enumerate(islice(filter(None, played), self._wanted), 1)]
         heading = "Below are tasks of this kind that were solved, action by action."
         return "\n\n".join([heading, *shown]) if shown else ""
 
-    def _find_solutions(self, variant: Variant) -> Iterator[tuple[Variant, tuple[str, ...]]]:
-        table, budget = self._benchmark.tasks, self._benchmark.budget
-        held = table.indices(variant.task, "train")[: table.count_held(variant.task, "train")]
-        for index in held[:CANDIDATES]:
-            if index == variant.index:  # a calibration variant would see its own solution
-                continue
-            example = table.variant(variant.task, index, "train", variant.simplification)
-            if not budget.is_known(example) or budget.gold_length(example) > LONGEST:
-                continue
-            try:
-                path = self._benchmark.find_gold_path(example, self._data, self._interface)
-            except (GoldUnknown, DamagedFile):
-                continue
-            if 0 < len(path) <= LONGEST:
-                yield example, path
-
-    def _play(self, example: Variant, path: Sequence[str]) -> str:
-        """The text of one solution; empty if the variant cannot be loaded or its actions do not solve it."""
+    def _play(self, example: Variant) -> str:
+        """The text of one solution; empty if no short one is known, or it cannot be loaded and solved."""
+        budget = self._benchmark.budget
+        if not budget.is_known(example) or budget.gold_length(example) > LONGEST:
+            return ""
         try:
+            path = self._benchmark.find_gold_path(example, self._data, self._interface)
+            if not 0 < len(path) <= LONGEST:
+                return ""
             start = self._environment.reset(example)
         except SimulatorDied:
             raise
-        except EnvironmentFailure:
+        except (EnvironmentFailure, DamagedFile):
             return ""
-        task, moves = self._environment.task, list[Transition]()
+        moves = list[Transition]()
         for action in path:
             moves.append(self._environment.step(action))
             if moves[-1].done:
                 break
-        if not moves[-1].done or moves[-1].score < 100:
+        if not moves[-1].done or moves[-1].score < SOLVED_SCORE:
             return ""
         first, *seen = self._environment.render([start, *(move.state for move in moves)])
         answered = (f"> {move.action}\n{text}" for move, text in zip(moves, seen, strict=True))
-        return "\n".join([f"Task: {task}", first, *answered])
+        return "\n".join([f"Task: {self._environment.task}", first, *answered])
 
 
 TASK = (
@@ -133,14 +124,12 @@ class ExplorationPool:
 
     def __init__(self, environments: Environments):
         self.environments = environments
+        self.close = environments.close
 
     @contextmanager
     def lease(self) -> Iterator[Environment]:
         with self.environments.lease() as environment:
             yield cast(Environment, _TasklessEnvironment(environment))
-
-    def close(self) -> None:
-        self.environments.close()
 
 
 class _TasklessEnvironment(_Wrapper):

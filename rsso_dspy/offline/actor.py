@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from rsso_dspy.environments.scienceworld.actions import Command, normalize_words
 from rsso_dspy.offline.advice import (
     TRAVEL,
     OfferedSkill,
@@ -19,6 +18,7 @@ from rsso_dspy.offline.advice import (
     select_plan_steps,
     split_past_attempts,
 )
+from rsso_dspy.offline.commands import Command, normalize_words
 from rsso_dspy.offline.drives import DRIVES, ActionProposal, TaskGoals, is_noteworthy, parse_task_goals
 from rsso_dspy.offline.grammar import AdviceClause, extract_content_words
 from rsso_dspy.offline.offered import answer_offered

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rsso_dspy.environments.scienceworld.actions import Command
-from rsso_dspy.environments.scienceworld.actions import parse_command as command
+from rsso_dspy.offline.commands import Command
+from rsso_dspy.offline.commands import parse_command as command
 from rsso_dspy.offline.grammar import AdviceClause, extract_content_words
 from rsso_dspy.offline.grammar import parse_advice as read_clauses
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rsso_dspy.environments.scienceworld.actions import normalize_words
+from rsso_dspy.offline.commands import normalize_words
 from rsso_dspy.offline.grammar import extract_content_words
 from rsso_dspy.offline.scene import Scene, VisibleThing
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rsso_dspy.environments.scienceworld.actions import Command, normalize_words, parse_command
+from rsso_dspy.offline.commands import Command, normalize_words, parse_command
 
 _LEAD = re.compile(
     r"^(?:\s*(?:[-*•>#]+|\(?\d+[.):]|step \d+[.:]?|first|second|third|next|then|finally|now|again|also|and|please"

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.actions import normalize_words
 from rsso_dspy.offline.advice import read_clauses
+from rsso_dspy.offline.commands import normalize_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
 
 HEADING = "Advice from earlier attempts:"

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.actions import Command, make_command, normalize_words
 from rsso_dspy.offline.advice import (
     TRAVEL,
     command,
@@ -22,6 +21,7 @@ from rsso_dspy.offline.advice import (
     select_plan_steps,
     split_past_attempts,
 )
+from rsso_dspy.offline.commands import Command, make_command, normalize_words
 from rsso_dspy.offline.drives import TaskGoals, parse_task_goals
 from rsso_dspy.offline.grammar import extract_content_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from rsso_dspy.environments.scienceworld.actions import normalize_words
+from rsso_dspy.offline.commands import normalize_words
 from rsso_dspy.offline.prompt import Turn
 
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.actions import Command, normalize_words
 from rsso_dspy.offline.advice import TRAVEL, command
+from rsso_dspy.offline.commands import Command, normalize_words
 from rsso_dspy.offline.grammar import extract_content_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.reflector import RecordedAction, parse_transcript, select_actions_to_repeat

@@ -42,7 +42,7 @@ def rsso(monkeypatch, capsys, tmp_path) -> Typed:
 def at_hand(monkeypatch, env: ScienceWorld) -> None:
     """One simulator that runs already, for commands that play with one."""
     monkeypatch.setattr(env, "close", lambda: None)
-    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
 
 
 def mark_confirmed(file: Path | str) -> None:

@@ -28,7 +28,7 @@ def toy(monkeypatch, tmp_path_factory) -> Path:
 
     folder = installed(tmp_path_factory.mktemp("site"))
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", none)
     get_benchmark.cache_clear()
     return folder
 

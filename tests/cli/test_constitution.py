@@ -29,7 +29,7 @@ def _at_hand(env: ScienceWorld):
     """One simulator that runs already, for all commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(env, "close", lambda: None)
-        patch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+        patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
         yield
 
 

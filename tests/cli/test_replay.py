@@ -43,7 +43,7 @@ def played(env: ScienceWorld, tmp_path_factory) -> Iterator[Played]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(at)
         patch.setattr(env, "close", lambda: None)
-        patch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+        patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
 
         def typed(*words: str) -> None:
             done = CliRunner().invoke(app, words)

@@ -55,7 +55,7 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(env, "close", lambda: None)
-    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
 
     def typed(line: str) -> str:
         program, *words = shlex.split(line)
@@ -154,7 +154,7 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
     def none(**_):
         raise AssertionError("a game of one's own needs no simulator")
 
-    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", none)
     pytest.importorskip("minigrid", reason="the extra babyai is not installed")
     text = section("EXTENDING.md", "A benchmark")
     (package,) = [block.text for block in blocks(text, "toml") if block.file == "pyproject.toml"]

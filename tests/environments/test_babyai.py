@@ -4,14 +4,15 @@ import pytest
 
 pytest.importorskip("minigrid", reason="the extra babyai is not installed")
 
-from rsso_dspy.environments.babyai import BENCHMARK
-from rsso_dspy.environments.babyai.environment import BabyAi, PatternProgress, make_patterns
-from rsso_dspy.environments.babyai.tasks import LEVELS, TEST_SEEDS, get_seed, make_world, read_solutions
+from rsso_dspy.environments.babyai import BENCHMARK, tasks
+from rsso_dspy.environments.babyai.environment import BabyAi, make_patterns, track_patterns
+from rsso_dspy.environments.babyai.tasks import LEVELS, TEST_SEEDS, get_seed, make_world
 from rsso_dspy.environments.babyai.view import COMPLETED, NO_CHANGE, NOT_KNOWN, Offer, View
+from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.errors import SplitError
 from tests.environments.test_pddl import play
 
-WON = read_solutions()
+WON = read_data(tasks.__package__, "solutions.json")
 KINDS = {"wall": 2, "door": 4, "key": 5, "ball": 6, "box": 7}
 COLORS = ["red", "green", "blue", "purple", "yellow", "grey"]
 NOTHING = "You cannot see any objects within sight."
@@ -27,25 +28,6 @@ def see(*things: tuple[str, int, int], carrying: str = "", at: tuple[int, int] =
         state = ("open", "closed", "locked").index(color[1]) if kind == "door" else 0
         image[3 + right][6 - ahead] = [KINDS[kind], COLORS.index(color[0]) if color else 5, state]
     return View(image, *at, 3, carrying)
-
-
-@pytest.mark.parametrize(
-    ("view", "says"),
-    [
-        (see(), NOTHING + EMPTY),
-        (see(("wall", 3, 0)), FIRST + "The room has walls around you. You are facing a wall 3 steps away. You are not "
-         "carrying anything."),
-        (see(("red ball", 0, -2), ("red ball", 2, 0), ("grey closed door", 1, 1), carrying="blue key"),
-         FIRST + "There is a red ball 1 right in front of you 2 steps away.  There is a grey closed door 1 1 steps in "
-         "front of you and 1 steps to your right.  There is a red ball 2 0 steps in front of you and 2 steps to your "
-         "left.  The room has walls around you. You are carrying a blue key."),
-        (see(("green box", 1, 0), ("red key", 0, 0)), FIRST + "There is a green box 1 right in front of you 1 steps "
-         "away.  The room has walls around you. You are facing a box 1 steps away. You are not carrying anything."),
-        (see(("red key", 2, 0), at=(3, 1)), NOTHING + EMPTY),
-    ],
-)  # fmt: skip
-def test_views_are_put_into_words(view, says):
-    assert view.describe() == says
 
 
 BEHIND = (("grey ball", 1, 0), ("grey ball", 2, 1), ("grey ball", 2, -1), ("wall", 3, 0))
@@ -65,9 +47,6 @@ BEHIND = (("grey ball", 1, 0), ("grey ball", 2, 1), ("grey ball", 2, -1), ("wall
           "toggle it first."}),
         (see(("blue locked door", 1, 0)), {}, {"toggle and go through blue locked door 1": "You cannot toggle and go "
          "through blue locked door 1, as you are not carrying a key."}),
-        (see(("blue locked door", 1, 0), carrying="blue ball"), {"drop": [4]},
-         {"toggle and go through blue locked door 1": "You cannot toggle and go through blue locked door 1, as you are "
-          "not carrying a key."}),
         (see(("blue locked door", 1, 0), carrying="red key"), {}, {"toggle and go through blue locked door 1": "You "
          "cannot toggle and go through blue locked door 1, as the color of the key you are carrying does not match the "
          "color of door."}),
@@ -98,11 +77,11 @@ def test_what_is_offered_and_what_is_answered_to_the_rest(view, offered, message
          ["There is a red ball 1 right.  You are carrying a red ball.", "nothing", "You are carrying a red ball."],
          [1, 1, 2]),
         ([" There is a ** box **", "zebra"], ["There is a blue box 1 3 steps", "There is a box"], [1, 1]),
-        (["see * far"], ["see it", "so far, see it"], [0, 1]),
+        (["see ** far"], ["see it", "so far, see it"], [0, 1]),
     ],
 )  # fmt: skip
 def test_patterns_are_met_one_an_observation(patterns, texts, met):
-    progress = PatternProgress(patterns)
+    progress = track_patterns(patterns)
     for text, count in zip(texts, met, strict=True):
         progress.read(text)
         assert sum(progress.is_met) == count

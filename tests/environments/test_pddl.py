@@ -2,7 +2,6 @@
 
 import pytest
 
-from rsso_dspy.environments import Goal
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.environment import Game, PddlEnvironment
 from rsso_dspy.environments.pddl.strips import read_setup
@@ -49,10 +48,7 @@ def start_game(domain: str) -> Game:
         ("gripper", [], "pick(ball1, rooma, right)", "Ball1 is carrying right. "),
         ("gripper", [], "move rooma roomb ball1", "Robby is at roomb. "),
         ("gripper", [], "move rooma rooma", NOT_POSSIBLE),
-        ("gripper", [], "drop ball1 rooma left", NOT_AN_ACTION),
-        ("gripper", [], "Pick up ball2 at rooma with arm left.", NOT_POSSIBLE),
         ("gripper", [], "pick ball1 rooma", NOT_AN_ACTION),
-        ("gripper", [], "", NOT_AN_ACTION),
         ("gripper", [], "look around", "Room rooma Room roomb"),
         ("gripper", [], "please CHECK", "Valid actions are: Move from rooma to roomb. , Pick up ball1 at rooma"),
         ("blockworld", [], "pick up b3", NOT_AN_ACTION),
@@ -63,7 +59,6 @@ def start_game(domain: str) -> Game:
          "shot1 from a shot glass to a used shaker gin Shot1 contains gin. "),
         ("barman", ["left grasp shaker1"], "use hand left and hand right to clean-shaker shaker1", NOT_POSSIBLE),
         ("tyreworld", [], "open the boot and fetch wrench", "Boot is open."),
-        ("tyreworld", ["open boot"], "fetch boot wrench", NOT_POSSIBLE),
         ("tyreworld", ["open boot"], "jack up hub1", NOT_AN_ACTION),
         ("tyreworld", ["open boot", "fetch jack boot"], "jack-up hub1", "Hub hub1 is not on the ground."),
     ],
@@ -122,14 +117,11 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
     env.reset(variant)
     assert env.action_templates not in BENCHMARK.action_templates.values()
     assert not all(goal.done for goal in env.goal_progress())
-    total = 0
-    for action in find_solution(variant):
-        assert action in env.admissible_actions()
-        transition = env.step(action)
-        total += transition.reward
-        assert transition.understood
-    assert (transition.done, transition.score, total) == (True, 100, 100)
-    assert all(goal.done and isinstance(goal, Goal) for goal in env.goal_progress())
+    steps = [(action in env.admissible_actions(), env.step(action)) for action in find_solution(variant)]
+    assert all(offered and went.understood for offered, went in steps)
+    assert (went := steps[-1][1]).done
+    assert (went.score, sum(went.reward for _, went in steps)) == (100, 100)
+    assert all(goal.done for goal in env.goal_progress())
     env.reset(BENCHMARK.tasks.variant(domain, 50))
     with pytest.raises(SplitError, match=f"{domain}::50 is a test variant"):
         env.goal_progress()
@@ -146,7 +138,6 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
         ("gripper", ["move rooma roomb"], "progress", "Done: Ball2 is at roomb."),
         ("blockworld", ["pickup b1"], "error", "'pickup' while its conditions"),
         ("blockworld", ["unstack b2 b1", "putdown b2", "pickup b1", "stack b1 b3"], "error", "does not stand yet"),
-        ("barman", ["left grasp shot1", "left grasp shot1"], "error", "'grasp' while"),
         ("tyreworld", ["open boot", "fetch spare boot"], "progress", "yet: Flat is in boot. Spare is on hub1."),
     ],
 )  # fmt: skip

@@ -41,44 +41,18 @@ class Fake:
 
 
 def test_environments_are_made_when_needed_and_never_more_than_the_size():
-    made, lent, both = [], set(), threading.Barrier(2)
+    both, lent = threading.Barrier(2), []
 
-    def factory() -> Fake:
-        made.append(Fake())
-        return made[-1]
+    def play(_: int) -> None:
+        with pool.lease() as env:
+            both.wait(30)  # only passes while two environments are lent at once
+            lent.append(env)
+            both.wait(30)
 
-    with EnvironmentPool(factory, size=2) as pool:
-        for _ in range(3):
-            with pool.lease():
-                assert len(made) == 1
-
-        def play(_: int) -> None:
-            with pool.lease() as env:
-                assert env not in lent
-                lent.add(env)
-                both.wait(30)  # only passes while two environments are lent at once
-                lent.remove(env)
-                both.wait(30)
-
-        with ThreadPoolExecutor(6) as threads:
-            list(threads.map(play, range(6)))
-        assert len(made) == 2
-    assert not any(env.alive for env in made)
-
-
-def test_so_many_start_at_once_and_no_more():
-    together, under_way, most = threading.Barrier(2), [], []
-
-    def factory() -> Fake:
-        under_way.append(1)
-        most.append(len(under_way))
-        together.wait(60)
-        under_way.pop()
-        return Fake()
-
-    with EnvironmentPool(factory, size=8, at_once=2) as pool, ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda _: pool.lease().__enter__(), range(8)))
-    assert max(most) == 2
+    with EnvironmentPool(Fake, size=2) as pool, ThreadPoolExecutor(6) as threads:
+        list(threads.map(play, range(6)))
+    assert len(set(lent)) == 2
+    assert not any(env.alive for env in lent)
 
 
 def test_who_waits_for_a_start_is_stopped_without_having_started_anything():

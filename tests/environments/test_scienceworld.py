@@ -32,35 +32,20 @@ def test_a_used_simulator_plays_like_a_fresh_one(env: ScienceWorld, task: str):
         assert play(fresh, key, SCRIPT) == used
 
 
-@pytest.mark.parametrize("task", ["find-plant", "boil"])
-def test_reset_gives_what_the_stock_wrapper_gives(env: ScienceWorld, simulator: Jvm, task: str):
-    variant = tasks.held_out(task)[0]
-    state = env.reset(variant)
-    # What ScienceWorldEnv.load and .reset send.
-    simulator.call("load", variant.task, variant.index, variant.simplification, False)
-    simulator.call("reset")
-    answer = simulator.call("step", "look around")
-    assert answer.startswith(state.observation)
-    assert state.look == answer == simulator.call("freeActionLook").strip()
-    assert state.inventory == simulator.call("freeActionInventory").strip()
-    assert env.points_at_reset == round(100 * simulator.call("getScore"))
-    assert simulator.call("freeActionTaskDesc").endswith(env.task)
-    assert env.task.startswith("Your task is to")
-
-
 def test_gold_paths_solve_their_variants(env: ScienceWorld, gold_paths: dict[str, tuple[str, ...]]):
     for key, path in gold_paths.items():
         env.reset(tasks.parse(key))
-        points = env.points_at_reset
-        transitions = [env.step(action) for action in path]
-        assert transitions[-1].score == 100, key
-        assert [t.done for t in transitions] == [t.score == 100 for t in transitions]
-        assert points + sum(t.reward for t in transitions) == 100
-        assert all(t.understood and t.action == action.lower() for t, action in zip(transitions, path, strict=True))
+        steps = [env.step(action) for action in path]
+        assert [step.done for step in steps] == [step.score == 100 for step in steps]
+        assert steps[-1].done
+        assert env.points_at_reset + sum(step.reward for step in steps) == 100
+        assert all(step.understood and step.action == action.lower() for step, action in zip(steps, path, strict=True))
 
 
-@pytest.mark.parametrize("spelling", ["RESET TASK", "reset the task.", "resettask", "reset\x01task"])
-def test_reset_task_is_never_forwarded(env: ScienceWorld, spelling: str):
+@pytest.mark.parametrize("interface", ["sso", "complete"])
+@pytest.mark.parametrize("spelling", ["RESET TASK", "**reset the task.**", "resettask", "reset\x01task"])
+def test_reset_task_is_never_forwarded(env: ScienceWorld, spelling: str, interface):
+    env.choose_interface(interface)
     env.reset(tasks.parse("find-plant::229"))
     accumulator = 0
     for action in ("focus on banana tree", spelling) * 4:
@@ -178,16 +163,7 @@ def test_a_hanging_step_ends_the_trial_and_not_the_environment():
 
 @pytest.mark.parametrize(
     "said",
-    [
-        "look around\nreset task",
-        "look around\r\x00reset task\x1b[2J",
-        "open door" * 100_000,
-        "\u2028teleport to kitchen\u2029y\n",
-        "\ud800 half a pair",
-        "move " + "a" * 5000 + " to pot",
-        "\x1b]0;title\x07look",
-        "",
-    ],
+    ["look around\r\x00reset task\x1b[2J\n", "open door" * 100_000, "\u2028look\u2029y", "\ud800 half a pair"],
 )
 def test_whatever_was_said_is_sent_as_one_short_printable_line(said):
     sent = actions.clean_action(said)
@@ -236,8 +212,7 @@ something else
 """
 
 
-KEYS = ("find-living-thing::28", "lifespan-longest-lived::40", "use-thermometer::57")
-"""Training variants with a gold path of few steps."""
+KEYS = ("find-living-thing::28", "lifespan-longest-lived::40")  # training variants with a gold path of few steps
 
 
 def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():
@@ -256,10 +231,8 @@ def test_asking_for_progress_changes_nothing(env: ScienceWorld):
         return [*seen, env.points_at_reset, env.task]
 
     paths = tasks.compute_gold_paths(map(tasks.parse, KEYS))
-    scripts = [(key, ("open door", "focus on soil", *path)) for key, path in zip(KEYS, paths, strict=True)]
-    scripts.append(("boil::10", ("teleport to kitchen", "activate stove", "focus on air", "wait")))
-    scripts.append(("grow-fruit::28", ("teleport to greenhouse", "move soil to flower pot", "1", *["wait"] * 20)))
-    for key, script in scripts:
+    for key, path in zip(KEYS, paths, strict=True):
+        script = ("open door", "focus on soil", *path)
         asked: list[tuple[Goal, ...]] = []
         unasked = play(key, script, lambda: None)
         assert play(key, script, lambda asked=asked: asked.append(env.goal_progress())) == unasked

@@ -25,7 +25,7 @@ def played(tmp_path_factory, env: ScienceWorld) -> Path:
     folder = tmp_path_factory.mktemp("played") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(env, "close", lambda: None)
-        patch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+        patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
         patch.setattr(sys, "argv", ["rsso-dspy", *ORDER, "--out", str(folder)])
         with pytest.raises(SystemExit) as ended:
             main()

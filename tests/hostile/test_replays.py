@@ -58,7 +58,7 @@ def records(folder: Path) -> list[UnitRecord | TrainingRecord]:
 def one_simulator(env: ScienceWorld) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(env, "close", lambda: None)
-        patch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
+        patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
         yield patch
 
 

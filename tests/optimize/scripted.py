@@ -11,10 +11,10 @@ from typing import Any
 import dspy
 
 from rsso_dspy.config import CompileOptions
-from rsso_dspy.environments.scienceworld.actions import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
+from rsso_dspy.offline.commands import normalize_words
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.request import CompileRequest

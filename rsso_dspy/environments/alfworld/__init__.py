@@ -1,22 +1,16 @@
 """ALFWorld's household games, over the package's own engine: downloaded games, or tiny ones that come along.
 
-environment  `AlfWorld`
-engine       the process that plays, and `worker`, what runs in it
+environment  `AlfWorld`, and `worker`, what runs in its process
 wording      `put` and `move`, and how far an episode has come
 tasks        task types, splits, the user's games and tiny ones
 """
 
 from rsso_dspy.environments.alfworld import tasks
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.wording import LESSONS, PUBLISHED, RECENT, word_action
+from rsso_dspy.environments.alfworld.wording import LESSONS, PUBLISHED, RECENT, to_engine
 from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData, read_package_version
-from rsso_dspy.records import Variant
 
 __all__ = ["BENCHMARK"]
-
-
-def _find_gold_path(variant: Variant, folder: str | None, interface: str) -> list[str]:
-    return [word_action(action, interface) for action in tasks.find_walkthrough(variant, folder)]
 
 
 BENCHMARK = Benchmark(
@@ -29,7 +23,9 @@ BENCHMARK = Benchmark(
     budget=Budget(lambda _: tasks.GOLD_LENGTH, most_steps=MOST_STEPS),
     about=LESSONS.about,
     action_templates={"sso": PUBLISHED, "complete": RECENT},
-    gold_path=_find_gold_path,
+    gold_path=lambda variant, folder, interface: [
+        to_engine(action, interface != "sso") for action in tasks.find_walkthrough(variant, folder)
+    ],
     lists_actions=True,
     hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
     data=UserData(

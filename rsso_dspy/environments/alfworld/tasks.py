@@ -86,8 +86,13 @@ def find_game(variant: Variant, folder: str) -> Path:
     return files[place]
 
 
-def read_game(path: Path) -> dict[str, Any]:
-    return _parse_game(path, read_bytes(path))
+def load_game(variant: Variant, folder: str | None) -> tuple[dict[str, Any], object]:
+    """The game of a variant and its name: a file of the folder, if there is one, else a tiny one that comes along.
+    Raises what `find_game` and reading raise."""
+    if not folder:
+        return load_made_game(variant.task, variant.index), "a made game"
+    path = find_game(variant, folder)
+    return _parse_game(path, read_bytes(path)), path
 
 
 def _parse_game(path: Path, raw: bytes) -> dict[str, Any]:
@@ -130,56 +135,49 @@ def _read_rules() -> tuple[str, str]:
 
 def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, ...]:
     """The actions that win a training game: one of the folder, else of the folder that the environment variable names,
-    else the tiny one. Raises ``GoldUnknown`` where a game says none, and what reading it raises."""
-    folder = folder or find_data()
-    if folder:
-        walkthrough = read_game(find_game(variant, folder)).get("walkthrough")
-    else:
-        walkthrough = load_made_game(variant.task, variant.index)["walkthrough"]
-    if not walkthrough:
+    else the tiny one. Raises ``GoldUnknown`` where a game says none, and what `load_game` raises."""
+    game, _ = load_game(variant, folder or find_data())
+    if not game.get("walkthrough"):
         raise GoldUnknown(f"the game of {variant.key} names no walkthrough")
-    return tuple(walkthrough)
-
-
-def read_games(folder: str) -> Games:
-    """Find all games below a folder, once in a process. Raises ``UsageError``: what was looked for and where."""
-    return _read_games(Path(folder).expanduser().absolute())
+    return tuple(game["walkthrough"])
 
 
 @lru_cache(maxsize=8)
-def _read_games(folder: Path) -> Games:
-    root = _find_root(folder)
-    files: dict[tuple[str, Split], list[Path]] = {}
+def read_games(folder: str) -> Games:
+    """Find all games below a folder, once in a process. Raises ``UsageError``: what was looked for and where."""
+    root = _find_root(Path(folder).expanduser().absolute())
+    files: dict[tuple[str, Split], tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}
     whole = hashlib.sha256()
     for split, name in FOLDERS.items():
         for path in sorted((root / name).glob("*/*/game.tw-pddl")):
-            short = path.relative_to(root).as_posix()
-            kind = path.parent.parent.name.partition("-")[0]
-            raw, why = _check_file(path, kind, short)
-            if why:
-                skipped[short] = why
+            kind, short = path.parent.parent.name.partition("-")[0], path.relative_to(root).as_posix()
+            try:
+                raw = _check_file(path, kind, short)
+            except ValueError as why:
+                skipped[short] = str(why)
+            except (OSError, DamagedFile) as error:
+                skipped[short] = f"damaged: {error}"
             else:
                 whole.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
-                files.setdefault((kind, split), []).append(path)
-    games = Games(root, {key: tuple(found) for key, found in files.items()}, skipped, whole.hexdigest()[:16])
+                files[kind, split] = (*files.get((kind, split), ()), path)
+    games = Games(root, files, skipped, whole.hexdigest()[:16])
     if not games.total:
         raise UsageError(f"no ALFWorld game in it can be played: {games.describe()}. Run alfworld-download")
     return games
 
 
-def _check_file(path: Path, kind: str, short: str) -> tuple[bytes, str]:
-    """Return the content of a file and why it is not played. ``short``: its path below the folder of games."""
+def _check_file(path: Path, kind: str, short: str) -> bytes:
+    """Return the content of a file. Raises what reading it raises, and `ValueError`: why it is not played. ``short``:
+    its path below the folder of games."""
     if kind not in COUNTS:
-        return b"", f"{kind} is none of the six types"
+        raise ValueError(f"{kind} is none of the six types")
     if "movable" in short or "Sliced" in short:
-        return b"", "movable containers and sliced things are not played, as in the package"
-    try:
-        raw = read_bytes(path)
-        solvable = _parse_game(path, raw).get("solvable") is not False
-    except (OSError, DamagedFile) as error:
-        return b"", f"damaged: {error}"
-    return raw, "" if solvable else "known to have no solution"
+        raise ValueError("movable containers and sliced things are not played, as in the package")
+    raw = read_bytes(path)
+    if _parse_game(path, raw).get("solvable") is False:
+        raise ValueError("known to have no solution")
+    return raw
 
 
 def _find_root(folder: Path) -> Path:

@@ -3,9 +3,10 @@ before 2.1.2 say `put O in/on R`, as does everything published, later ones `move
 game. Steps towards a goal are patterns of the kind that OmniReflect and AgentBoard go by, met once and in any order."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from rsso_dspy.environments import lessons
 from rsso_dspy.environments.lessons import LessonTable, Words, name_all, read_texts
@@ -17,7 +18,7 @@ RECENT = _TEMPLATES.format(put="move", form="move OBJECT to PLACE")  # as games 
 NOTHING = "Nothing happens."  # the answer to everything that cannot be done
 CHECK = "check valid actions"  # AgentBoard's question for what can be done: a step that the game does not see
 
-_PUT = re.compile(r"put (.+?) (?:in/on|into|onto|in|on) (.+)")
+_PUT = re.compile(r"put (.+?) in/on (.+)")
 _MOVE = re.compile(r"move (.+?) to (.+)")
 _ARRIVE = re.compile(r"You arrive at ([^.]*)\. ")
 _TOLD_MOVE = re.compile(r"You move the (.+?) to the (.+?)\.")
@@ -45,14 +46,9 @@ def to_recent(text: str) -> str:
     return _TOLD_PUT.sub(r"You move the \1 to the \2.", text).replace(_HELP_PUT, _HELP_MOVE)
 
 
-def word_action(action: str, interface: str) -> str:
-    return to_engine(action, interface != "sso")
-
-
 def name_place(state: State) -> str:
     """Where a state's text says that one has arrived; empty if it does not, as in published harnesses."""
-    found = _ARRIVE.search(state.observation)
-    return found[1].lower() if found else ""
+    return "".join(_ARRIVE.findall(state.observation)[:1]).lower()
 
 
 def split_first(feedback: str) -> tuple[str, str]:
@@ -63,11 +59,14 @@ def split_first(feedback: str) -> tuple[str, str]:
     return "\n".join(line for block in seen for line in block.splitlines() if line.strip()), task
 
 
-_VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
-_LOOK = re.compile(r"(?:look at|examine)(?: the| an?)? (\w+) (?:under|with) the (\w+)")
-_TWO = re.compile(r"(?:put|find) two (\w+) (?:and put them )?(?:in|on) (\w+)")
-_TREAT = re.compile(r"(clean|heat|cool) some (\w+) and put it (?:in|on) (\w+)")
-_PUT_TASK = re.compile(r"put (?:an?|some) (?:(clean|hot|cool) )?(\w+) (?:in|on) (\w+)")
+_TASKS = (
+    r"(?P<verb>look) at(?: the| an?)? (?P<thing>\w+) under the (?P<place>\w+)",
+    r"(?P<verb>examine)(?: the| an?)? (?P<thing>\w+) with the (?P<place>\w+)",
+    r"(?:put|find) (?P<count>two) (?P<thing>\w+) (?:and put them )?(?:in|on) (?P<place>\w+)",
+    r"(?P<verb>clean|heat|cool) some (?P<thing>\w+) and put it (?:in|on) (?P<place>\w+)",
+    r"put (?:an?|some) (?:(?P<verb>clean|hot|cool) )?(?P<thing>\w+) (?:in|on) (?P<place>\w+)",
+)
+_VERBS = {"examine": "look", "hot": "heat"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +79,12 @@ class TaskGoal:
 
 def parse_goal(task: str) -> TaskGoal | None:
     """The goal that the text of a task names; None for another wording, as of people."""
-    if match := _LOOK.search(task):
-        return TaskGoal(match[1], match[2], "look")
-    if match := _TWO.search(task):
-        return TaskGoal(match[1], match[2], "put", 2)
-    if match := _TREAT.search(task):
-        return TaskGoal(match[2], match[3], match[1])
-    match = _PUT_TASK.search(task)
-    return TaskGoal(match[2], match[3], _VERBS.get(match[1] or "", "put")) if match else None
+    for pattern in _TASKS:
+        if match := re.search(pattern, task):
+            told = match.groupdict()
+            verb = told.get("verb") or "put"
+            return TaskGoal(match["thing"], match["place"], _VERBS.get(verb, verb), 2 if "count" in told else 1)
+    return None
 
 
 def list_steps(goal: TaskGoal | None) -> list[tuple[str, Callable[[str], object]]]:
@@ -118,17 +115,13 @@ class Episode(lessons.Episode):
         return parse_goal(self.task)
 
     @cached_property
-    def held(self) -> str:
-        """What is in hand before the newest step."""
-        held = ""
-        for state in self.states[:-1]:
-            held = _hold(held, state.observation)
-        return held
+    def hands(self) -> list[str]:
+        """What was in hand at each state."""
+        return list(accumulate((state.observation for state in self.states), _hold, initial=""))[1:]
 
-    @property
-    def holds(self) -> str:
-        """What is in hand now."""
-        return _hold(self.held, self.answer)
+    holds = property(lambda self: self.hands[-1])
+    held = property(lambda self: self.hands[-2])  # before the newest step
+    has_empty_hand = property(lambda self: not self.held)
 
     @cached_property
     def seen(self) -> dict[str, str]:
@@ -140,11 +133,10 @@ class Episode(lessons.Episode):
                 found |= dict.fromkeys(_SEEN.findall(state.observation), at[1])
         return found
 
-    def find_seen(self, kind: str) -> dict[str, str]:
-        """Things of a kind to where each was seen last."""
-        return {name: at for name, at in self.seen.items() if name.startswith(f"{kind} ")}
-
-    has_empty_hand = property(lambda self: not self.held)
+    def name_seen(self, kind: str) -> Words | None:
+        """Things of a kind and where each was seen last, but what is in hand."""
+        seen = self.seen.items()
+        return name_all(f"{each} at {at}" for each, at in seen if each.startswith(f"{kind} ") and each != self.holds)
 
     @property
     def station(self) -> Words | None:
@@ -154,10 +146,7 @@ class Episode(lessons.Episode):
     is_repeated = property(lambda self: len(self.steps) > 1 and self.steps[-2].action.lower().strip() == self.action)
     in_hand = property(lambda self: name_all(filter(None, [self.holds])) if self.goal else None)
 
-    @property
-    def things_seen(self) -> Words | None:
-        there = self.find_seen(self.goal.thing) if self.goal else {}
-        return _tell_places({name: at for name, at in there.items() if name != self.holds})
+    things_seen = property(lambda self: self.name_seen(self.goal.thing) if self.goal else None)
 
     @property
     def thing_unseen(self) -> Words | None:
@@ -165,7 +154,7 @@ class Episode(lessons.Episode):
 
     @property
     def lamps_seen(self) -> Words | None:
-        return _tell_places(self.find_seen(self.goal.place)) if self.goal and self.goal.verb == "look" else None
+        return self.name_seen(self.goal.place) if self.goal and self.goal.verb == "look" else None
 
     @property
     def places_left(self) -> Words | None:
@@ -178,10 +167,6 @@ def _hold(held: str, observation: str) -> str:
     if picked := _PICKED.search(observation):
         return picked[1]
     return "" if _LEFT.search(observation) else held
-
-
-def _tell_places(found: Mapping[str, str]) -> Words | None:
-    return name_all(f"{name} at {at}" for name, at in found.items())
 
 
 LESSONS = LessonTable(__package__, Episode)

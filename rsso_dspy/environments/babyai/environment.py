@@ -9,21 +9,19 @@ from typing import Any
 from rsso_dspy.environments import Goal, Transition, require_played
 from rsso_dspy.environments.babyai import view
 from rsso_dspy.environments.babyai.lessons import LESSONS
-from rsso_dspy.environments.babyai.tasks import TABLE, THROUGH_LOCKED_DOORS, get_seed, make_world, reword
+from rsso_dspy.environments.babyai.tasks import TABLE, THROUGH_LOCKED_DOORS, get_seed, make_world
 from rsso_dspy.environments.babyai.view import NO_CHANGE, View
 from rsso_dspy.environments.lessons import Progress, TaughtEnvironment
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 
-class PatternProgress(Progress):
-    def __init__(self, patterns: Sequence[str]):
-        super().__init__(("", partial(is_met, pattern)) for pattern in patterns)
+def track_patterns(patterns: Sequence[str]) -> Progress:
+    return Progress(("", partial(is_met, pattern)) for pattern in patterns)
 
 
 def is_met(pattern: str, observation: str) -> bool:
-    """Whether a sentence has all pieces of a pattern, which stand between ``**`` or ``*``."""
-    bare = pattern.strip()
-    pieces = [piece.strip(".") for piece in bare.split("**" if "**" in bare else "*")]
+    """Whether a sentence has all pieces of a pattern, which stand between ``**``."""
+    pieces = [piece.strip(".") for piece in pattern.strip().split("**")]
     return any(all(piece in sentence for piece in pieces) for sentence in observation.split("."))
 
 
@@ -58,27 +56,18 @@ def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> lis
 
 
 class BabyAi(TaughtEnvironment):
-    """Plays one world after the other."""
-
     teaches = LESSONS
+    table = TABLE
     action_templates = view.ACTION_TEMPLATES
 
     def __init__(self) -> None:
         self._world: Any = None
-        self._patterns: list[str] = []
-        self._progress = PatternProgress(())
-        self._achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
-        self._score = 0
+        self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
 
     @property
     def task(self) -> str:
-        """The goal as AgentBoard words it, in which the order of two parts is lost."""
-        return reword(str(require_played(self._world).mission))
-
-    @property
-    def achieved(self) -> bool:
-        require_played(self._world)
-        return bool(self._achieved)
+        """The goal as AgentBoard's wrapper words it, in which the order of two parts is lost."""
+        return str(require_played(self._world).mission).replace("then", "and").replace("after you", "and")
 
     def reset(self, variant: Variant) -> State:
         self._world = world = make_world(variant.task)  # a used one may remember the world before
@@ -87,8 +76,8 @@ class BabyAi(TaughtEnvironment):
         doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
         locked = sorted({door.color for door in doors if door.is_locked})
         self._patterns = make_patterns(str(world.mission), locked, variant.task in THROUGH_LOCKED_DOORS)
-        self._progress = PatternProgress(self._patterns)
-        self._variant, self._achieved, self._score = variant, None, 0
+        self._progress = track_patterns(self._patterns)
+        self._variant, self.achieved, self._score = variant, None, 0
         return State(self._view.describe(), "", "")
 
     def step(self, action: str) -> Transition:
@@ -102,7 +91,7 @@ class BabyAi(TaughtEnvironment):
             reward=self._score - before,
             score=self._score,
             understood=valid or no_effect,
-            done=self._achieved is not None,
+            done=self.achieved is not None,
             no_effect=no_effect,
         )
 
@@ -111,16 +100,10 @@ class BabyAi(TaughtEnvironment):
         require_played(self._world)
         return [text for text, moves in self._view.offer.moves.items() if moves and text != view.CHECK]
 
-    def goal_progress(self) -> tuple[Goal, ...]:
-        """The patterns by kind and which are met, and the mission. Raises ``SplitError`` for a test variant."""
-        require_played(self._world)
-        TABLE.refuse_test(self._variant)
+    def _list_goals(self) -> Sequence[Goal]:
         met = zip(self._patterns, self._progress.is_met, strict=True)
         goals = [Goal(_name_kind(pattern), done, False) for pattern, done in met]
-        return (*goals, Goal("mission", self.achieved, True))
-
-    def close(self) -> None:
-        self._world = None
+        return [*goals, Goal("mission", bool(self.achieved), True)]
 
     def _take(self, text: str) -> tuple[str, bool]:
         """Take one text; what is answered, and whether it is a valid action."""
@@ -136,7 +119,7 @@ class BabyAi(TaughtEnvironment):
         self._progress.read(observation)
         met, total = sum(self._progress.is_met), len(self._patterns)
         points = SOLVED_SCORE * (met / total) * total / (total + 1)  # the mission is one more
-        self._score = SOLVED_SCORE if self._achieved else int(points)
+        self._score = SOLVED_SCORE if self.achieved else int(points)
         return observation, True
 
     def _carry_out(self, moves: Sequence[int]) -> bool:
@@ -146,8 +129,8 @@ class BabyAi(TaughtEnvironment):
         for move in moves:
             before = self._image
             seen, reward, ended, _, _ = self._world.step(move)
-            if ended and self._achieved is None:
-                self._achieved = reward > 0
+            if ended and self.achieved is None:
+                self.achieved = reward > 0
             self._look(seen)
             if self._image == before:
                 break

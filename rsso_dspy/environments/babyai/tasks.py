@@ -2,7 +2,6 @@
 seed of its world; level and seed fix it. Seeds 1234 to 1237 are the test of AgentBoard. Worlds of other seeds train,
 but a few of them start exactly as a test world does: those are replaced (`replaced.json`)."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from rsso_dspy.environments.lessons import read_data
@@ -51,18 +50,9 @@ def get_seed(variant: Variant) -> int:
     return variant.index + _SPARE if replaced else variant.index
 
 
-def read_solutions() -> Mapping[str, Mapping[str, Any]]:
-    return dict(read_data(__package__, "solutions.json"))
-
-
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """The actions that win a training variant. Raises ``GoldUnknown`` for all but one of each level."""
-    known = read_solutions()[variant.task]
+    known = read_data(__package__, "solutions.json")[variant.task]
     if variant.index != known["seed"]:
         raise GoldUnknown(f"no solution of {variant.key} is known: {variant.task}::{known['seed']} has one")
     return tuple(known["actions"])
-
-
-def reword(mission: str) -> str:
-    """The goal as AgentBoard's wrapper words it, in which the order of two parts is lost."""
-    return mission.replace("then", "and").replace("after you", "and")

@@ -36,8 +36,6 @@ class Thing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the agent sees from where it stands."""
-
     image: Sequence[Sequence[Sequence[int]]]
     x: int
     y: int
@@ -66,18 +64,17 @@ class View:
         """The nearest wall or box straight ahead."""
         return next((thing for thing in self.things if not thing.right and thing.kind in ("wall", "box")), None)
 
-    @property
-    def facing_thing(self) -> Thing | None:
-        """What is seen in the cell ahead."""
-        return next((thing for thing in self.things if not thing.right and thing.ahead == 1), None)
-
     @cached_property
     def offer(self) -> "Offer":
         return Offer(self)
 
     def locate(self, thing: Thing) -> tuple[int, int]:
         """The cell of the grid that a thing stands in."""
-        return self._locate(thing.ahead, thing.right)
+        forward, sideways = FORWARD[self.facing], FORWARD[(self.facing + 1) % 4]
+        return (
+            self.x + thing.ahead * forward[0] + thing.right * sideways[0],
+            self.y + thing.ahead * forward[1] + thing.right * sideways[1],
+        )
 
     def describe(self) -> str:
         told = "".join(f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed)
@@ -88,19 +85,12 @@ class View:
 
     def _read_cells(self) -> Iterator[Thing]:
         for column, cells in enumerate(self.image):
-            right = column - _MIDDLE
             for row, (kind, color, state) in enumerate(cells):
-                ahead = _LOWEST - row
-                if kind not in _TYPES or not (ahead or right):
-                    continue
-                x, y = self._locate(ahead, right)
-                if x >= 0 and y >= 0:
-                    name = _TYPES[kind]
-                    yield Thing(name, _COLORS[color], _DOORS[state] if name == "door" else "", ahead, right)
-
-    def _locate(self, ahead: int, right: int) -> tuple[int, int]:
-        forward, sideways = FORWARD[self.facing], FORWARD[(self.facing + 1) % 4]
-        return self.x + ahead * forward[0] + right * sideways[0], self.y + ahead * forward[1] + right * sideways[1]
+                ahead, right, name = _LOWEST - row, column - _MIDDLE, _TYPES.get(kind)
+                if name and (ahead or right):
+                    thing = Thing(name, _COLORS[color], _DOORS[state] if name == "door" else "", ahead, right)
+                    if min(self.locate(thing)) >= 0:
+                        yield thing
 
 
 def _tell_place(thing: Thing) -> str:
@@ -219,7 +209,7 @@ class Offer:
                 self.moves[f"{verb} {thing.name} {counts[thing.name]}"] = path + last
 
     def _add_drop(self) -> None:
-        ahead = self._view.facing_thing
+        ahead = next((thing for thing in self._view.things if not thing.right and thing.ahead == 1), None)
         if not self._view.carrying:
             self.messages["drop"] = "You cannot drop the object, as you are not carrying anything."
         elif ahead is not None and ahead.kind in _IN_THE_WAY:

@@ -24,8 +24,10 @@ class Game:
         self.state = self.world.start
         self.first = self._describe_all()
         self.progress = 0.0
-        self.won = False
-        self._arities = {each.name: len(each.parameters) for each in domain.actions.values()}
+
+    @property
+    def won(self) -> bool:
+        return self.progress == 1
 
     @property
     def points(self) -> int:
@@ -34,7 +36,7 @@ class Game:
     def list_actions(self) -> list[str]:
         """What is offered now, sorted: actions whose objects all differ, and the questions that may be asked."""
         applicable = self.world.list_applicable(self.state)
-        phrases = [self.phrases.say_action(each.name, each.arguments) for each in applicable if each.distinct]
+        phrases = [self.phrases.say_action(each.name, each.arguments) for each in applicable if each.is_distinct]
         return sorted({*phrases, CHECK, *([LOOK] if self.phrases.differences else [])})
 
     def step(self, text: str) -> tuple[str, bool]:
@@ -44,31 +46,27 @@ class Game:
             return f"Valid actions are: {', '.join(self.list_actions())}", True
         if LOOK in asked:
             return self._describe_all(), True
-        arities = {each.name: self._arities[each.name] for each in self.world.list_applicable(self.state)}
+        arities = {each.name: len(each.arguments) for each in self.world.list_applicable(self.state)}
         action = wording.read_action(text, arities, self.world.problem.objects)
         if action is None:
             return wording.NOT_AN_ACTION, False
-        after = self.world.apply(self.state, *action)
-        if after == self.state:
+        before, self.state = self.state, self.world.apply(self.state, *action)
+        if self.state == before:
             return wording.NOT_POSSIBLE, False
-        new, self.state = after & ~self.state, after
-        reached = self.world.count_reached(after)
-        self.progress = max(self.progress, reached / len(self.world.goal_bits))
-        self.won = reached == len(self.world.goal_bits)
-        told = self._describe(new) if self.phrases.differences else self._describe_all()
-        return told + wording.WON if self.won else told, True
-
-    def _describe(self, bits: int) -> str:
-        return " ".join(self.phrases.list_sentences(self.world.list_bits(bits)))
+        reached = self.world.list_reached(self.state)
+        self.progress = max(self.progress, sum(reached) / len(reached))
+        told = self.phrases.describe(self.state - before) if self.phrases.differences else self._describe_all()
+        return told + wording.WON if all(reached) else told, True
 
     def _describe_all(self) -> str:
-        return " ".join(self.phrases.list_sentences([*self.world.list_bits(self.state), *self.world.fixed]))
+        return self.phrases.describe(self.state | self.world.fixed)
 
 
 class PddlEnvironment(TaughtEnvironment):
     """Plays one problem after the other. ``folder``: where AgentBoard's own are, if the user has them."""
 
     teaches = LESSONS
+    table = TABLE
     verbs = ("check", "look")
 
     def __init__(self, folder: str | None = None):
@@ -81,7 +79,6 @@ class PddlEnvironment(TaughtEnvironment):
 
     @property
     def action_templates(self) -> str:
-        """Those of the domain that was reset last."""
         return wording.COMMON if self._variant is None else wording.ACTION_TEMPLATES[self._variant.task]
 
     def reset(self, variant: Variant) -> State:
@@ -94,20 +91,14 @@ class PddlEnvironment(TaughtEnvironment):
         game = require_played(self._game)
         before = game.points
         observation, valid = game.step(action)
-        sent = " ".join(action.split())
         state, score = State(observation, "", ""), game.points
-        return Transition(state, sent, score - before, score, understood=valid, done=game.won)
+        return Transition(state, " ".join(action.split()), score - before, score, understood=valid, done=game.won)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it: less the full stops, and the question for this very list."""
         return [text.rstrip(". ") for text in require_played(self._game).list_actions() if text != CHECK]
 
-    def goal_progress(self) -> tuple[Goal, ...]:
-        """The literals of the goal by predicate, and which hold now. Raises ``SplitError`` for a test variant."""
+    def _list_goals(self) -> Sequence[Goal]:
         game = require_played(self._game)
-        TABLE.refuse_test(self._variant)
-        bits = zip(game.world.problem.goal, game.world.goal_bits, strict=True)
-        return tuple(Goal(fact[0], bit == 0 or (bit > 0 and bool(game.state & bit)), True) for fact, bit in bits)
-
-    def close(self) -> None:
-        self._game = None
+        reached = game.world.list_reached(game.state)
+        return [Goal(fact[0], done, True) for fact, done in zip(game.world.problem.goal, reached, strict=True)]

@@ -7,6 +7,7 @@ import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
@@ -14,6 +15,7 @@ from rsso_dspy.errors import DamagedFile, UsageError
 OBJECT = "object"  # the type of all types
 MOST_ACTIONS = 200_000  # ground actions of one problem at most
 Fact = tuple[str, ...]
+State = frozenset[Fact]
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
 
 
@@ -153,89 +155,62 @@ def _check_fact(fact: Any, domain: Domain, objects: Mapping[str, str], name: str
 
 @dataclass(frozen=True, slots=True)
 class GroundAction:
-    """An action with its objects. The masks are of facts. ``distinct``: no object stands in it twice."""
+    """An action with its objects, and of its conditions those that actions can change."""
 
     name: str
     arguments: tuple[str, ...]
-    needs: int
-    adds: int
-    removes: int
-    distinct: bool
+    needs: tuple[Fact, ...]
+    adds: tuple[Fact, ...]
+    removes: tuple[Fact, ...]
 
-    def apply(self, state: int) -> int:
-        return (state & ~self.removes) | self.adds
+    @property
+    def is_distinct(self) -> bool:
+        return len(set(self.arguments)) == len(self.arguments)
 
 
 class World:
-    """The ground actions of a problem. Facts that no action changes are checked once, and are not among the bits."""
+    """The ground actions of a problem. A state is the facts that hold and that actions can change; `fixed` ones hold
+    for ever."""
 
     def __init__(self, domain: Domain, problem: Problem):
         self.domain, self.problem = domain, problem
         self._changing = {fact[0] for action in domain.actions.values() for fact in (*action.adds, *action.removes)}
-        self.facts: list[Fact] = []
-        self._bits: dict[Fact, int] = {}
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
-        self.start = sum(self._make_bit(fact) for fact in sorted(problem.start - self.fixed))
-        self.actions: list[GroundAction] = []
-        for action in domain.actions.values():
-            for ground in self._ground_action(action, {}):
-                self.actions.append(ground)
-                if len(self.actions) > MOST_ACTIONS:
-                    raise UsageError(f"{problem.name} has more than {MOST_ACTIONS:,} actions: leave objects out")
+        self.start: State = problem.start - self.fixed
+        grounded = (ground for action in domain.actions.values() for ground in self._ground_action(action, {}))
+        self.actions = list(islice(grounded, MOST_ACTIONS + 1))
+        if len(self.actions) > MOST_ACTIONS:
+            raise UsageError(f"{problem.name} has more than {MOST_ACTIONS:,} actions: leave objects out")
         self._by_words = {(each.name, each.arguments): each for each in self.actions}
-        self.goal_bits = tuple(0 if fact in self.fixed else self._bits.get(fact, -1) for fact in problem.goal)
-        """A bit for each fact of the goal, 0 for one that holds for ever, -1 for one that never does."""
 
-    def count_reached(self, state: int) -> int:
-        """How many facts of the goal hold."""
-        return sum(bit == 0 or (bit > 0 and bool(state & bit)) for bit in self.goal_bits)
+    def list_reached(self, state: State) -> list[bool]:
+        return [fact in state or fact in self.fixed for fact in self.problem.goal]
 
-    def list_bits(self, state: int) -> list[Fact]:
-        return [fact for number, fact in enumerate(self.facts) if state >> number & 1]
+    def list_applicable(self, state: State) -> list[GroundAction]:
+        return [each for each in self.actions if state.issuperset(each.needs)]
 
-    def list_applicable(self, state: int) -> list[GroundAction]:
-        return [each for each in self.actions if state & each.needs == each.needs]
-
-    def apply(self, state: int, name: str, arguments: tuple[str, ...]) -> int:
+    def apply(self, state: State, name: str, arguments: tuple[str, ...]) -> State:
         """The state after an action; the same one when it cannot be taken, or when no such action is there."""
         ground = self._by_words.get((name, arguments))
-        if ground is None or state & ground.needs != ground.needs:
+        if ground is None or not state.issuperset(ground.needs):
             return state
-        return ground.apply(state)
-
-    def _make_bit(self, fact: Fact) -> int:
-        if fact not in self._bits:
-            self._bits[fact] = 1 << len(self.facts)
-            self.facts.append(fact)
-        return self._bits[fact]
+        return state.difference(ground.removes).union(ground.adds)
 
     def _ground_action(self, action: Action, chosen: dict[str, str]) -> Iterator[GroundAction]:
         """The actions that go on from the objects chosen for the first parameters."""
-        for condition in action.conditions:
-            fact = _fill_fact(condition, chosen)
+        for fact in _fill_facts(action.conditions, chosen):
             if fact[0] not in self._changing and fact not in self.fixed and not any(part[0] == "?" for part in fact):
                 return
-        names = list(action.parameters)
-        if len(chosen) == len(names):
-            yield self._fill_action(action, chosen)
+        if len(chosen) == len(action.parameters):
+            needs = tuple(fact for fact in _fill_facts(action.conditions, chosen) if fact[0] in self._changing)
+            adds, removes = _fill_facts(action.adds, chosen), _fill_facts(action.removes, chosen)
+            yield GroundAction(action.name, tuple(chosen.values()), needs, adds, removes)
             return
-        parameter = names[len(chosen)]
+        parameter = [*action.parameters][len(chosen)]
         for candidate, own in self.problem.objects.items():
             if self.domain.is_of_type(own, action.parameters[parameter]):
                 yield from self._ground_action(action, {**chosen, parameter: candidate})
 
-    def _fill_action(self, action: Action, chosen: Mapping[str, str]) -> GroundAction:
-        def gather(facts: Sequence[Fact]) -> int:
-            mask = 0
-            for fact in facts:
-                if fact[0] in self._changing:
-                    mask |= self._make_bit(_fill_fact(fact, chosen))
-            return mask
 
-        arguments = tuple(chosen.values())
-        needs, adds, removes = map(gather, (action.conditions, action.adds, action.removes))
-        return GroundAction(action.name, arguments, needs, adds, removes, len(set(arguments)) == len(arguments))
-
-
-def _fill_fact(fact: Fact, chosen: Mapping[str, str]) -> Fact:
-    return (fact[0], *(chosen.get(part, part) for part in fact[1:]))
+def _fill_facts(facts: Sequence[Fact], chosen: Mapping[str, str]) -> tuple[Fact, ...]:
+    return tuple((fact[0], *(chosen.get(part, part) for part in fact[1:])) for fact in facts)

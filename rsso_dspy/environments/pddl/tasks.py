@@ -6,7 +6,7 @@ folder a domain (``gripper/prob01.pddl``). The selection ``generated`` is spread
 
 import hashlib
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from itertools import accumulate
 from pathlib import Path
@@ -69,7 +69,7 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
-    return _read_cached(variant.task, _list_rows(variant.task)[variant.index][0], variant.key)
+    return read_setup(_list_rows(variant.task)[variant.index][0], load_domain(variant.task), variant.key)
 
 
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
@@ -82,7 +82,7 @@ def check_files(variants: Iterable[Variant], folder: str | None) -> None:
 def list_files(domain: str, folder: Path) -> list[Path]:
     """The problem files of a domain, in the order in which AgentBoard counts them. Raises ``UsageError`` when there are
     none."""
-    files = sorted((folder / domain).glob("*.pddl"), key=lambda path: path.name)
+    files = sorted((folder / domain).glob("*.pddl"))
     if not files:
         raise UsageError(f"no problems of {domain}: looked for *.pddl in {folder / domain}")
     return files
@@ -99,15 +99,9 @@ def digest_files(folder: str) -> str:
 
 def read_file(domain: str, path: Path) -> Problem:
     """A problem file of the user's. Raises ``DamagedFile`` for one that cannot be read."""
-    return _read_cached(domain, read_text(path), str(path))
-
-
-@lru_cache(maxsize=1024)
-def _read_cached(domain: str, text: str, name: str) -> Problem:
-    return read_setup(text, load_domain(domain), name)
+    return read_setup(read_text(path), load_domain(domain), str(path))
 
 
 @cache
 def _list_rows(domain: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Text and plan of each problem that was made here."""
     return [(text, tuple(plan)) for text, plan in read_data(__package__, f"data/{domain}.json.gz")]

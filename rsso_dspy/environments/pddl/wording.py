@@ -23,8 +23,6 @@ WON = " The goal is satisfied."
 
 @dataclass(frozen=True, eq=False)
 class Phrases:
-    """The wording of one domain."""
-
     facts: Mapping[str, str]  # predicate to sentence, `{}` for each argument
     actions: Mapping[str, str]
     differences: bool = False  # whether only what became true is said after the first observation
@@ -35,9 +33,9 @@ class Phrases:
     def say_action(self, name: str, arguments: Iterable[str]) -> str:
         return _fill(self.actions, (name, *arguments))
 
-    def list_sentences(self, facts: Iterable[Fact]) -> list[str]:
+    def describe(self, facts: Iterable[Fact]) -> str:
         """Sentences of facts, in order: the first letter large, all others small."""
-        return sorted(self.say_fact(fact).capitalize() for fact in facts)
+        return " ".join(sorted(self.say_fact(fact).capitalize() for fact in facts))
 
     def say_goal(self, facts: Iterable[Fact]) -> str:
         return GOAL + ", ".join(sorted(self.say_fact(fact) for fact in facts))
@@ -48,14 +46,11 @@ def _fill(sentences: Mapping[str, str], words: Fact) -> str:
 
 
 PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}  # by domain
-_APART = re.compile(r"[\[\](){}<>;@#$%&?!\"“”«»]|\.\.\.|--|[:,](?!\d)|\.(?=[\])}>\"'\s]|$)|``|''|…")
-_ENDING = re.compile(r"(?:'(?:s|m|d|ll|re|ve)?|n't|')$")
 
 
 def split_words(text: str) -> list[str]:
-    """Words in lower case, as the usual tokenizer of the games splits them: punctuation stands apart, hyphens and
-    underscores do not."""
-    return [bare for word in _APART.sub(" ", text.lower()).split() if (bare := _ENDING.sub("", word))]
+    """Words in lower case: punctuation stands apart, hyphens and underscores do not."""
+    return re.findall(r"[\w-]+", text.lower())
 
 
 def read_action(text: str, arities: Mapping[str, int], objects: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
@@ -69,13 +64,12 @@ def read_action(text: str, arities: Mapping[str, int], objects: Collection[str])
     return name, tuple(named[: arities[name]])
 
 
-_TEMPLATES: Mapping[str, str] = read_texts(__package__)["templates"]
+_TEXTS = read_texts(__package__)
+_TEMPLATES: Mapping[str, str] = _TEXTS["templates"]
 COMMON = _TEMPLATES["all"]
 ACTION_TEMPLATES = {domain: f"{COMMON}\n{_TEMPLATES[domain]}" for domain in PHRASES}  # by domain
 
-
-_NEEDS: Mapping[str, str] = read_texts(__package__)["needs"]  # what each action needs
-
+_NEEDS: Mapping[str, str] = _TEXTS["needs"]  # what each action needs
 _UNDOES = {
     "is at": ("pick",),
     "is on": ("unstack", "remove-wheel"),
@@ -109,9 +103,7 @@ class Episode(lessons.Episode):
         asked = step.action.lower()
         return step.understood and "check" not in asked and LOOK not in asked and bool(answer)
 
-    @cached_property
-    def is_effective(self) -> bool:
-        return self.took_effect(len(self.steps) - 1)
+    is_effective = property(lambda self: self.took_effect(len(self.steps) - 1))
 
     @cached_property
     def reached(self) -> list[str]:
@@ -123,10 +115,14 @@ class Episode(lessons.Episode):
                 continue
             said = {text for text in self.conditions if text in self.states[number + 1].observation}
             if not self.says_everything and not looked:
-                verb, words = self.find_verb(step), set(split_words(step.action))
-                said |= {text for text in holding if not _is_undone(text, verb, words)}
+                said |= {text for text in holding if not self._is_undone(text, step)}
             holding = said
         return [text for text in self.conditions if text in holding]
+
+    def _is_undone(self, condition: str, step: Step) -> bool:
+        verb, named = self.find_verb(step), split_words(condition)
+        ends = any(said in condition and verb in verbs for said, verbs in _UNDOES.items())
+        return ends and bool({named[0], *named[2:3]} & {*split_words(step.action)})
 
     @property
     def need(self) -> Words | None:
@@ -166,24 +162,13 @@ class Episode(lessons.Episode):
         """A block was stacked on one that does not stand where it shall."""
         if self.find_verb(self.newest) != "stack" or not self.is_effective:
             return False
-        missing = (_ON.match(text) for text in self.conditions if text not in self.reached)
         words = split_words(self.newest.action)
         below = next((word for word in reversed(words) if f"on {word}." in self.answer), "")
-        return below in [found[1].lower() for found in missing if found]
+        return below in [found[1].lower() for text in self.missing if (found := _ON.match(text))]
 
+    missing = property(lambda self: [text for text in self.conditions if text not in self.reached])
     done = property(lambda self: {"names": " ".join(self.reached)} if self.reached else None)
-
-    @property
-    def left(self) -> Words | None:
-        left = [text for text in self.conditions if text not in self.reached]
-        return {"names": " ".join(left)} if left else None
-
-
-def _is_undone(condition: str, verb: str, words: set[str]) -> bool:
-    if not any(said in condition and verb in verbs for said, verbs in _UNDOES.items()):
-        return False
-    named = split_words(condition)
-    return bool({named[0], *named[2:3]} & words)
+    left = property(lambda self: {"names": " ".join(self.missing)} if self.missing else None)
 
 
 LESSONS = LessonTable(__package__, Episode)

@@ -2,13 +2,29 @@
 
 jvm            one simulator process
 environment    `ScienceWorld` over it, and the display of states in a history window
-actions        action templates, repair of an action's wording; `grammar`, their wording in prose
-whole          how actions in any wording are carried out, for the interface `complete`
+actions        action templates, what is sent of an answer, questions
 lessons        what an episode teaches
 tasks          the 18 tasks, their splits, selections and gold lengths
 """
 
-from rsso_dspy.environments.scienceworld.benchmark import BENCHMARK
+from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
+from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, USUAL
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
+from rsso_dspy.environments.scienceworld.lessons import LESSONS
 
 __all__ = ["BENCHMARK", "ScienceWorld"]
+
+BENCHMARK = Benchmark(
+    name="scienceworld",
+    version=tasks.VERSION,
+    tasks=tasks.TABLE,
+    make_environment=lambda settings, stopped: ScienceWorld(
+        heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped
+    ),
+    budget=Budget(tasks.get_gold_length, lambda variant: tasks.find_known_length(variant) is not None),
+    about=LESSONS.about,
+    action_templates={"sso": ACTION_TEMPLATES, "complete": USUAL},
+    gold_path=lambda variant, *_: tasks.compute_gold_paths([variant])[0],
+    hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
+)

@@ -1,14 +1,13 @@
-"""ScienceWorld's action templates, repair of an action's wording, and its wording in prose. The simulator's parser is
-strict about small words. An action is first sent as written; if the parser does not know it, which takes no time and
-changes nothing, it is compared with the valid actions, whose list is the most expensive request. (The SSO reference
-compares first. The outcome is the same, see the tests, except for chance: listing draws random numbers, which changes
-the flight of bees in the genetics tasks.)"""
+"""How actions of ScienceWorld are worded and understood: the action templates, what is sent of an answer, and questions
+about an action that fits several things.
+
+An action is sent as written. If the parser does not know it, which takes no time and changes nothing, it is compared
+with the valid actions, whose list is the most expensive request. (The SSO reference compares first. The outcome is the
+same, see the tests, except for chance: listing draws random numbers, which changes the flight of bees in the genetics
+tasks.)"""
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
 
 from rsso_dspy.environments.lessons import read_texts
 from rsso_dspy.records import State
@@ -16,6 +15,30 @@ from rsso_dspy.records import State
 _TEXTS = read_texts(__package__)["templates"]
 ACTION_TEMPLATES: str = _TEXTS["sso"]
 USUAL = "\n".join([_TEXTS["complete"], *_TEXTS["notes"].values()])  # what all variants share under `complete`
+
+_FIRST_WORDS = (
+    "activate close connect deactivate disconnect dunk eat examine flush focus get go inventory look mix move open "
+    "pick pour put read take task teleport turn use wait wait1 walk"
+)
+VERBS = tuple(_FIRST_WORDS.split())  # possible first words of an action, including words of no template
+NOT_KNOWN = "No known action matches that input."  # nothing has happened, no time has passed
+NO_EFFECT = "Unknown action."  # of an answer without an effect text, usually an unresolved ambiguous request
+AMBIGUOUS = "Ambiguous request:"  # text of an answer that asks to choose among numbered readings of the action
+CANCEL = "cancel"  # answer that cancels an ambiguous request; any text without a number would do
+FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
+LONGEST = 300  # maximum characters sent per action; the longest valid actions have less than half as many
+_PUNCTUATION = ".,!?\"')(}{][:; \t\n"
+_AROUND = re.compile(r"^\W*(?:(?:next )?(?:action|command|answer)\W*:\W*|\d+[.)]\s+\W*)?|[^\w)]+$")
+_NOTHING = re.compile(
+    r"It'?s not clear|I'?m not sure how|Nothing happens|You (?:are|must|need)\b|There(?:'s| is| are) (?:no|nothing)\b"
+    r"|.{0,80}\b(?:can'?t|cannot|isn'?t|doesn'?t|must be|appears to be (?:no|in))\b"
+    r"|.{0,80}\b(?:is|are) (?:already|not|no longer)\b",
+    re.I,
+)
+_PLACE = re.compile(
+    r"(?:room|location) is called (?:the )?([a-z0-9 ]+)|You (?:arrive at|teleport to|move to) (?:the )?([a-z0-9 ]+)",
+    re.I,
+)
 
 
 def describe_actions(offered: Iterable[str]) -> str:
@@ -27,28 +50,14 @@ def describe_actions(offered: Iterable[str]) -> str:
     return "\n".join([_TEXTS["complete"], *notes, "Templates:", *named])
 
 
-_FIRST_WORDS = (
-    "activate close connect deactivate disconnect dunk eat examine flush focus get go inventory look mix move open "
-    "pick pour put read take task teleport turn use wait wait1 walk"
-)
-VERBS = tuple(_FIRST_WORDS.split())  # possible first words of an action, including words of no template
-NOT_KNOWN = "No known action matches that input."  # nothing has happened, no time has passed
-
-AMBIGUOUS = "Ambiguous request:"  # text of an answer that asks to choose among numbered readings of the action
-NO_EFFECT = "Unknown action."  # of an answer without an effect text, usually an unresolved ambiguous request
-
-CANCEL = "cancel"  # answer that cancels an ambiguous request; any text without a number would do
-FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
-OPTION = re.compile(r"^\s*(\d+):", re.M)  # start of a line of a numbered question
-_PUNCTUATION = ".,!?\"')(}{][:; \t\n"
-
-
-LONGEST = 300  # maximum characters sent per action; the longest valid actions have less than half as many
-
-
 def clean_action(action: str) -> str:
     line = " ".join(action[: 10 * LONGEST].encode("utf-8", "replace").decode().lower().split())
     return "".join(character for character in line if character.isprintable())[:LONGEST]
+
+
+def strip_action(action: str) -> str:
+    """Strip what surrounds a cleaned action: a label, a list mark, quotes, a final period."""
+    return _AROUND.sub("", action)
 
 
 def normalize_action(action: str) -> str:
@@ -63,15 +72,9 @@ def find_equal_action(action: str, valid: Iterable[str]) -> str | None:
     return next((candidate for candidate in valid if normalize_action(candidate) == wanted), None)
 
 
-def resolve_ambiguity(action: str) -> str:
-    """Return the answer to an ambiguous request: the first integer in the action, or a word that cancels it."""
-    digits = re.search(r"\d+", action, re.ASCII)
-    return digits.group() if digits else CANCEL
-
-
 def is_task_reset(action: str) -> bool:
-    """Return whether the simulator or the repair could read this as ``reset task``, which resets reached goals, so that
-    their points could be earned again. The parser skips all but letters and articles."""
+    """Return whether the simulator or the comparison could read this as ``reset task``, which resets reached goals, so
+    that their points could be earned again. The parser skips all but letters and articles."""
     words = re.findall(r"[a-z]+", action.lower())
     return "".join(word for word in words if word not in FILL_WORDS) == "resettask"
 
@@ -81,10 +84,8 @@ def is_understood(answer: str) -> bool:
     return not answer.startswith((NOT_KNOWN, NO_EFFECT))
 
 
-_PLACE = re.compile(
-    r"(?:room|location) is called (?:the )?([a-z0-9 ]+)|You (?:arrive at|teleport to|move to) (?:the )?([a-z0-9 ]+)",
-    re.I,
-)
+def did_nothing(answer: str) -> bool:
+    return "\n" not in answer.strip() and _NOTHING.match(answer) is not None
 
 
 def name_place(state: State) -> str:
@@ -93,78 +94,78 @@ def name_place(state: State) -> str:
     return next((called or led for called, led in reversed(named)), "").strip().lower()
 
 
-CHOOSE = "choose"  # verb of a bare number, which answers an open question
-_ARTICLES = frozenset({"the", "a", "an", "some"})
+_OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
+_PLACED = re.compile(r"([a-z0-9][a-z0-9 '%-]*?) \((in [^()]*)\)")
+_NUMBER = re.compile(r"(?:option |number )?(\d+)(?:\s*[:.)].*)?")  # alone, or with the text of its option behind it
+_INSIDE = r"\((?:[^()\n]|\([^()\n]*\))*\)"
+_DETAILS = rf"(?=[ \t]*(\((?:[^()\n]|{_INSIDE})*\)|,[^.\n]*)?)"  # parentheses, or a clause up to the next sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A parsed action: verb, thing and, if the verb needs one, place."""
+class Question:
+    """An ambiguous request, with the surroundings and the inventory in which it was asked. Options of equal words are
+    told apart by the content or appearance of the things in the listing, since the simulator asks in the order in which
+    it lists."""
 
-    verb: str
-    thing: str = ""
-    place: str = ""
-    head: str = ""  # first words of the action, if different from the verb
-    join: str = ""  # the word before the place
+    def __init__(self, answer: str, look: str, inventory: str):
+        self._answer, self._look, self._inventory = answer.rstrip(), look.lower(), inventory.lower()
+        self.options = {number: text.lower() for number, text in _OPTION.findall(answer)}
+        self.marks: dict[str, str] = {}  # number of an option to its mark among options of equal words
+        for text in dict.fromkeys(self.options.values()):
+            alike = [number for number, other in self.options.items() if other == text]
+            if len(alike) > 1:
+                self.marks.update(zip(alike, self._tell_apart(text, len(alike)), strict=False))
 
     @property
-    def text(self) -> str:
-        if self.verb == CHOOSE:
-            return self.thing
-        tail = f" {self.join} {self.place}" if self.place else ""
-        return f"{self.head or self.verb} {self.thing}{tail}".strip()
+    def is_idle(self) -> bool:
+        """Whether no visible difference exists between the options."""
+        return len(set(self.options.values())) == 1 and not self.marks
+
+    def render(self) -> str:
+        lines = self._answer.splitlines()
+        for place, line in enumerate(lines):
+            if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1])):
+                lines[place] = f"{line.rstrip()}: the {mark}"
+        return "\n".join(lines)
+
+    def choose(self, action: str) -> str | None:
+        """Return the number of the option that an answer means: by its number, else by its words or some that no other
+        option has. None if it is another action."""
+        if (match := _NUMBER.fullmatch(action)) and match[1] in self.options:
+            return match[1]
+        said = _list_words(action)
+        told = {each: _list_words(f"{text} {self.marks.get(each, '')}") for each, text in self.options.items()}
+        whole = [
+            number
+            for number, text in self.options.items()
+            if said in (_list_words(text), _list_words(_PLACED.sub(r"\1", text)))
+        ]
+        fitting = whole or [number for number, words in told.items() if said and said <= words]
+        return fitting[0] if len({(self.options[each], self.marks.get(each)) for each in fitting}) == 1 else None
+
+    def _tell_apart(self, text: str, count: int) -> list[str]:
+        """Return the listed things of that name at the option's place, if their number matches and they differ."""
+        for name, place in _PLACED.findall(text):
+            listed, words = self._list_things_in(place), name.split()
+            for start in range(len(words)):
+                thing = re.escape(" ".join(words[start:]))
+                named = rf"(?m)(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({thing})(?=[\s,.(]|$){_DETAILS}"
+                found = (f"{one} {told}" if told[:1] == "(" else one + told for one, told in re.findall(named, listed))
+                shown = [text.strip(" .,") for text in found]
+                if len(shown) == count and len(set(shown)) > 1:
+                    return shown
+        return []
+
+    def _list_things_in(self, place: str) -> str:
+        """Return the part of the listing about a place such as ``in inventory, in agent, in kitchen``."""
+        inner, *outer = [each.removeprefix("in ").strip() for each in place.split(", in ")]
+        if inner == "inventory":
+            return self._inventory
+        lines = [line.strip() for line in self._look.splitlines() if line.startswith(("\t", " "))]
+        if not outer:  # in the room itself: the subject of each line with its parentheses, without its content
+            return "\n".join(re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0] for line in lines)
+        holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
+        return "\n".join(match[1] or match[2] for line in lines if (match := holder.search(line)))
 
 
-class Verb(NamedTuple):
-    name: str
-    pattern: str  # of the whole action in `normalize_words` form, with groups `thing` and `place`
-    head: str = ""  # first words of the action, if different from the name
-    join: str = ""  # the word before the place
-
-
-_TWO_PLACES = r"(?P<thing>.+?) (?:to|in|into|on|onto|inside) (?P<place>.+)"
-_VERBS = (
-    Verb("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", head="teleport to"),
-    Verb("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", head="go to"),
-    Verb("open", r"open(?:ing)? (?P<thing>.+)"),
-    Verb("close", r"clos(?:e|ing) (?P<thing>.+)"),
-    Verb("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)"),
-    Verb("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", head="focus on"),
-    Verb("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, join="to"),
-    Verb("pour", r"pour(?:ing)? " + _TWO_PLACES, join="in"),
-    Verb("mix", r"mix(?:ing)? (?P<thing>.+)"),
-    Verb("read", r"read(?:ing)? (?P<thing>.+)"),
-    Verb("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)"),
-    Verb("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)"),
-    Verb("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)"),
-    Verb("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", join="on"),
-    Verb("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)"),
-    Verb("wait", r"wait(?:ing)?(?:1|\b.*)"),
-)
-
-_BY_NAME = {verb.name: verb for verb in _VERBS}
-
-
-def make_command(name: str, thing: str = "", place: str = "") -> Command:
-    verb = _BY_NAME[name]
-    return Command(name, thing, place, verb.head, verb.join)
-
-
-@lru_cache(maxsize=8192)
-def parse_command(text: str) -> Command | None:
-    """Parse a clause that consists of a command; None otherwise."""
-    said = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
-    if said.isdigit():
-        return Command(CHOOSE, said)
-    for verb in _VERBS:
-        if match := re.fullmatch(verb.pattern, said):
-            parts = match.groupdict()
-            thing, place = ((parts.get(name) or "").strip() for name in ("thing", "place"))
-            return Command(verb.name, thing, place, verb.head, verb.join)
-    return None
-
-
-def normalize_words(text: str) -> str:
-    """Normalize a name for comparison: lower case, without articles, punctuation and double spaces."""
-    found = re.findall(r"[a-z0-9'%.-]+", text.lower())
-    return " ".join(word.strip(".'-") for word in found if word not in _ARTICLES and word.strip(".'-"))
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z0-9]+", text.lower())) - FILL_WORDS - {"into", "of", "is", "that", "which", "and"}

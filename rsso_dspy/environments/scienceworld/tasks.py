@@ -23,7 +23,6 @@ from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
 from rsso_dspy.records import Variant
 
 VERSION = metadata.version("scienceworld")
-MOST_ACTIONS = 100_000  # maximum plausible length of a gold path
 TIME_LIMIT = 1800.0  # time limit for computing one path, in seconds
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
@@ -43,7 +42,7 @@ def find_known_length(variant: Variant) -> int | None:
         kept = read_json(_get_cache_file(variant))["gold_length"]
     except (OSError, DamagedFile, KeyError, TypeError):
         kept = None
-    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # compute again and overwrite
+    return kept if type(kept) is int and kept > 0 else None  # compute again and overwrite
 
 
 def get_gold_length(variant: Variant) -> int:
