@@ -8,10 +8,12 @@ every turn. A wrong answer is worse than an unreadable one: a missing required f
 answers the first complete one counts; the model plays on alone in others.
 """
 
+import ast
 import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -93,24 +95,15 @@ class ChatAdapter(dspy.Adapter):
     """While an answer is asked for once more: the one that could not be read."""
 
     def __call__(self, lm: dspy.BaseLM, lm_kwargs: Fields, *asked: Any, **named: Any) -> list[Fields]:
+        """As DSPy's; asks once more in the same conversation, if `backends.NAME.ask_again` allows it."""
         try:
             return super().__call__(lm, lm_kwargs, *asked, **named)
         except AdapterParseError as error:
-            return super(ChatAdapter, self._ask_again(lm, error)).__call__(lm, lm_kwargs, *asked, **named)
-
-    async def acall(self, lm: dspy.BaseLM, lm_kwargs: Fields, *asked: Any, **named: Any) -> list[Fields]:
-        try:
-            return await super().acall(lm, lm_kwargs, *asked, **named)
-        except AdapterParseError as error:
-            return await super(ChatAdapter, self._ask_again(lm, error)).acall(lm, lm_kwargs, *asked, **named)
-
-    def _ask_again(self, lm: dspy.BaseLM, error: AdapterParseError) -> "ChatAdapter":
-        """Return an adapter that asks once more in the same conversation, if `backends.NAME.ask_again` allows it."""
-        if not getattr(lm, "asks_again", True):
-            raise error
-        again = copy(self)
-        again.unread = error.lm_response or ""
-        return again
+            if not getattr(lm, "asks_again", True):
+                raise
+            again = copy(self)
+            again.unread = error.lm_response or ""
+        return super(ChatAdapter, again).__call__(lm, lm_kwargs, *asked, **named)
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
         rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
@@ -139,18 +132,15 @@ class ChatAdapter(dspy.Adapter):
         return values
 
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
-        system = f"{textwrap.dedent(signature.instructions).strip()}\n\n{self.tell_form(signature)}".strip()
+        parts = [textwrap.dedent(signature.instructions).strip(), self.tell_form(signature)]
         given = [name for name in signature.input_fields if name != self._get_history_field_name(signature)]
-        shown = [
-            (_join_blocks(self._list_inputs(signature, given, demo)), self.tell_answer(signature, demo))
-            for demo in demos
-        ]
-        placed = [name for name in given if name in get_playing().in_system]
-        system = "\n\n".join([system, *self._list_inputs(signature, placed, inputs)])
-        examples = ["\n\n".join(filter(None, parts)) for parts in shown if parts[1]]  # some of a training set have none
-        for number, text in enumerate(examples, 1):
-            system += ("\n\nExamples:" if number == 1 else "") + f"\n\nExample {number}\n{text}"
-        messages = [{"role": "system", "content": system}]
+        parts += self._list_inputs(signature, [name for name in given if name in get_playing().in_system], inputs)
+        answered = [(demo, said) for demo in demos if (said := self.tell_answer(signature, demo))]
+        for number, (demo, said) in enumerate(answered, 1):  # those of a training set have no answer
+            shown = _join_blocks(self._list_inputs(signature, given, demo))
+            parts += [*(["Examples:"] if number == 1 else []), f"Example {number}\n{shown or said}"]
+            parts += [said] if shown else []
+        messages = [{"role": "system", "content": "\n\n".join(filter(None, parts))}]
         for role, text in self._list_messages(signature, inputs):
             if text and messages[-1]["role"] == role == "user":
                 messages[-1]["content"] += f"\n\n{text}"
@@ -187,7 +177,6 @@ class ChatAdapter(dspy.Adapter):
             yield "user", again if len(required) == 1 else "That could not be read. Answer again in the form asked for."
 
     def _list_inputs(self, signature: Signature, names: Collection[str], values: Mapping[str, Any]) -> list[str]:
-        """List the inputs that are there, each with its label."""
         blocks = []
         for name in names:
             told = _read_description(name, signature.input_fields[name])
@@ -207,7 +196,6 @@ class ChatAdapter(dspy.Adapter):
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
-        """Say in which form to answer."""
         outputs = {name: (_read_description(name, field), field) for name, field in signature.output_fields.items()}
         if len(outputs) == 1:
             ((name, (told, field)),) = outputs.items()
@@ -251,7 +239,6 @@ class JSONAdapter(ChatAdapter):
 
 
 def _tell_kind(annotation: Any, of_texts: str, of_objects: str, as_json: bool = False) -> str:
-    """Say shortly what is asked for besides a text."""
     core = _unwrap(annotation)
     if get_origin(core) is list:
         item = (get_args(core) or (str,))[0]
@@ -289,8 +276,6 @@ TURNS = (
     "gameresponse output score reward history"
 )
 """Names that end an answer: after them the model plays the other side's part."""
-ABOUT = ("id", "category", "type", "kind", "priority", "source", "status")
-"""Keys of an object that say something about its text."""
 THINKING = re.compile(r"(?:<think(?:ing)?>|\A)(.*?)</think(?:ing)?>|<think(?:ing)?>.*", re.I | re.S)
 TOKENS = re.compile(
     r"(?s)\A.*<\|channel\|>final<\|message\|>|<\|\w+\|>(?:assistant<\|\w+\|>|assistant)?|<start_of_turn>(?:model)?"
@@ -326,7 +311,6 @@ class Kind(NamedTuple):
 
 
 def _unwrap(annotation: Any) -> Any:
-    """Return the type without None."""
     kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
     return kinds[0] if get_origin(annotation) in (Union, UnionType) and len(kinds) == 1 else annotation
 
@@ -362,6 +346,8 @@ def read_answer(signature: Signature, completion: str) -> Fields | None:
         if objects := _collect(_parse_literals(text[match.start() :], first=True)[:1], known):
             answers.append((objects[0] if len(objects) == 1 else {}, text[: match.start()]))
             break
+    if not answers and re.match(r"(?:```\w*\s*)?\{", text):
+        return None
     last = list(kinds)[-1]
     for loose in (False, True):
         rows, before = _find_rows(text, known, loose)
@@ -408,7 +394,6 @@ MARKS = " \t*_`\"'“”‘’"
 
 
 def _read_bare(kinds: Mapping[str, Kind], text: str, thinking: str) -> Fields | None:
-    """Read an answer that is only the value of the only required field."""
     required = [(name, kind) for name, kind in kinds.items() if not kind.optional]
     if len(required) != 1 or not text or REFUSAL.match(text):
         return None
@@ -521,9 +506,6 @@ def _find_headers(text: str, known: Mapping[str, str], loose: bool) -> list[tupl
     return headers
 
 
-TAG, ELEMENT = re.compile(r"</?[\w-]+[^<>]*>"), re.compile(r"<([\w-]+)(?:\s[^<>]*)?>([^<]*)</\1>")
-
-
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
     if isinstance(said, str):
@@ -555,7 +537,7 @@ def _convert_text(said: Any, told: str) -> str | None:
     """Return the text. Where the description asks for one thing, several contradict each other, and nothing is none."""
     one, none = re.match(r"(?:one|a|an)\b", told, re.I), re.search(r"\bnone\b", told, re.I)
     if isinstance(said, Mapping):
-        texts = [text for key, text in said.items() if isinstance(text, str) and str(key).lower() not in ABOUT]
+        texts = [text for text in said.values() if isinstance(text, str)]
         said = texts if len(texts) == 1 else None
     if isinstance(said, list):
         texts = [text for item in said if (text := _convert(item, str, told))]
@@ -582,12 +564,11 @@ def _is_empty(said: Any) -> bool:
 
 
 def _convert_list(said: Any, kind: Any) -> list[Any] | None:
-    """Convert a list in any form; None if it is unclear."""
     if isinstance(said, str) and (said := _split_items(said, kind)) is None:
         return None
     said = said if isinstance(said, list) else [said]
     if len(said) == 1 and isinstance(said[0], Mapping):
-        said = [value for key, value in said[0].items() if str(key).lower() not in ABOUT]
+        said = list(said[0].values())
     while said and all(isinstance(item, list) for item in said):
         said = [*chain(*said)]
     items = [_convert(item, kind) for item in said if not _is_empty(item)]
@@ -599,13 +580,12 @@ def _split_items(text: str, kind: Any) -> list[Any] | None:
     text = re.sub(r"\A(?![-*\d])[^\[{\n\"']*:[ \t]*\n\s*(?=[\[{])|^```.*$", "", text, flags=re.M).strip()
     if _is_empty(text):
         return []
+    if re.match(r"[<|]|\[\[\s*#", text):  # elements, a table, or the field of another signature
+        return None
     if text[0] in "[{(\"'":
         return _parse_literals(text) or None
     if kind is int:
         return [part for part in re.split(r"[,;&\n]|\band\b", text) if part.strip()]
-    if text[0] in "<|":  # elements, or a table
-        unclear = re.search(r"\w", TAG.sub("", ELEMENT.sub("", text)))
-        return None if unclear else [item for _, item in ELEMENT.findall(text)]
     lines = [line for line in text.splitlines() if line.strip()]
     if any(BULLET.match(line) for line in lines):
         items = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
@@ -631,15 +611,10 @@ def _convert_objects(said: Any, kind: type[BaseModel]) -> list[BaseModel] | None
         said = "\n".join(said)
     rows = _collect(said, known)
     if isinstance(said, str) and not said.startswith("{"):
-        rows, before = _find_rows(said, known, True)
-        clear = rows[0] and not re.search(r"[^\W\d]", TAG.sub("", before))
-        arrows = [
-            re.split(r"\s?(?:-{1,3}>|→|={1,3}>|⇒)\s?", line.strip()) for line in said.splitlines() if line.strip()
-        ]
-        if not clear and all(len(row) == len(kinds) for row in arrows):
-            rows, clear = [dict(zip(kinds, row, strict=True)) for row in arrows], True
-        clean = [{name: _strip_marks(TAG.sub("", row[name]).strip(" \t\n*_|;,-")) for name in row} for row in rows]
-        rows = clean if clear and all(_convert_fields(kinds, row)[0] for row in clean) else []
+        found, before = _find_rows(said, known, True)
+        clean = [{name: _strip_marks(text.strip(" \t\n*_|;,-")) for name, text in row.items()} for row in found]
+        clear = not re.search(r"[^\W\d]", before) and all(_convert_fields(kinds, row)[0] for row in clean)
+        rows = clean if clear else []
     try:
         objects = [kind.model_validate(fields) for row in rows if (fields := _convert_fields(kinds, row)[0])]
     except ValidationError:
@@ -649,38 +624,35 @@ def _convert_objects(said: Any, kind: type[BaseModel]) -> list[BaseModel] | None
 
 LONGEST_LITERAL, MOST_MARKS = 20_000, 600
 """Longer texts and texts with more quotes and brackets are not repaired: json_repair takes the cube of their number."""
-APOSTROPHE, SPACES = "\ue000", re.compile(r"\\[nt]|[\s\\]")
 
 
 def _parse_literals(text: str, first: bool = False) -> list[Any]:
-    """Parse the JSON or Python values, whole or broken, that a text begins with, or only the first."""
+    """Parse the JSON or Python values that a text begins with, or only the first. Broken ones are repaired, but not
+    what was cut off; a repair holds no text that does not stand in quotes."""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text)
         if first or not re.match(r"[\s,;]*[\[{(\"']" if text[0] in "[{" else r"\s*\S", text[end:]):
             return [value]
     except (ValueError, RecursionError):
         pass
-    text = re.sub(r"(?<=\w)'(?=\w)", APOSTROPHE, re.sub(r"^\{(?=\s*(['\"])[^'\"]*\1\s*[,}])", "[", text))
-    if len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS:
+    text = re.sub("[“”]", '"', (first and text[: text.rfind("}") + 1]) or text.strip())
+    too_long = len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS
+    whole = all(text.count(begin) == text.count(end) for begin, end in ("[]", "{}"))
+    if too_long or not (whole or text.endswith('"')):
         return []
-    try:
-        return _keep_whole(json_repair.loads(f"[{text}]"), SPACES.sub("", text)) or []
-    except Exception:  # json_repair may raise anything on arbitrary text
-        return []
+    readers: list[tuple[Any, str]] = [(ast.literal_eval, "'\""), (json_repair.loads, '"')]
+    for read, quotes in readers["\\" in text :]:  # Python warns of what it does not know behind a backslash
+        with suppress(Exception):  # on arbitrary text both may raise anything
+            texts = _list_texts(values := read(f"[{text}]"))
+            if values and all(any(q not in each and f"{q}{each}{q}" in text for q in quotes) for each in texts):
+                return list(values)
+    return []
 
 
-def _keep_whole(value: Any, text: str) -> Any:
-    """Leave out strings that do not stand in quotes in the text, as where it was cut off; None if others follow."""
-    if isinstance(value, Mapping):
-        return {key: kept for key, item in value.items() if (kept := _keep_whole(item, text)) is not None}
-    if isinstance(value, list):
-        items = [_keep_whole(item, text) for item in value]
-        while items and items[-1] is None:
-            items.pop()
-        return None if None in items or not items else items
-    if not isinstance(value, str):
-        return value
-    said = re.escape(SPACES.sub("", value))
-    quoted = rf"([\"'“]){said}(?:\1|”)(?=[\[\]{{}}():,;\"'“/#]|$)|:{said}[,}}]"
-    whole = re.search(quoted, text) and not re.search(r"[\"'][,;]\s*[\"']", value)
-    return value.replace(APOSTROPHE, "'") if whole else None
+def _list_texts(value: Any) -> list[str]:
+    """Texts in lists and objects; what Python has beside them stands in no quotes."""
+    if isinstance(value, Mapping | list):
+        return [
+            text for item in (value.values() if isinstance(value, Mapping) else value) for text in _list_texts(item)
+        ]
+    return [] if value is None or isinstance(value, int | float) else [str(value)]

@@ -97,7 +97,6 @@ Thought: Hm.
 Action: wait
 <user>
 Observation: A hall."""
-OPENING = "About: A game.\nConstitution (rules of this world): Doors open.\nTask: Leave.\n"
 FIRST = {
     "observation": "A hall.",
     "possible_actions": ["open door", "wait"],
@@ -127,14 +126,6 @@ def test_a_history_is_a_conversation_of_which_each_request_begins_the_next():
     unanswered = write(talk(FIRST | {"said": ""}))
     assert unanswered.endswith("Possible actions: open door; wait\n\nObservation: A hall.")
     assert "<assistant>" not in unanswered
-
-
-def test_the_layout_paper_is_one_message():
-    with during(layout="paper"):
-        text = write(talk(FIRST, SECOND))
-    past = TALKED.partition(OPENING)[2].rpartition("\n<user>")[0]
-    past = past.replace("\n<assistant>\n", "\n\n").replace("\n<user>\n", "\n\n")
-    assert text.partition("<user>\n")[2] == f"{OPENING}\nHistory:\n{past}\n\nObservation: A hall."
 
 
 @pytest.mark.parametrize("layout", ["conversation", "paper"])
@@ -294,19 +285,13 @@ WHOLE = {
     "error_rules": [error.model_dump() for error in ERRORS],
     "progress_rules": ["The pot is filled.", "Still to do: heat the pot."],
 }
-SECTIONS = "\n\n".join("[[ ## {} ## ]]\n{}" for _ in WHOLE)
-CUT = {
-    "json": json.dumps(WHOLE),
-    "python": repr(WHOLE),
-    "json in sections": SECTIONS.format(*(text for name, rules in WHOLE.items() for text in (name, json.dumps(rules)))),
-    "python in sections": SECTIONS.format(*(text for item in WHOLE.items() for text in item)),
-}
+SECTIONS = "\n\n".join(f"[[ ## {name} ## ]]\n{json.dumps(rules)}" for name, rules in WHOLE.items())
 
 
-@pytest.mark.parametrize("form", CUT)
-def test_what_is_read_of_an_answer_wherever_it_breaks_off_is_what_stood_before(form):
-    cut = [got for end in range(0, len(CUT[form]), 5) if (got := read(WriteRules, CUT[form][:end]))]
-    assert len(cut) > 10
+@pytest.mark.parametrize("text", [json.dumps(WHOLE), repr(WHOLE), SECTIONS], ids=["json", "python", "sections"])
+def test_what_is_read_of_an_answer_wherever_it_breaks_off_is_what_stood_before(text):
+    assert read(WriteRules, text) == WHOLE
+    cut = [got for end in range(0, len(text), 3) if (got := read(WriteRules, text[:end]))]
     assert all(got[name] == WHOLE[name][: len(got[name])] for got in cut for name in WHOLE)
 
 

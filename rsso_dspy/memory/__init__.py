@@ -27,7 +27,6 @@ class Recall:
 
     @property
     def value(self) -> str | list[str]:
-        """What the actor's input field gets."""
         return list(self.items) or self.text
 
 
@@ -44,20 +43,15 @@ class Services(Protocol):
     modules: Mapping[str, Any]  # the agent's modules by name
     handed_on: frozenset[str]  # regions whose memories go on to other variants
 
-    def ask(self, name: str, method: str = "", /, **inputs: Any) -> Any:
-        """What a module, or a method of it, answers."""
-
-    def reject(self, name: str, said: Any) -> None:
-        """Count an answer of a module that could be read and is of no use."""
-
-    def tell_transcript(self, trajectory: Trajectory) -> str:
-        """Every action of an attempt, numbered, with what was seen after it."""
-
-    def tell_outcome(self, trajectory: Trajectory) -> str:
-        """How an attempt ended and what its steps earned."""
-
-    def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
-        """What the reflector is told besides, for these improvements."""
+    # What a module, or a method of it, answers.
+    def ask(self, name: str, method: str = "", /, **inputs: Any) -> Any: ...
+    # Count an answer of a module that could be read and is of no use.
+    def reject(self, name: str, said: Any) -> None: ...
+    # Every action of an attempt, numbered, with what was seen after it; and how it ended, and what its steps earned.
+    def tell_transcript(self, trajectory: Trajectory) -> str: ...
+    def tell_outcome(self, trajectory: Trajectory) -> str: ...
+    # What the reflector is told besides, for these improvements.
+    def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]: ...
 
 
 class Memory(ABC):
@@ -70,10 +64,6 @@ class Memory(ABC):
     learns_from_success = True  # whether a solved trial may cost calls
 
     calls: ClassVar[dict[str, int]] = {}  # role to the most calls after a trial
-
-    @classmethod
-    def make(cls, services: Services) -> "Memory":
-        return cls(services)
 
     def __init__(self, services: Services):
         self.services = services

@@ -66,7 +66,6 @@ class Constitution:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """The lasting rules as a prompt lists them."""
         return tuple(rule.lesson.line for rule in self.select_rules(*LASTING))
 
     @property
@@ -161,7 +160,6 @@ def _make_drop_edit(rule: Rule, source: str, why: str) -> RuleEdit:
 
 
 def normalize_lesson(lesson: Lesson) -> str:
-    """A lesson without case and punctuation, to find duplicates."""
     return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
 
 
@@ -170,7 +168,6 @@ def _is_same(one: Lesson, other: Lesson) -> bool:
 
 
 def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
-    """Return the new rule that contains most of an old one, or None."""
     if same := next((other for other in made if _is_same(other, lesson)), None):
         return same
     best = max(made, key=lambda other: compute_word_overlap(lesson, other), default=None)
@@ -229,8 +226,6 @@ class ConstitutionSettings:
 
 @dataclass(frozen=True, slots=True)
 class PartialEpisode:
-    """An episode so far, as input of a writer."""
-
     variant: Variant
     task: str
     states: Sequence[State]
@@ -358,7 +353,6 @@ class ConstitutionMemory(Memory):
         return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
 
     def _take_over(self, book: Constitution) -> None:
-        """Go on with an edited constitution, and count its new edits."""
         names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
         for edit in book.edits[len(self.constitution.edits) :]:
             if edit.what in names:

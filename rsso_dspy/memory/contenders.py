@@ -16,8 +16,6 @@ Source = tuple[str, int]  # variant and trial of an attempt
 
 @dataclass(frozen=True, slots=True)
 class EntrySettings:
-    """Bounds of a memory of entries."""
-
     max_entries: int = 100  # how many entries are kept
     max_chars: int = 12_000  # how many characters of entries a prompt shows
     retrieved: int = 3  # for memories that retrieve: from how many attempts at other tasks entries are shown
@@ -53,13 +51,17 @@ class EntryMemory(Memory):
         self.shared = self.region in services.handed_on
         self.held: list[Entry] = []
         self.shown = NOTHING  # what the prompts of the trial hold
-        self._numbered = 0
+        self._numbered = self._left_out = 0
         self._variant, self._task = "", ""
-        self._left_out = 0
+
+    # What is shown.
 
     def begin_trial(self, variant: Variant, task: str) -> None:
         self._variant, self._task = variant.key, task
         self.shown = self.render_entries(self.fit_entries(self.select_entries(self.list_readable())))
+
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
+        return self.shown
 
     def list_readable(self) -> list[Entry]:
         return [entry for entry in self.held if not (self.shared and entry.is_learned_on(self._variant))]
@@ -72,21 +74,23 @@ class EntryMemory(Memory):
         """How much an entry is worth; the oldest of the least worth is left out and dropped first."""
         return 0
 
+    def rank_by_task(self, entries: Sequence[Entry]) -> list[Entry]:
+        embed = self.services.runtime.embed
+        return [entries[place] for place, _ in find_nearest(embed, self._task, [entry.about for entry in entries])]
+
     def fit_entries(self, selected: Sequence[Entry]) -> list[Entry]:
         """Return those that fit into the prompt, in their order. One that is too long on its own is shortened."""
-        room = self.settings.max_chars
-        kept: list[Entry] = []
-        self._left_out = 0
+        room, kept = self.settings.max_chars, list[Entry]()
         for entry in reversed(selected) if self.newest_first else selected:
             size = len(self.format_entry(entry)) + 1
             if size > room and not kept:
                 entry = replace(entry, text=shorten_text(entry.text, max(0, len(entry.text) - size + room)))
                 size = room
             if size > room:
-                self._left_out = len(selected) - len(kept)
                 break
             room -= size
             kept.append(entry)
+        self._left_out = len(selected) - len(kept)
         return kept[::-1] if self.newest_first else kept
 
     def render_entries(self, shown: Sequence[Entry]) -> Recall:
@@ -101,8 +105,7 @@ class EntryMemory(Memory):
     def format_entry(self, entry: Entry) -> str:
         return f"- {entry.text}"
 
-    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
-        return self.shown
+    # What is learned.
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts: ``calls`` of a writer, entries ``written``, ``malformed`` answers, entries ``dropped`` because there
@@ -132,13 +135,7 @@ class EntryMemory(Memory):
         changed = replace(entry, text=text or entry.text, learned=sources, data={**entry.data, **data})
         self.held[self.held.index(entry)] = changed
 
-    def rank_by_task(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries by the likeness of their task to the present one, nearest first."""
-        embed = self.services.runtime.embed
-        return [entries[place] for place, _ in find_nearest(embed, self._task, [entry.about for entry in entries])]
-
     def tell_attempt(self, trajectory: Trajectory) -> str:
-        """An attempt as text: every action with what was seen after it, and how it ended."""
         return f"{self.services.tell_transcript(trajectory)}\n{self.services.tell_outcome(trajectory)}"
 
     def ask(self, counts: dict[str, int], **inputs: Any) -> Any:
@@ -156,9 +153,7 @@ class EntryMemory(Memory):
         return {"entries": [entry.dump() for entry in self.held], "numbered": self._numbered}
 
     def restore(self, data: dict[str, Any]) -> None:
-        self.held = self.entries(data)
-        self._numbered = int(data["numbered"])
-        self.shown = NOTHING
+        self.held, self._numbered, self.shown = self.entries(data), int(data["numbered"]), NOTHING
 
     @classmethod
     def entries(cls, snapshot: Mapping[str, Any]) -> list[Entry]:
@@ -371,7 +366,7 @@ class Expel(EntryMemory):
     def _revise(
         self, trajectory: Trajectory, counts: dict[str, int], others: Sequence[Source], failed: str, solved: list[str]
     ) -> None:
-        """Have the trial's attempt and `others` read, and apply the edits; that of an unknown insight has no effect."""
+        """Have the trial's attempt and `others` read, and apply the edits, except of an unknown insight."""
         known = {number: entry.id for number, entry in enumerate(self.held, start=1)}
         asked = {"task": trajectory.task, "known_insights": [entry.text for entry in self.held]}
         said = self.ask(counts, **asked, failed_attempt=failed, successful_attempts=solved)

@@ -82,7 +82,6 @@ class SkillLibraryFile:
 
 
 def read_library(path: Path | str) -> SkillLibraryFile:
-    """Read a file. Raises `UsageError` if it is absent, damaged, or of another kind or schema."""
     command = "`rsso-dspy skills export RUN TASK::VARIANT -o FILE`"
     data = _read_kind(Path(path), LIBRARY_KIND, command)
     if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
@@ -148,7 +147,6 @@ class ConstitutionFile:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Keys of the variants it was learned on."""
         return tuple(str(key) for key in self.provenance.get("variants", ()))
 
     def to_json(self) -> str:
@@ -216,6 +214,5 @@ def replace_block(text: str, block: str) -> str:
 
 
 def _hide_marks(text: str) -> str:
-    """One line in which no comment begins or ends."""
     line = " ".join(text.split())
     return re.sub(r"(--)(\\*)>", r"\1\2\\>", re.sub(r"<(\\*)!--", r"<\1\\!--", line))

@@ -49,7 +49,6 @@ class ReflectionSettings:
 
     @property
     def most_kept(self) -> int:
-        """Plans that one unit keeps at most."""
         return max(self.size, WIDE) if self.has("adaptive") else self.size
 
 
@@ -88,8 +87,6 @@ def select_nearest(others: Sequence[Reflection], task: str, variant: str, most: 
 
 @dataclass(frozen=True, slots=True)
 class LongTerm:
-    """The long-term part of a hierarchical memory: what never to do, what always to do, a strategy per task type."""
-
     never: list[str] = field(default_factory=list)
     always: list[str] = field(default_factory=list)
     strategies: dict[str, str] = field(default_factory=dict)  # task type to its strategy, the newest last
@@ -97,7 +94,6 @@ class LongTerm:
 
     @property
     def text(self) -> str:
-        """What a prompt shows, one line each; empty when nothing was distilled."""
         lines = []
         for heading, listed in (("Never do:", self.never), ("Always do:", self.always)):
             lines += [heading, *(f"- {line}" for line in listed)] if listed else []
@@ -200,7 +196,6 @@ class ReflectionMemory(Memory):
         return {**counts, "held": len(self._list_shown())}
 
     def _write_plan(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        """Ask for a plan, and keep it unless it says what one that is held says."""
         self._failures += 1
         counts["calls"] = 1
         services, settings = self.services, self.settings

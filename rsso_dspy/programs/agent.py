@@ -22,19 +22,16 @@ from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_met
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import ResumeState, Runtime
-from rsso_dspy.programs.trial import Conversation, TrialRun
+from rsso_dspy.programs.trial import TrialRun
 from rsso_dspy.records import Outcome, State, Step, Trajectory, TrialResult, Variant
 
 BEGINNING = ResumeState()
 
 
 class Agent(dspy.Module):
-    """One program for every method. It holds an actor and the modules that the method's memories need, and nothing
-    else; all episode state is local to `forward`, so one object serves many threads.
-
-    Any module may be replaced, ``agent.actor = dspy.ChainOfThought(MySignature)``, by one that takes the same inputs
-    and gives the same outputs; `UsageError` says what is missing.
-    """
+    """One program for every method: an actor and the modules that the method's memories need. All episode state is
+    local to `forward`, so one object serves many threads. Any module may be replaced, ``agent.actor =
+    dspy.ChainOfThought(MySignature)``, by one with the same inputs and outputs; `UsageError` says what is missing."""
 
     def __init__(self, method_name: str = "rsso"):
         super().__init__()
@@ -51,13 +48,9 @@ class Agent(dspy.Module):
         start: ResumeState = BEGINNING,
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None = None,
     ) -> AgentPrediction:
-        """Play one variant up to trial number `trials`, from empty memories or from where `start` says.
-
-        Returns a prediction with ``trials`` (TrialResults in order, those of `start` first), ``memories`` (snapshot per
-        memory), ``score`` (0 to 1, what `rsso_dspy.metric` says of it) and ``points`` (best accumulator, 0 to 100);
-        both are None when infrastructure failed. `on_trial` is told every finished trial, with a function that gives
-        the snapshots after it. Outside a session, a default one is opened and closed with the process.
-        """
+        """Play one variant up to trial number `trials`, from empty memories or from where `start` says, whose trials
+        come first in the prediction. `on_trial` is told every finished trial, with a function that gives the snapshots
+        after it. Outside a session, a default one is opened and closed with the process."""
         with Runtime.get_current() as runtime:
             if not isinstance(variant, Variant):
                 variant = runtime.variant(str(variant))
@@ -82,7 +75,6 @@ class Agent(dspy.Module):
         environment, rules, memories = trial.environment, trial.rules, trial.memories
         states: list[State] = [environment.reset(trial.variant)]
         steps: list[Step] = []
-        world, conversation = trial.show_world(), Conversation(environment, rules)
         for memory in memories:
             memory.begin_trial(trial.variant, environment.task)
         plans = {memory.region: memory.preamble() for memory in memories}  # once a trial
@@ -90,8 +82,7 @@ class Agent(dspy.Module):
         while outcome is None:
             trial.begin_step(len(steps) + 1)
             recalled = {memory.region: memory.recall(states, steps) for memory in memories}  # before every step
-            regions = world | trial.show_regions(plans, recalled)
-            answer = trial.choose_action(conversation, states, steps, recalled, regions)
+            answer = trial.choose_action(states, steps, plans, recalled)
             step, move = trial.take_step(answer, states, steps, recalled)
             steps.append(step)
             states.append(step.state)
@@ -104,21 +95,11 @@ class Agent(dspy.Module):
         )
 
     def learn(self, trial: TrialRun, trajectory: Trajectory) -> dict[str, dict[str, Any]]:
-        """What memories made of a trial, by region."""
         learning = [each for each in trial.memories if trial.rules.teaches(each.region, trajectory, trial.is_last)]
         return {memory.region: memory.learn(trajectory) for memory in learning}
 
-    async def aforward(self, **inputs: Any) -> AgentPrediction:
-        """`forward` in a worker thread: simulators and providers are waited for there."""
-        prediction: AgentPrediction = await dspy.asyncify(self._call_forward)(**inputs)
-        return prediction
-
-    def _call_forward(self, **inputs: Any) -> AgentPrediction:
-        return type(self).forward(self, **inputs)
-
     def _make_memories(self, roles: Roles, start: ResumeState) -> dict[str, Memory]:
-        """Fresh memories by name, with what `start` says that they hold."""
-        memories = {name: load_memory(name).make(roles) for name in self.method.memories}
+        memories = {name: load_memory(name)(roles) for name in self.method.memories}
         for name in memories.keys() & start.memories.keys():
             memories[name].restore(start.memories[name])
         return memories
@@ -130,7 +111,6 @@ class Agent(dspy.Module):
 
     @property
     def modules(self) -> dict[str, dspy.Module]:
-        """The actor and the modules beside it, by name."""
         return {name: self.__dict__[name] for name in ("actor", *self.method.list_modules())}
 
     @property
@@ -147,10 +127,8 @@ class Agent(dspy.Module):
             write_method(Path(path), self.method.name)
 
     def load(self, path: Path | str, *args: Any, **options: Any) -> None:
-        """As `dspy.Module.load`; reads compiled programs (`rsso-dspy compile`) as well as saved states.
-
-        Raises `UsageError` for a JSON file of another method, or with other predictors.
-        """
+        """As `dspy.Module.load`, also of compiled programs (`rsso-dspy compile`). Raises `UsageError` for a JSON file
+        of another method, or with other predictors."""
         if Path(path).suffix != ".json":
             super().load(path, *args, **options)
         else:
@@ -164,23 +142,21 @@ def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:
     return {name: memory.snapshot() for name, memory in memories.items()}
 
 
-_SPARED = {"thought"}
-"""Outputs of the actor that are shown and decide nothing."""
+_SPARED = {"thought"}  # outputs of the actor that are shown and decide nothing
 
 
 def _check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
     """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
     keep a memory out of the prompt without a word."""
-    missing_inputs = _collect_fields(before, "input_fields") - _collect_fields(module, "input_fields")
-    missing_outputs = _collect_fields(before, "output_fields") - _collect_fields(module, "output_fields") - _SPARED
-    if missing_inputs or missing_outputs:
-        lacks = [f"the inputs {', '.join(sorted(missing_inputs))}"] if missing_inputs else []
-        lacks += [f"the outputs {', '.join(sorted(missing_outputs))}"] if missing_outputs else []
+
+    def collect_fields(module: dspy.Module, kind: str) -> set[str]:
+        return {name for predictor in module.predictors() for name in getattr(predictor.signature, f"{kind}_fields")}
+
+    missing = {
+        kind: collect_fields(before, kind) - collect_fields(module, kind) - _SPARED for kind in ("input", "output")
+    }
+    if lacks := [f"the {kind}s {', '.join(sorted(names))}" for kind, names in missing.items() if names]:
         raise UsageError(
             f"this {type(module).__name__} cannot be the {name}: its signature lacks {' and '.join(lacks)}; "
             "add them to the signature, which may have more"
         )
-
-
-def _collect_fields(module: dspy.Module, kind: str) -> set[str]:
-    return {name for predictor in module.predictors() for name in getattr(predictor.signature, kind)}

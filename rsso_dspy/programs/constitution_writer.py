@@ -1,8 +1,6 @@
 """The writer of constitutions: a module that turns play into rules (OmniReflect, sections 2.1.1 and 3).
 
-writer = ConstitutionWriter()
-with dspy.context(lm=my_lm):
-    writer(play, known=Constitution()).lessons
+ConstitutionWriter()(play, known=Constitution()).lessons
 """
 
 import re
@@ -23,8 +21,6 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
 
 class ConstitutionWriter(dspy.Module):
-    """Writes rules while an agent plays, and summarizes gathered rules."""
-
     def __init__(self) -> None:
         super().__init__()
         self.write = dspy.Predict(WriteRules)
@@ -33,18 +29,15 @@ class ConstitutionWriter(dspy.Module):
     def forward(
         self, play: PartialEpisode, known: Constitution, examples: str = "", categories: Categories = CATEGORIES
     ) -> dspy.Prediction:
-        """Write the rules that an episode so far teaches beyond the known ones.
-
-        `examples` are stretches of play with the rules drawn from them. Only rules of `categories` are asked for. If
-        the episode is over (``play.ended``), the prompt includes its outcome. Returns a prediction with ``lessons``
-        (list of `Lesson`) and the answered rules. Raises `AdapterParseError` if the answer cannot be read.
-        """
+        """Write the rules of these categories that an episode so far teaches beyond the known ones; if it is over
+        (``play.ended``), by its outcome too. `examples` are stretches of play with the rules drawn from them. Returns a
+        prediction with ``lessons`` and the answered rules. Raises `AdapterParseError` if the answer cannot be read."""
         answer = self.write(
             **_override_signature(self.write, categories),
             outcome="" if play.ended is None else tell_outcome(play.ended),
             examples=select_category_examples(examples, categories),
             task=play.task,
-            known_rules=list_rules(known),
+            known_rules=[*known.items, *(rule.lesson.line for rule in known.select_rules("progress"))],
             transcript=render_recent_steps(play.states, play.steps, play.render),
         )
         return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
@@ -82,11 +75,6 @@ def select_category_fields(signature: type[dspy.Signature], categories: Categori
     told = [part for part in _SENTENCES.split(signature.instructions) if not part.lower().startswith(about)]
     asked: type[dspy.Signature] = signature.with_instructions(" ".join(told))
     return asked
-
-
-def list_rules(known: Constitution) -> list[str]:
-    """List all known rules for the writer, so that it does not repeat them."""
-    return [*known.items, *(rule.lesson.line for rule in known.select_rules("progress"))]
 
 
 def list_lessons(answer: dspy.Prediction) -> list[Lesson]:

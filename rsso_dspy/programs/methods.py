@@ -32,23 +32,13 @@ is shown rules which patterns wrote."""
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One row. ``memories`` name the memories an agent of this method keeps, in the order of their regions."""
-
     name: str
     scaffold: Scaffold
-    memories: tuple[str, ...]
+    memories: tuple[str, ...]  # those that an agent of this method keeps, in the order of their regions
     source: str
-    writing: Writing | None = None
-    """Who writes its constitution while it plays; None when it has none, or only reads one."""
-    modules: tuple[str, ...] = ()
-    """Modules that it has beside those that its memories ask always: ``("reflection_distiller",)``."""
-    passed_on: tuple[str, ...] = ()
-    """Memories that a unit hands to the next, beside a constitution that it writes: its units form a stream."""
-
-    @property
-    def is_in_stream(self) -> bool:
-        """Whether its units form a stream, each starting from what the one before it left."""
-        return self.writing is not None or bool(self.passed_on)
+    writing: Writing | None = None  # who writes its constitution; None when it has none, or only reads one
+    modules: tuple[str, ...] = ()  # those that it has beside what its memories ask always
+    passed_on: tuple[str, ...] = ()  # memories that a unit hands to the next, beside a constitution that it writes
 
     @property
     def streamed(self) -> tuple[str, ...]:
@@ -56,8 +46,12 @@ class Method:
         return (*(("constitution",) if self.writing else ()), *self.passed_on)
 
     @property
+    def is_in_stream(self) -> bool:
+        """Whether its units form a stream, each starting from what the one before it left."""
+        return bool(self.streamed)
+
+    @property
     def written(self) -> tuple[str, ...]:
-        """The memories that change while it plays."""
         return tuple(name for name in self.memories if name != READING or self.writing)
 
     def list_modules(self) -> tuple[str, ...]:
@@ -72,89 +66,72 @@ READING = "constitution"
 """``METHOD+constitution`` reads a constitution and writes none (OmniReflect, co-operative mode); ``METHOD+neural`` and
 the like write one while they play."""
 
+ADDITIONS = (READING, *get_args(Writing))  # what may be added to the name of a method
 
-def _stream(name: str, source: str, scaffold: Scaffold = "flat") -> Method:
-    """The row of a memory of this name that lives in a stream of variants."""
-    return Method(name, scaffold, (name,), source, passed_on=(name,))
-
-
-METHODS: dict[str, Method] = {
-    row.name: row
-    for row in (
-        Method(
-            "react", "flat", (), "Yao et al. 2023, as run by Shinn et al. 2023; the retry control of the flat scaffold"
-        ),
-        Method("reflexion", "flat", ("reflections",), "Shinn et al. 2023"),
-        Method(
-            "reflexion-hierarchical",
-            "flat",
-            ("reflections",),
-            "Shinn et al. 2023, with a long-term memory whose writer can be compiled",
-            modules=("reflection_distiller",),
-        ),
-        Method("sso", "sso", ("skills",), "Nottingham et al. 2024"),
-        Method("rsso", "sso", ("reflections", "skills"), "Lubell-Doughtie 2026, section 3"),
-        Method("react-sso", "sso", (), "the retry control of the SSO scaffold"),
-        Method("reflexion-sso", "sso", ("reflections",), "reflections alone in the SSO scaffold"),
-        *(
-            Method(f"omnireflect-{writing}", "flat", ("constitution",), "OmniReflect, self-sustaining mode", writing)
-            for writing in get_args(Writing)
-        ),
-        Method(
-            "last-trajectory", "flat", ("last-trajectory",), "Shinn et al. 2023, the baseline with the last trajectory"
-        ),
-        Method("long-context", "flat", ("long-context",), "all past trials in the prompt, as in EvoMemBench 2026"),
-        _stream("exprag", "ExpRAG of Evo-Memory, Wei et al. 2025"),
-        _stream("expel", "ExpeL, Zhao et al. 2024"),
-        _stream("awm", "Agent Workflow Memory, Wang et al. 2024, online", "sso"),
-        _stream("reasoningbank", "ReasoningBank, Ouyang et al. 2025"),
-        _stream("ace", "Agentic Context Engineering, Zhang et al. 2025"),
-        _stream("cheatsheet", "Dynamic Cheatsheet, Suzgun et al. 2025, cumulative"),
-    )
-}
-
-CONTENDERS = "rsso_dspy.memory.contenders"
+SHINN, WRITES = "Shinn et al. 2023", "OmniReflect, self-sustaining mode"
+_ROWS = (
+    Method("react", "flat", (), f"Yao et al. 2023, as run by {SHINN}; the retry control of the flat scaffold"),
+    Method("reflexion", "flat", ("reflections",), SHINN),
+    Method(
+        "reflexion-hierarchical", "flat", ("reflections",),
+        f"{SHINN}, with a long-term memory whose writer can be compiled", modules=("reflection_distiller",),
+    ),
+    Method("sso", "sso", ("skills",), "Nottingham et al. 2024"),
+    Method("rsso", "sso", ("reflections", "skills"), "Lubell-Doughtie 2026, section 3"),
+    Method("react-sso", "sso", (), "the retry control of the SSO scaffold"),
+    Method("reflexion-sso", "sso", ("reflections",), "reflections alone in the SSO scaffold"),
+    *(Method(f"omnireflect-{who}", "flat", ("constitution",), WRITES, who) for who in get_args(Writing)),
+    Method("last-trajectory", "flat", ("last-trajectory",), f"{SHINN}, the baseline with the last trajectory"),
+    Method("long-context", "flat", ("long-context",), "all past trials in the prompt, as in EvoMemBench 2026"),
+    # Memories that live in a stream of variants:
+    Method("exprag", "flat", ("exprag",), "ExpRAG of Evo-Memory, Wei et al. 2025", passed_on=("exprag",)),
+    Method("expel", "flat", ("expel",), "ExpeL, Zhao et al. 2024", passed_on=("expel",)),
+    Method("awm", "sso", ("awm",), "Agent Workflow Memory, Wang et al. 2024, online", passed_on=("awm",)),
+    Method(
+        "reasoningbank", "flat", ("reasoningbank",), "ReasoningBank, Ouyang et al. 2025", passed_on=("reasoningbank",),
+    ),
+    Method("ace", "flat", ("ace",), "Agentic Context Engineering, Zhang et al. 2025", passed_on=("ace",)),
+    Method(
+        "cheatsheet", "flat", ("cheatsheet",), "Dynamic Cheatsheet, Suzgun et al. 2025, cumulative",
+        passed_on=("cheatsheet",),
+    ),
+)  # fmt: skip
+METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 MEMORIES: dict[str, "str | type[Memory]"] = {
-    "reflections": "rsso_dspy.memory.reflections:ReflectionMemory",
-    "skills": "rsso_dspy.memory.skills:SkillMemory",
-    "constitution": "rsso_dspy.memory.constitution:ConstitutionMemory",
-    "last-trajectory": f"{CONTENDERS}:LastTrajectory",
-    "long-context": f"{CONTENDERS}:LongContext",
-    "exprag": f"{CONTENDERS}:ExpRag",
-    "expel": f"{CONTENDERS}:Expel",
-    "awm": f"{CONTENDERS}:AgentWorkflowMemory",
-    "reasoningbank": f"{CONTENDERS}:ReasoningBank",
-    "ace": f"{CONTENDERS}:Playbook",
-    "cheatsheet": f"{CONTENDERS}:Cheatsheet",
+    "reflections": "reflections:ReflectionMemory",
+    "skills": "skills:SkillMemory",
+    "constitution": "constitution:ConstitutionMemory",
+    "last-trajectory": "contenders:LastTrajectory",
+    "long-context": "contenders:LongContext",
+    "exprag": "contenders:ExpRag",
+    "expel": "contenders:Expel",
+    "awm": "contenders:AgentWorkflowMemory",
+    "reasoningbank": "contenders:ReasoningBank",
+    "ace": "contenders:Playbook",
+    "cheatsheet": "contenders:Cheatsheet",
 }
-"""Name of a memory to its class, or to the place of its class."""
+"""Name of a memory to its class, or to the place of its class in `rsso_dspy.memory`."""
 
 
 def load_memory(name: str) -> "type[Memory]":
-    """The class of the memory of this name. Raises `UnknownName`."""
     if name not in MEMORIES:
         raise UnknownName("memory", name, MEMORIES, "Hand its class to add_method.")
     found = MEMORIES[name]
-    memory: type[Memory] = _load(found) if isinstance(found, str) else found
+    memory: type[Memory] = _load(f"memory.{found}") if isinstance(found, str) else found
     return memory
 
 
 def _load(place: str) -> Any:
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    return getattr(import_module(f"rsso_dspy.{module}"), name)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """One module that an agent may have beside its actor."""
-
-    place: str
-    """Where its class or the signature of its one predictor is."""
-    role: str
-    """Which model answers it, and under which name its tokens are counted."""
-    parts: tuple[str, ...] = ()
-    """Names of its predictors, where it has several."""
+    place: str  # where its class or the signature of its one predictor is
+    role: str  # which model answers it, and under which name its tokens are counted
+    parts: tuple[str, ...] = ("",)  # names of its predictors, where it has several
 
     def make(self) -> "dspy.Module":
         import dspy
@@ -163,61 +140,43 @@ class ModuleRow:
         return dspy.Predict(found) if issubclass(found, dspy.Signature) else cast(dspy.Module, found())
 
 
-WRITERS = "rsso_dspy.signatures.memory_writers"
-
+_VERBALIZER, _WRITER = "programs.skill_verbalizer:SkillVerbalizer", "programs.constitution_writer:ConstitutionWriter"
 MODULES: dict[str, ModuleRow] = {
-    "reflector": ModuleRow("rsso_dspy.signatures.reflection:Reflect", "reflector"),
-    "reflection_distiller": ModuleRow("rsso_dspy.signatures.reflection:DistillReflections", "reflector"),
-    "skill_verbalizer": ModuleRow(
-        "rsso_dspy.programs.skill_verbalizer:SkillVerbalizer", "verbalizer", ("summary", "instructions", "target")
-    ),
-    "skill_equivalence": ModuleRow("rsso_dspy.signatures.skills:JudgeEquivalence", "verbalizer"),
-    "constitution_writer": ModuleRow(
-        "rsso_dspy.programs.constitution_writer:ConstitutionWriter", "advisor", ("write", "summarize")
-    ),
-    "insight_writer": ModuleRow(f"{WRITERS}:ReviseInsights", "advisor"),
-    "workflow_writer": ModuleRow(f"{WRITERS}:InduceWorkflows", "verbalizer"),
-    "strategy_writer": ModuleRow(f"{WRITERS}:ExtractStrategies", "verbalizer"),
-    "playbook_reviewer": ModuleRow(f"{WRITERS}:ReviewPlaybook", "reflector"),
-    "cheatsheet_writer": ModuleRow(f"{WRITERS}:RewriteCheatsheet", "advisor"),
+    "reflector": ModuleRow("signatures.reflection:Reflect", "reflector"),
+    "reflection_distiller": ModuleRow("signatures.reflection:DistillReflections", "reflector"),
+    "skill_verbalizer": ModuleRow(_VERBALIZER, "verbalizer", ("summary", "instructions", "target")),
+    "skill_equivalence": ModuleRow("signatures.skills:JudgeEquivalence", "verbalizer"),
+    "constitution_writer": ModuleRow(_WRITER, "advisor", ("write", "summarize")),
+    "insight_writer": ModuleRow("signatures.memory_writers:ReviseInsights", "advisor"),
+    "workflow_writer": ModuleRow("signatures.memory_writers:InduceWorkflows", "verbalizer"),
+    "strategy_writer": ModuleRow("signatures.memory_writers:ExtractStrategies", "verbalizer"),
+    "playbook_reviewer": ModuleRow("signatures.memory_writers:ReviewPlaybook", "reflector"),
+    "cheatsheet_writer": ModuleRow("signatures.memory_writers:RewriteCheatsheet", "advisor"),
 }
 
 ROLE_OF = {
     "actor": "actor",
-    **{f"{name}.{part}" if part else name: row.role for name, row in MODULES.items() for part in row.parts or ("",)},
+    **{f"{name}.{part}".rstrip("."): row.role for name, row in MODULES.items() for part in row.parts},
 }
 """Every predictor that an agent of some method has, by DSPy's name for it, to its role."""
 
-ADDITIONS = (READING, *get_args(Writing))
-"""What may be added to the name of a method."""
-
-SCAFFOLDS: dict[Scaffold, str] = {
-    "flat": "rsso_dspy.signatures.actor:FlatActor",
-    "sso": "rsso_dspy.signatures.actor:SkillActor",
-}
-"""Scaffold to the place of its actor's signature."""
+SCAFFOLDS: dict[Scaffold, str] = {"flat": "signatures.actor:FlatActor", "sso": "signatures.actor:SkillActor"}
 
 
 def actor_signature(row: Method) -> "type[dspy.Signature]":
-    """The signature of the method's actor: its scaffold's, with the regions of its memories before the history."""
-    return add_regions(_load(SCAFFOLDS[row.scaffold]), list_regions(row))
-
-
-def list_regions(row: Method) -> tuple[tuple[str, str, str], ...]:
-    """Regions that an actor of the method has beside those of its scaffold, with description and the field that each
-    stands before: those of its memories in the order of the table of regions, then those that memories of other
-    packages describe. Raises `UsageError` where two memories fill one region."""
-    filled: dict[str, str] = {}
+    """The signature of the method's actor: its scaffold's, with the regions of its memories in the order of the table,
+    then those that memories of other packages describe. Raises `UsageError` where two memories fill one region."""
     memories = {name: load_memory(name) for name in row.memories}
+    filled = {memory.region: name for name, memory in reversed(memories.items())}
     for name, memory in memories.items():
-        if other := filled.get(memory.region):
+        if (other := filled[memory.region]) != name:
             raise UsageError(f"{row.name}: {other} and {name} both fill the region {memory.region}; drop one of them")
-        filled[memory.region] = name
-    scaffold = _load(SCAFFOLDS[row.scaffold]).input_fields
-    new = [memory for memory in memories.values() if memory.region not in scaffold]
+    scaffold = _load(SCAFFOLDS[row.scaffold])
+    new = [memory for memory in memories.values() if memory.region not in scaffold.input_fields]
     new.sort(key=lambda memory: [*REGIONS, memory.region].index(memory.region))
     told = {memory: REGIONS[memory.region].description if memory.region in REGIONS else memory.about for memory in new}
-    return tuple((each.region, told[each], "notice" if changes_each_step(each) else "task") for each in new)
+    added = tuple((each.region, told[each], "notice" if changes_each_step(each) else "task") for each in new)
+    return _add_regions(scaffold, added)
 
 
 def changes_each_step(memory: "type[Memory]") -> bool:
@@ -232,7 +191,9 @@ def changes_each_step(memory: "type[Memory]") -> bool:
 
 
 @lru_cache(maxsize=64)
-def add_regions(signature: "type[dspy.Signature]", regions: tuple[tuple[str, str, str], ...]) -> "type[dspy.Signature]":
+def _add_regions(
+    signature: "type[dspy.Signature]", regions: tuple[tuple[str, str, str], ...]
+) -> "type[dspy.Signature]":
     """Add regions, given by name, description and the field that follows, to an actor's signature."""
     import dspy
 
@@ -266,10 +227,8 @@ def load_added_methods() -> None:
 
 
 def find_retry_control(name: str) -> str | None:
-    """Return the method of the same scaffold without a memory, which has equal retries.
-
-    None for such a method itself, and for a name that no row has.
-    """
+    """Return the method of the same scaffold without a memory, which has equal retries; None for such a method itself,
+    and for a name that no row has."""
     try:
         row = get_method(name.partition("+")[0])
     except UnknownName:
@@ -298,9 +257,6 @@ def get_method(name: str) -> Method:
     return replace(row, name=name, memories=("constitution", *row.memories), source=source, writing=writing)
 
 
-_RESERVED = (ZERO_SHOT, *ADDITIONS)
-"""Names of a program, and of what may be added to a method."""
-
 _TOLD = {"self", "recalled", "signature", "lm", "demos", "config", "new_signature", "completions"}
 """What a call of the actor is told besides fields, so that no region can be called that."""
 
@@ -313,27 +269,22 @@ def add_method(row: Method, **memories: "type[Memory]") -> None:
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
         raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
-    if taken := [*({row.name} & {*METHODS, *_RESERVED}), *(memories.keys() & MEMORIES.keys())]:
+    if taken := [*({row.name} & {*METHODS, ZERO_SHOT, *ADDITIONS}), *(memories.keys() & MEMORIES.keys())]:
         raise UsageError(f"{', '.join(taken)} is taken; give it another name")
     MEMORIES.update(memories)
     METHODS[row.name] = row
     try:
-        _check_method(row)
+        for memory in map(load_memory, row.memories):
+            new = memory.region not in REGIONS
+            if memory.region in _TOLD or not memory.region.isidentifier() or (new and not memory.about):
+                raise UsageError(f"a new region cannot be called {memory.region!r}, or lacks `about`, what it holds")
+            if unknown := {*row.modules, *memory.asks} - MODULES.keys():
+                raise UnknownName("module", sorted(unknown)[0], MODULES)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            actor_signature(row)
     except Exception as error:  # also of DSPy and pydantic, by the name of a region
         del METHODS[row.name]
         for name in memories:
             del MEMORIES[name]
         raise UsageError(f"the method {row.name} cannot be played: {error}") from error
-
-
-def _check_method(row: Method) -> None:
-    """Raise an error if an agent of the method cannot be made."""
-    for memory in map(load_memory, row.memories):
-        new = memory.region not in REGIONS
-        if memory.region in _TOLD or not memory.region.isidentifier() or (new and not memory.about):
-            raise UsageError(f"a new region cannot be called {memory.region!r}, or lacks `about`, what it holds")
-        if unknown := {*row.modules, *memory.asks} - MODULES.keys():
-            raise UnknownName("module", sorted(unknown)[0], MODULES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        actor_signature(row)

@@ -1,9 +1,7 @@
-"""The result of an agent: a `dspy.Prediction` with a short text, an HTML table for notebooks, and JSON data; and the
-metric, which says how well the trials of one variant went, from 0 to 1: predictions report it, optimizers maximize it.
-"""
+"""The result of an agent: a `dspy.Prediction` with a short text and JSON data; and the metric, which says how well the
+trials of one variant went, from 0 to 1: predictions report it, optimizers maximize it."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import dspy
@@ -13,7 +11,6 @@ from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, Ja
 from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult, Variant
 
 _TRIALS = TypeAdapter(tuple[TrialResult, ...])
-_COLUMNS = ("trial", "outcome", "points", "environment score", "steps", "invalid")
 
 
 class AgentPrediction(dspy.Prediction):
@@ -23,40 +20,28 @@ class AgentPrediction(dspy.Prediction):
     - ``memories``: memory to its snapshot after the last trial, JSON data
     - ``score``: 0 to 1, as `rsso_dspy.metric` computes it; None if infrastructure failed in the last trial
     - ``points``: best accumulator over the trials, 0 to 100, the paper's score; None in the same case
-    - ``variant``, ``method``: what was played, and by which method
-    - ``benchmark``: name of the benchmark, if it is not the default one
+    - ``variant``, ``method``, ``benchmark``: what was played, by which method; no benchmark where it is the default
     """
 
     @classmethod
     def from_trials(
-        cls,
-        method: str,
-        variant: Variant,
-        trials: Sequence[TrialResult],
-        memories: Mapping[str, Any],
-        benchmark: str = "",
+        cls, method: str, variant: Variant, trials: Sequence[TrialResult], memories: Mapping[str, Any], benchmark: str
     ) -> "AgentPrediction":
         failed = trials[-1].trajectory is None
         points = None if failed else max(each.trajectory.accumulator for each in trials if each.trajectory)
-        return cls(
-            method=method,
-            variant=variant.key,
-            trials=tuple(trials),
-            memories=dict(memories),
-            score=None if failed else score_trials(trials),
-            points=points,
-            **({"benchmark": benchmark} if benchmark else {}),
-        )
+        score = None if failed else score_trials(trials)
+        named = {"benchmark": benchmark} if benchmark else {}
+        played = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
+        return cls(**played, score=score, points=points, **named)
 
     def toDict(self) -> dict[str, Any]:
-        """Return the whole prediction as JSON data."""
         data = {name: value for name, value in self.items() if name != "trials"}
         return {**data, "trials": _TRIALS.dump_python(self.trials, mode="json")}
 
     def __repr__(self) -> str:
         if "trials" not in self:
             return str(super().__repr__())
-        outcomes = ", ".join(row[1] for row in self._build_trial_rows())
+        outcomes = ", ".join(each.trajectory.outcome if each.trajectory else "error" for each in self.trials)
         score = "none, a trial errored" if self.score is None else f"{self.score:.2f}"
         return (
             f"AgentPrediction({self.method} on {self.variant}: score {score}, points {self.points}, trials: {outcomes})"
@@ -64,57 +49,21 @@ class AgentPrediction(dspy.Prediction):
 
     __str__ = __repr__
 
-    def _repr_html_(self) -> str:
-        """Render a table of the trials for notebooks."""
-        head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-        rows = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in self._build_trial_rows()]
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<p>{escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>"
 
-    def _build_trial_rows(self) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
-        for trial in self.trials:
-            played = trial.trajectory
-            if played is None:
-                rows.append((trial.trial, "error", "", "", "", ""))
-            else:
-                counts = (played.accumulator, played.environment_score, len(played.steps), played.invalid_actions)
-                rows.append((trial.trial, played.outcome, *counts))
-        return rows
-
-
-FIRST_WEIGHT = 0.25
-"""Weight of trial 1 in the metric; the best trial has the rest. A program whose first trial is worse scores lower, even
-if its memories make up for that later."""
-
-INVALID_COST = 0.05
-"""What a trial loses if all of its actions are invalid. It is smaller than most differences in points, so invalid
-actions decide only between programs that earn about the same."""
-
-STEP_COST = 0.02
-"""What a solved trial of `MANY_STEPS` or more steps loses. A shorter one loses its share, so 4 steps are worth more
-than 13."""
-MANY_STEPS = 100
-
-UNSOLVED = 0.9
-"""Upper limit for a trial that did not solve the task, even if it earned all points."""
-
-SOLVED = 1 - STEP_COST
-"""Scores from here on mean that trial 1 solved the task, so a search can gain nothing more on the variant."""
+FIRST_WEIGHT = 0.25  # of trial 1: one that is worse lowers the score, even if memories make up for it later
+INVALID_COST = 0.05  # what a trial loses if all of its actions are invalid: less than most differences in points
+STEP_COST, MANY_STEPS = 0.02, 100  # what a solved trial of so many steps or more loses; a shorter one loses its share
+UNSOLVED = 0.9  # upper limit for a trial that did not solve the task, even if it earned all points
+SOLVED = 1 - STEP_COST  # scores from here on mean that trial 1 solved the task: a search can gain nothing more
 
 _OF_THE_ENVIRONMENT = {kind.__name__ for kind in (EnvironmentFailure, JavaMissing, SimulatorDied, GoldUnknown)}
 
 
 def score_trials(trials: Sequence[TrialResult]) -> float:
-    """Return the metric of the trials of one variant, from 0 to 1.
-
-    It is three quarters of the best trial's value plus one quarter of trial 1's value; a single trial counts as both.
-    A trial that solved the task is worth 1, less `STEP_COST` times the share of `MANY_STEPS` that it took. Any other
-    trial is worth its points as a share of 100, including those held after reset and at most `UNSOLVED`, less
-    `INVALID_COST` times the share of its actions that were invalid. Between programs that earn equally little, fewer
-    invalid actions therefore score higher.
-
-    The metric is `SOLVED` or more if and only if trial 1 solved the task; a search stops there.
+    """Return the metric of the trials of one variant, from 0 to 1: three quarters of the best trial's value plus one
+    quarter of trial 1's. A trial that solved the task is worth 1, less `STEP_COST` times the share of `MANY_STEPS` that
+    it took; any other its points as a share of 100, including those held after reset and at most `UNSOLVED`, less
+    `INVALID_COST` times the share of its actions that were invalid. It is `SOLVED` or more only if trial 1 solved.
 
     Raises `EnvironmentFailure` or `BackendFailure` when a trial ended in an error or no trial was played: an error is
     not a score.

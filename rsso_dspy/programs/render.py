@@ -7,8 +7,7 @@ from rsso_dspy.records import SOLVED_SCORE, State, Step, Trajectory
 
 UNREADABLE = "(no action could be read from the answer)"
 
-Render = Callable[[Sequence[State]], list[str]]
-"""Returns the text of each state of a stretch, as shown in the actor's history."""
+Render = Callable[[Sequence[State]], list[str]]  # the text of each state of a stretch, as in the actor's history
 
 
 def render_transcript(trajectory: Trajectory, render: Render | None = None) -> str:
@@ -24,19 +23,15 @@ def is_transcript_of(text: str, trajectory: Trajectory) -> bool:
 
 _STEPS = re.compile(r"^Step (\d+)\. > (.*)$", re.M)
 
-LONGEST_STRETCH = 50
-"""Maximum number of steps that a rule writer reads, the newest ones: the length of OmniReflect's episodes (section
-3.2)."""
+LONGEST_STRETCH = 50  # steps that a rule writer reads, the newest: OmniReflect's episodes (section 3.2)
 
 
 def render_recent_steps(states: Sequence[State], steps: Sequence[Step], render: Render | None = None) -> str:
-    """Format an unfinished attempt, or the newest part of a long one."""
     first = max(0, len(steps) - LONGEST_STRETCH)
     return _format_steps(states[first], steps[first:], first, render)
 
 
 def _format_steps(start: State, steps: Sequence[Step], before: int, render: Render | None) -> str:
-    """Format steps from a start state on, which has `before` steps before it."""
     states = [start, *(step.state for step in steps)]
     if render is None:
         shown = [f"{start.look}\n{start.inventory}", *(state.observation for state in states[1:])]
@@ -48,23 +43,18 @@ def _format_steps(start: State, steps: Sequence[Step], before: int, render: Rend
     return "\n".join(lines)
 
 
-LONGEST_SIGHTS = 16_000
-"""Maximum characters of what was in sight in one transcript, about 4,000 tokens, without the first state."""
-
-SHORTEST_REPEATED = 150
-"""Minimum characters of a repeated text that is replaced by a reference."""
-
+LONGEST_SIGHTS = 16_000  # characters of what was in sight in one transcript, without the first state
+SHORTEST_REPEATED = 150  # characters of a repeated text that is replaced by a reference
+FEWEST_IDLE = 3  # final steps without points that a sentence mentions
 BLIND = "(What was in sight is left out up to step {number}.)"
 AS_BEFORE = "(All that is in sight is as it was {when}.)"
 
 
 def shorten_sights(states: Sequence[State], shown: Sequence[str], before: int = 0) -> list[str]:
-    """Shorten what was in sight during an attempt; return a text for each state. `shown` holds the texts of the actor's
-    history; `before` is the number of steps before the first state.
+    """Shorten what was in sight, a text for each state; `before` is the number of steps before the first one.
 
-    Every answer to an action stays. Room and inventory are shown only when they are new: a room that looks as before
-    refers to that earlier step, and the inventory is shown when it changes. If the text is still too long, the oldest
-    steps lose their room and inventory."""
+    Every answer to an action stays. A room that looks as before refers to that earlier step, and the inventory is shown
+    when it changes. If the text is still too long, the oldest steps lose their room and inventory."""
     parts = [_split_sight(state, text) for state, text in zip(states, shown, strict=True)]
     sights = [sight for _, sight, _ in parts]
     kept = _find_first_kept(sights)
@@ -101,8 +91,7 @@ def _split_sight(state: State, text: str) -> tuple[str, str, str]:
 
 
 def _find_first_kept(sights: Sequence[str]) -> int:
-    """Return the index of the first state whose sights are shown: as many of the newest as fit, counting each distinct
-    one once."""
+    """Return the index of the first state whose sights are shown: as many of the newest as fit, equal ones once."""
     left, seen = LONGEST_SIGHTS, {sights[0]}
     for place in range(len(sights) - 1, 0, -1):
         left -= 0 if sights[place] in seen else len(sights[place])
@@ -110,10 +99,6 @@ def _find_first_kept(sights: Sequence[str]) -> int:
         if left < 0:
             return place + 1
     return 1
-
-
-FEWEST_IDLE = 3
-"""Minimum number of final steps without points that a sentence mentions."""
 
 
 def tell_outcome(trajectory: Trajectory) -> str:
@@ -125,7 +110,7 @@ def tell_outcome(trajectory: Trajectory) -> str:
     if not steps:
         return "The attempt was over before its first step."
     last, score = len(steps), trajectory.environment_score
-    step = f"step {last}, {name_action(steps, last - 1)},"
+    step = f"step {last}, {_name_action(steps, last - 1)},"
     points = _list_points(trajectory, last)
     if trajectory.outcome == "failed" and steps[-1].reward < 0:
         lost = steps[-1].reward
@@ -139,15 +124,18 @@ def tell_outcome(trajectory: Trajectory) -> str:
     ending = {
         "failed": f"{step.capitalize()} ended the attempt for good",
         "stalled": f"{step.capitalize()} took the game too long, which ended the attempt",
-        "repeated": f"The attempt was ended because the same action, {name_action(steps, last - 1)}, was repeated "
+        "repeated": f"The attempt was ended because the same action, {_name_action(steps, last - 1)}, was repeated "
         "too often",
         "exhausted": "The attempt was ended because it went in circles",
         "budget": "The attempt ended with the task undone",
     }.get(trajectory.outcome, "The attempt was cut short")
-    return f"{ending}, at {score} of {SOLVED_SCORE} points: {points}.{_describe_idle_end(steps)}"
+    gains = [number for number, each in enumerate(steps, start=1) if each.reward > 0]
+    idle = last - gains[-1] if gains else 0
+    said = f" The last {idle} steps earned nothing." if idle >= FEWEST_IDLE else ""
+    return f"{ending}, at {score} of {SOLVED_SCORE} points: {points}.{said}"
 
 
-def name_action(steps: Sequence[Step], index: int) -> str:
+def _name_action(steps: Sequence[Step], index: int) -> str:
     """Return the action of a step; for the number of an option also the option's text."""
     action = steps[index].action or UNREADABLE
     if not index or not action.isdigit():
@@ -158,16 +146,6 @@ def name_action(steps: Sequence[Step], index: int) -> str:
 
 def _list_points(trajectory: Trajectory, last: int) -> str:
     held = [f"{trajectory.points_at_reset} held at the beginning"] if trajectory.points_at_reset else []
-    changes = [
-        f"{step.reward:+d} at step {number}"
-        for number, step in enumerate(trajectory.steps[:last], start=1)
-        if step.reward
-    ]
-    return ", ".join([*held, *changes]) if changes else ", ".join([*held, "no step earned any"])
-
-
-def _describe_idle_end(steps: Sequence[Step]) -> str:
-    """Describe final steps that earned nothing, if earlier ones did."""
-    gains = [number for number, step in enumerate(steps, start=1) if step.reward > 0]
-    idle = len(steps) - gains[-1] if gains else 0
-    return f" The last {idle} steps earned nothing." if idle >= FEWEST_IDLE else ""
+    numbered = enumerate(trajectory.steps[:last], start=1)
+    changes = [f"{step.reward:+d} at step {number}" for number, step in numbered if step.reward]
+    return ", ".join([*held, *(changes or ["no step earned any"])])

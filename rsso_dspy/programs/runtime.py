@@ -1,8 +1,5 @@
-"""The runtime: the environments, models, embedder and trial rules that a program needs in order to play.
-
-A runtime reaches programs through DSPy's own settings (``with runtime.activate(): agent(variant=...)``). The DSPy
-module itself holds only predictors and plain configuration, so many threads can share one program object.
-"""
+"""What a program needs in order to play and does not hold: environments, models, embedder, trial rules. They reach it
+through DSPy's settings, ``with runtime.activate(): agent(variant=...)``, so many threads can share a program."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,65 +23,41 @@ if TYPE_CHECKING:
     from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
     from rsso_dspy.memory.skills import SkillSettings
 
-RETRY_TEMPERATURE = 0.7
-"""Temperature at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)."""
+RETRY_TEMPERATURE = 0.7  # at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)
 
 _ONE_TEMPERATURE = re.compile(r"embedded/|(.*/)?(o[1-9]|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """Models that take no other temperature: the offline player, and OpenAI's reasoning models."""
 
 
 def choose_retry_temperature(model: str, temperature: float | None, top_k: int | None) -> float | None:
-    """Return the temperature of an actor's retries, where nobody has set one, by the decoding of its first trial.
-
-    `RETRY_TEMPERATURE` at temperature 0, at which retries would repeat the first trial. None, which keeps the model's
-    own, where retries vary already, and where a temperature changes nothing (`top_k` 1) or is not taken.
-    """
+    """The temperature of an actor's retries where nobody has set one: `RETRY_TEMPERATURE` at temperature 0, at which
+    they would repeat the first trial. None, the model's own, where retries vary already, and where a temperature
+    changes nothing (`top_k` 1) or is not taken."""
     greedy = temperature == 0 and top_k != 1
     return RETRY_TEMPERATURE if greedy and not _ONE_TEMPERATURE.match(model) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRules:
-    """The rules of a protocol that a program applies while it plays one variant."""
-
     trials: int = 5
-    stop_on_success: bool = True
-    """Play no further trial of a variant once one has solved it; the variant keeps its best score."""
-    max_repeat: int | None = None
-    """End a trial of more steps than this when the last so many actions were all equal; None never does."""
-    max_ticks: int | None = None
-    """End a trial when the simulator's clock passes this many ticks; None sets no limit."""
-    exhausted_by_repeat: bool = False
-    """End a trial as `exhausted` when an action equals the one before it, as the released code of Reflexion does."""
-    exhausted_by_loop: bool = False
-    """End a trial as `exhausted` in a semantic loop: ten actions of at most three kinds, or eight steps in at most two
-    places."""
-    learn_after_last: bool = False
-    """Memories also learn from the last trial. No later trial reads what they learn there, and it costs model calls."""
-    learn_after_success: bool = True
-    """Memories also learn from the trial that solves the variant, although often no later trial reads it. Skills are
-    distilled from successes (rSSO, sections 1 and 3): without this, an exported library would lack its best
-    evidence."""
-    frozen: bool = False
-    """Memories are read but never change."""
-    lasting: tuple[str, ...] = ()
-    """Regions of memories that are passed on to another variant: these also learn from the last trial."""
-    interface: Interface = "sso"
-    """What the actor sees of an environment and how its actions are understood; see docs/CONCEPTS.md."""
-    demonstrations: int = 0
-    """How many solved training variants of the task type the actor is shown, if the benchmark has solutions."""
-    retry_temperature: float | None = None
-    """Temperature of the actor from the second trial of a variant on; None keeps the model's own. See
-    `choose_retry_temperature`."""
-    action_choice: ActionChoice = "free"
-    """Whether the actor is shown the actions that can be taken; see `trial.Conversation`."""
+    stop_on_success: bool = True  # play no further trial of a variant that is solved
+    max_repeat: int | None = None  # end a longer trial when so many last actions were equal
+    max_ticks: int | None = None  # end a trial when the simulator's clock passes so many ticks
+    exhausted_by_repeat: bool = False  # end a trial when an action equals the one before it (code of Reflexion)
+    exhausted_by_loop: bool = False  # end a trial in a semantic loop (`loops.find_loop`)
+    learn_after_last: bool = False  # learn from the last trial too, although no later one reads it
+    learn_after_success: bool = True  # also from the trial that solves the variant: skills come from successes
+    frozen: bool = False  # memories are read but never change
+    lasting: tuple[str, ...] = ()  # regions of memories that are passed on: these also learn from the last trial
+    interface: Interface = "sso"  # what the actor sees, and how its actions are understood; see docs/CONCEPTS.md
+    demonstrations: int = 0  # how many solved training variants of the task type the actor is shown
+    retry_temperature: float | None = None  # of the actor from the second trial on; see `choose_retry_temperature`
+    action_choice: ActionChoice = "free"  # whether the actor is shown the actions that can be taken
     layout: Layout = "conversation"
-    """How its prompts are laid out: ``conversation``, a message for each step, of which none ever changes; ``paper``,
-    one message with a window of the last states (rSSO, Algorithm 1)."""
-    thoughts: bool = True
-    """Whether it is asked for a thought beside the action."""
-    in_system: tuple[str, ...] = ()
-    """Regions of its prompt that stand in the system message; they must stay the same through a trial."""
+    """``conversation``, a message for each step, of which none ever changes; ``paper``, one message with a window of
+    the last states (rSSO, Algorithm 1)."""
+    thoughts: bool = True  # whether the actor is asked for a thought beside the action
+    in_system: tuple[str, ...] = ()  # regions that stand in the system message: the same through a trial
 
     def __post_init__(self) -> None:
         if odd := sorted({*self.in_system}.difference(SYSTEM_REGIONS)):
@@ -113,9 +86,9 @@ class TrialRules:
         limit = self.max_repeat
         if limit is not None and len(steps) > limit and len({step.action for step in steps[-limit:]}) == 1:
             return "repeated"
-        if self.exhausted_by_repeat and is_repeated(steps):
-            return "exhausted"
-        if self.exhausted_by_loop and find_loop(steps, name_place):
+        if (self.exhausted_by_repeat and is_repeated(steps)) or (
+            self.exhausted_by_loop and find_loop(steps, name_place)
+        ):
             return "exhausted"
         return "budget" if len(steps) >= budget else None
 
@@ -126,22 +99,15 @@ class TrialRules:
     def teaches(self, region: str, trajectory: Trajectory, last: bool) -> bool:
         """Whether the memory of a region learns from a trial: somebody will read what it makes of it, or the protocol
         wants it anyway."""
-        if self.frozen:
-            return False
-        if trajectory.solved and self.learn_after_success:
-            return True
+        wanted = self.learn_after_last or (trajectory.solved and self.learn_after_success)
         read = region in self.lasting or not (last or (trajectory.solved and self.stop_on_success))
-        return self.learn_after_last or read
+        return (wanted or read) and not self.frozen
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """Where a program continues: with memories that were learned before, after trials that were played before."""
-
-    memories: Mapping[str, Any] = field(default_factory=dict)
-    """Snapshots by memory name. A memory that is not named starts empty."""
-    played: tuple[TrialResult, ...] = ()
-    """Trials of this unit that were played before; new trials are numbered after them."""
+    memories: Mapping[str, Any] = field(default_factory=dict)  # snapshots by name; others start empty
+    played: tuple[TrialResult, ...] = ()  # trials of this unit that were played before; new ones follow
 
 
 @dataclass(frozen=True)
@@ -149,49 +115,33 @@ class Runtime:
     """Everything that a program uses but does not hold. Immutable, so all threads share it."""
 
     environments: Environments
-    variant: Callable[[str], Variant]
-    """Returns the variant with a key such as ``'find-plant::229'``."""
-    budget: Callable[[Variant], int]
-    """Returns how many steps a trial of this variant may have."""
+    variant: Callable[[str], Variant]  # the variant with a key such as ``'find-plant::229'``
+    budget: Callable[[Variant], int]  # how many steps a trial of this variant may have
     lm: Callable[..., dspy.LM]
-    """Returns the model of a role: ``lm(role, rollout)``, or ``lm(role, rollout, temperature)`` for a temperature other
-    than its own. The rollout number tells repeats of the same request apart."""
+    """The model of a role: ``lm(role, rollout)``, or ``lm(role, rollout, temperature)`` for a temperature other than
+    its own. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
     rules: TrialRules = TrialRules()
-    constitution: "ConstitutionSettings | None" = None
-    """Settings of memories; None stands for the usual ones of each."""
-    examples: str = ""
-    """Stretches of play, each with rules drawn from it. A neuro-symbolic rule writer is shown them."""
-    about: str = ""
-    """What actors are told of the environment."""
-    benchmark: str = ""
-    """Name of the benchmark, as predictions report it; empty for the default benchmark."""
-    implied_templates: str | None = None
-    """The action templates that records leave out, because a reader knows them from the benchmark. With None, records
-    leave out all templates."""
+    constitution: "ConstitutionSettings | None" = None  # settings of memories: None for the usual ones of each
     reflections: "ReflectionSettings | None" = None
-    """How many reflections are kept (Reflexion's FIFO), and which improvements are on."""
-    neighbours: "Neighbours | None" = None
-    """An index that finds reflections of other units by the similarity of their tasks; None without an index."""
     skills: "SkillSettings | None" = None
     entries: "EntrySettings | None" = None
-    """Limits of the memories of entries."""
-    spend: Callable[[str, Usage], None] = lambda _role, _usage: None
-    """Called with the role and the usage of every answer, from any thread."""
-    recall: Callable[[str, Usage], None] = lambda _role, _usage: None
-    """Called likewise with answers that the log held, which are paid for already."""
-    stopped: Callable[[], bool] = lambda: False
-    """Called before every step. When it returns True, the program raises `Stopped`."""
+    examples: str = ""  # stretches of play, each with rules drawn from it, for a neuro-symbolic rule writer
+    neighbours: "Neighbours | None" = None  # finds reflections of other units by the likeness of their tasks
+    about: str = ""  # what actors are told of the environment
+    benchmark: str = ""  # its name, as predictions report it; empty for the default benchmark
+    implied_templates: str | None = None  # action templates that records leave out; with None, they leave out all
+    spend: Callable[[str, Usage], None] = lambda _role, _usage: None  # told every answer's usage, from any thread
+    recall: Callable[[str, Usage], None] = lambda _role, _usage: None  # likewise of answers that the log held
+    stopped: Callable[[], bool] = lambda: False  # asked before every step; when True, the program raises `Stopped`
 
     @contextmanager
     def activate(self) -> Iterator["Runtime"]:
-        """Make this the runtime of every program called inside the block, in this thread."""
         with playing(runtime=self):
             yield self
 
     @staticmethod
     def is_stopping() -> bool:
-        """Return whether a runtime is active and is being stopped."""
         runtime = get_playing().runtime
         return runtime is not None and runtime.stopped()
 

@@ -1,8 +1,6 @@
 """The skill verbalizer: a module that turns excerpts into a skill in words (SSO, section 3.3).
 
-verbalizer = SkillVerbalizer()
-with dspy.context(lm=my_lm):
-    verbalizer(examples=[window, another], action_templates="OPEN object, ...").skill
+SkillVerbalizer()(examples=[window, another], action_templates="OPEN object, ...").skill
 """
 
 import re
@@ -17,13 +15,10 @@ from rsso_dspy.programs.roles import first_line
 from rsso_dspy.records import State
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
 
-Part = Literal["whole", "actions", "ends"]
-"""What the summary, the instructions and the target are drawn from."""
+Part = Literal["whole", "actions", "ends"]  # what the summary, the instructions and the target are drawn from
 
 
 class SkillVerbalizer(dspy.Module):
-    """Describes a skill in three calls, each of which reads the earlier answers."""
-
     def __init__(self) -> None:
         super().__init__()
         self.summary = dspy.Predict(SummarizeSkill)
@@ -31,12 +26,9 @@ class SkillVerbalizer(dspy.Module):
         self.target = dspy.Predict(NameTarget)
 
     def forward(self, examples: Sequence[Window], action_templates: str = "") -> dspy.Prediction:
-        """Describe what the windows have in common.
-
-        Returns a prediction with ``skill`` (a `Verbalization`; None if the written instructions are no actions or no
-        target was named) and the answers of the calls: ``summary``, ``skill_name``, ``steps``, ``target``. Raises
-        `AdapterParseError` if an answer cannot be read.
-        """
+        """Describe what the windows have in common: a prediction with ``skill`` (a `Verbalization`; None if the written
+        instructions are no actions or no target was named) and the answers of the calls. Raises `AdapterParseError` if
+        an answer cannot be read."""
         whole, done, ends = (render_excerpts(examples, part) for part in get_args(Part))
         summary = self.summary(examples=whole)
         known = {"summary": summary.summary, "skill_name": summary.skill_name}
@@ -61,20 +53,18 @@ AS_BEFORE = "(What is as in excerpt {number} is left out.)"
 
 
 def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
-    """Format the examples of a skill, numbered from 1 and without repetition: ``whole``
-    for the summary, ``actions`` and their observations for the instructions, ``ends`` for the target, which are the
-    changes by the last action.
-
-    A final state shows only differences from the first one, and an excerpt only differences from the previous one.
-    Actions are always shown."""
+    """Format the examples of a skill, numbered from 1: a final state shows only differences from the first one, and an
+    excerpt only differences from the previous one. ``ends`` are the changes by the last action."""
     texts = []
     for number, window in enumerate(examples, start=1):
         before = examples[number - 2] if number > 1 else None
         lines = [f"Excerpt {number}"]
         if before is not None:
             lines.append(AS_BEFORE.format(number=number - 1))
-        if part == "whole":
-            lines += _render_beginning(window, before)
+        if part == "whole" and before is None:
+            lines += ["Initial state:", window.states[0].description]
+        elif part == "whole" and before and (new := _subtract(_lines(window.states[0]), _lines(before.states[0]))):
+            lines += ["Initial state:", *new]
         lines += _render_actions(window, before, len(window.actions) - 1 if part == "ends" else 0)
         changes = _list_changes(window) if part != "actions" else []
         lines += [] if before is not None and changes == _list_changes(before) else changes
@@ -82,42 +72,28 @@ def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
     return "\n\n".join(texts)
 
 
-def _render_beginning(window: Window, before: Window | None) -> list[str]:
-    if before is None:
-        return ["Initial state:", window.states[0].description]
-    new = _subtract(_lines(window.states[0]), _lines(before.states[0]))
-    return ["Initial state:", *new] if new else []
-
-
 def _render_actions(window: Window, before: Window | None, first: int) -> list[str]:
     """Format the actions from index `first` on, with observations that differ from those of the previous excerpt."""
-    known = dict(enumerate(zip(before.actions, before.states[1:], strict=True))) if before else {}
+    known = dict(enumerate(state.observation for state in before.states[1:])) if before else {}
     lines = []
-    for index, (action, state) in enumerate(zip(window.actions, window.states[1:], strict=True)):
-        if index < first:
-            continue
-        lines.append(f"Action {index + 1}: {action}")
-        if index not in known or known[index][1].observation != state.observation:
-            lines.append(f"Observation {index + 1}: {state.observation}")
+    for index in range(first, len(window.actions)):
+        lines.append(f"Action {index + 1}: {window.actions[index]}")
+        seen = window.states[index + 1].observation
+        lines += [] if known.get(index) == seen else [f"Observation {index + 1}: {seen}"]
     return lines
 
 
 def _list_changes(window: Window) -> list[str]:
     """List the lines added and removed between the initial and the final state; all lines if the room differs."""
     first, last = window.states[0], window.states[-1]
-    if _get_place(first) != _get_place(last):
+    if first.look.split("\n", 1)[0] != last.look.split("\n", 1)[0]:
         return [FINAL_STATE, *_lines(last)]
     new, gone = _subtract(_lines(last), _lines(first)), _subtract(_lines(first), _lines(last))
     return [*([NEW, *new] if new else []), *([GONE, *gone] if gone else [])]
 
 
 def _lines(state: State) -> list[str]:
-    """Return the lines of surroundings and inventory, without the observation."""
     return [line.rstrip() for line in f"{state.look}\n{state.inventory}".splitlines() if line.strip()]
-
-
-def _get_place(state: State) -> str:
-    return state.look.split("\n", 1)[0]
 
 
 def _subtract(lines: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -147,12 +123,9 @@ _ANSWER = re.compile(
 
 def filter_instructions(written: Sequence[str], templates: str, actions: Iterable[str]) -> tuple[str, ...]:
     """Return the instructions that are actions, without introductory words: each must have a template's form, or begin
-    like an example's action. Empty if fewer than half of them are actions, because then the answer was about something
-    else.
-
-    Examples count besides templates because a simulator may understand more than its templates ("use thermometer on
-    water"), and actions that earned points may be taught. If the templates allow numbers as answers, so may
-    instructions: "answer the question with the number of the cup"."""
+    like an example's action, as a simulator may understand more than its templates. Where these allow numbers as
+    answers, so may instructions: "answer the question with the number of the cup". Empty if fewer than half are
+    actions, because then the answer was about something else."""
     if not templates:
         return tuple(written)
     # An example's bare number answers a question of its episode only.
@@ -170,7 +143,6 @@ def filter_instructions(written: Sequence[str], templates: str, actions: Iterabl
 
 
 def _list_template_heads(templates: str) -> Iterable[tuple[str, ...]]:
-    """Yield the fixed words at the start of each template; placeholders are in capitals."""
     *_, listed = _HEADING.split(templates)
     for line in filter(None, listed.splitlines()):
         words = line.split()

@@ -17,15 +17,12 @@ NOT_PREDICTORS = {"metadata"}
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The states of predictors in a file, by name, and their method; empty if the file does not name it."""
-
-    predictors: dict[str, Any]
-    method: str
+    predictors: dict[str, Any]  # their states by name
+    method: str  # empty if the file does not name it
 
 
 def read_state(path: Path) -> SavedState:
-    """Read the state from a JSON file of `Agent.save`, an optimizer or `rsso-dspy compile`. Raises `UsageError` for any
-    other file."""
+    """Read a JSON file of `Agent.save`, an optimizer or `rsso-dspy compile`. Raises `UsageError` for any other file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -54,10 +51,8 @@ def write_method(path: Path, method: str) -> None:
 
 
 def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The state `own` of an agent of `method`, with the prompts of a file.
-
-    Raises `UsageError` if the file is of another method, or its predictors are not those of the agent.
-    """
+    """The state `own` of an agent of `method`, with the prompts of a file. Raises `UsageError` if that is of another
+    method, or its predictors are not those of the agent."""
     base = method.partition("+")[0]
     # An addition brings predictors of its own.
     brought = {name for name in own if name.startswith("constitution_writer") and saved.method == base != method}
@@ -72,7 +67,6 @@ def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, An
 
 
 def _count_fields(state: Any) -> int:
-    """The number of fields in the state of a predictor; 0 if it has no signature."""
     try:
         return len(state["signature"]["fields"])
     except (KeyError, TypeError):
@@ -80,8 +74,8 @@ def _count_fields(state: Any) -> int:
 
 
 def fingerprint_program(program: dspy.Module) -> str:
-    """Return 12 hexadecimal digits that hash instructions, field texts and demonstrations of every predictor: two
-    programs with the same fingerprint send the same prompts."""
+    """Return 12 hexadecimal digits over instructions, field texts and demonstrations of every predictor: two programs
+    with the same fingerprint send the same prompts."""
     return fingerprint_state(program.dump_state())
 
 

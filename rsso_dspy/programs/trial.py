@@ -3,8 +3,6 @@ put into prompts, the calls that DSPy's trace keeps, and a second chance after a
 
     trial = TrialRun(roles, memories, variant, seed=0, results=[], total=3)
     trial.run(agent.play, agent.learn)      # a TrialResult
-
-`Conversation` holds what an actor and its environment have said: the actor's history, and the inputs of each step.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,31 +14,32 @@ import dspy
 from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.environments import Environment, Transition, choose_interface
+from rsso_dspy.environments import Environment, Transition, choose_interface, list_verbs
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.playing import playing
 from rsso_dspy.programs.methods import changes_each_step
 from rsso_dspy.programs.render import UNREADABLE
-from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line
+from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import ABOUT, PROGRESS, REGIONS, TEMPLATES
+from rsso_dspy.regions import ABOUT, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
 
 NO_ACTION = "Nothing happened: your answer held no action."
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
 
-Recalls = Mapping[str, Recall]
-"""What memories recall, by region."""
+Recalls = Mapping[str, Recall]  # what memories recall, by region
+DONE = ("action", "state", "reward", "score", "understood", "asked_back", "no_effect")  # what a step takes from a move
 
 
 class TrialRun:
     """The trial of a variant that follows `results`, of at most `total` trials."""
 
     environment: Environment
-    budget: int
-    """How many steps it may have."""
+    conversation: "Conversation"
+    budget: int  # how many steps it may have
 
     def __init__(
         self,
@@ -51,55 +50,48 @@ class TrialRun:
         results: Sequence[TrialResult],
         total: int,
     ):
-        self.roles = roles
-        self.rules = roles.runtime.rules
-        self.memories = tuple(memories.values())
-        self.variant = variant
+        runtime = roles.runtime
+        self.roles, self.rules, self.variant, self.memories = roles, runtime.rules, variant, tuple(memories.values())
         self.number = len(results) + 1
         self.is_last = self.number == total
-        self.shown: dict[str, str] = {}
-        """The texts that memories put into prompts, each distinct one once: `TrialResult.shown`."""
-        self.offers_subgoals = False
-        """Whether the actor was offered subgoals and is asked for one; once it is, to the end of the trial."""
-        spend, recall = roles.runtime.spend, roles.runtime.recall
-        self.ledger = TrialLedger(spend, f"{roles.method.name} {variant.key}", self.number, recall)
+        self.shown: dict[str, str] = {}  # texts that memories put into prompts, each distinct one once
+        self.offers_subgoals = False  # whether the actor is asked for one: once it is, to the end of the trial
+        self.ledger = TrialLedger(runtime.spend, f"{roles.method.name} {variant.key}", self.number, runtime.recall)
         is_retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
         roles.begin_trial(self.ledger, seed * ROLLOUTS_PER_SEED + self.number, is_retry)
 
     def run(
-        self,
-        play: Callable[["TrialRun"], Trajectory],
-        learn: Callable[["TrialRun", Trajectory], dict[str, dict[str, Any]]],
+        self, play: Callable[["TrialRun"], Trajectory], learn: Callable[["TrialRun", Trajectory], dict[str, Any]]
     ) -> TrialResult:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
+        told: dict[str, Any] = {}
         for self.ledger.attempt in (0, 1):
             self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
+            trajectory = None
             try:
                 with _collect_calls() as (calls, outer), self.roles.runtime.environments.lease() as environment:
                     self.budget = self.roles.runtime.budget(self.variant)
                     self.environment = self.roles.environment = environment
                     choose_interface(environment, self.rules.interface)
+                    self.conversation = Conversation(environment, self.rules)
                     trajectory = play(self)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
                     # Still lent: roles ask it for the words of this variant, which another trial would change.
-                    learnt = learn(self, trajectory)
+                    told = {"learnt": learn(self, trajectory), "shown": self.shown}
                 if outer is not None:
                     outer.extend(prune_calls(calls, trajectory, self.roles.modules["actor"]))
-                return self._make_result(trajectory, learnt=learnt, shown=self.shown)
+                break
             except JavaMissing:
                 raise  # it would hit every unit
             except (EnvironmentFailure, BackendFailure, LMError) as error:
-                if isinstance(error, SimulatorDied) and self.ledger.attempt == 0:
-                    continue
-                return self._make_result(None, failure=Failure.of(error))
-        raise AssertionError("unreachable")
-
-    def _make_result(self, trajectory: Trajectory | None, **told: Any) -> TrialResult:
-        ledger = self.ledger
-        about = {"usage": ledger.usage_by_role(), "replayed": ledger.attempt, **ledger.to_result_fields()}
-        return TrialResult(self.number, trajectory, **told, **about)
+                trajectory, told = None, {"failure": Failure.of(error)}
+                if not isinstance(error, SimulatorDied):
+                    break
+        return TrialResult(
+            self.number, trajectory, **told, replayed=self.ledger.attempt, **self.ledger.to_result_fields()
+        )
 
     # What the loop asks for.
 
@@ -110,23 +102,28 @@ class TrialRun:
         self.ledger.step = number
 
     def choose_action(
-        self,
-        conversation: "Conversation",
-        states: Sequence[State],
-        steps: Sequence[Step],
-        recalled: Recalls,
-        regions: Mapping[str, Any],
+        self, states: Sequence[State], steps: Sequence[Step], plans: Recalls, recalled: Recalls
     ) -> Answer | None:
-        """Ask the actor for the next action, in the conversation so far, which takes in question and answer."""
-        changing = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
-        turn = conversation.begin_turn(states, steps, **{name: regions[name] for name in regions if name in changing})
-        kept = {name: value for name, value in regions.items() if value and name not in changing}
+        """Ask the actor for the next action, in the conversation so far, which takes in question and answer; None when
+        the answer was malformed."""
+        regions = self.show_world() | self.show_regions(plans, recalled)
+        each_step = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
+        changing = {name: value for name, value in regions.items() if name in each_step}
+        turn = self.conversation.begin_turn(states, steps, **changing)
+        kept = {name: value for name, value in regions.items() if value and name not in each_step}
         self.offers_subgoals |= any(each.targets for each in recalled.values())
-        asks_subgoal = self.offers_subgoals or self.rules.layout == "paper"
-        asked = {"thought": self.rules.thoughts, "subgoal": asks_subgoal}
+        asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout == "paper"}
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
-        answer = self.roles.choose_action([*recalled.values()], unasked, history=conversation.history, **kept, **turn)
-        conversation.end_turn(turn, answer, unasked)
+        told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
+        with playing(layout=self.rules.layout, in_system=self.rules.in_system, unasked=unasked, **told):
+            said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
+        answer: Answer | None = None
+        if said is not None:
+            answer = read_answer(said, [target for each in recalled.values() for target in each.targets])
+            if not answer.action:
+                self.roles.reject("actor", said)
+                answer = None
+        self.conversation.end_turn(turn, answer, unasked)
         return answer
 
     def take_step(
@@ -141,25 +138,13 @@ class TrialRun:
             unread = self.ledger.last_unread("actor")
             return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
         move = self.environment.step(answer.action)
-        step = Step(
-            proposed=answer.action,
-            action=move.action,
-            state=move.state,
-            reward=move.reward,
-            score=move.score,
-            understood=move.understood,
-            reasoning=answer.thought,
-            subgoal=answer.subgoal,
-            recalled=items,
-            rejected=answer.rejected,
-            asked_back=move.asked_back,
-            no_effect=move.no_effect,
-        )
-        return step, move
+        told = {name: getattr(move, name) for name in DONE}
+        told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
+        return Step(**told, recalled=items, rejected=answer.rejected), move
 
     # What was shown.
 
-    def show_world(self) -> dict[str, str]:
+    def show_world(self) -> dict[str, Any]:
         """Return what the prompts of a trial say of the environment, and note the action templates if they differ from
         the implied ones. Where the possible actions are listed, templates would say the same twice."""
         about = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
@@ -170,26 +155,22 @@ class TrialRun:
             self.shown[TEMPLATES] = templates
         return about | {TEMPLATES: templates}
 
-    def show_regions(self, preambles: Recalls, recalls: Recalls) -> dict[str, Any]:
-        """Return what memories put into the prompt of a step, by region, and note it."""
-        regions: dict[str, Any] = {name: preambles[name].value or recall.value for name, recall in recalls.items()}
+    def show_regions(self, plans: Recalls, recalled: Recalls) -> dict[str, Any]:
+        regions: dict[str, Any] = {name: plans[name].value or recall.value for name, recall in recalled.items()}
         for name, said in regions.items():
             if name in REGIONS and REGIONS[name].kind is not str and isinstance(said, str):
                 regions[name] = [said] if said else []
-        regions[PROGRESS] = "\n".join(each.progress for each in recalls.values() if each.progress)
+        regions[PROGRESS] = "\n".join(each.progress for each in recalled.values() if each.progress)
         self._note_change(PROGRESS, regions[PROGRESS])
-        for region, recall in preambles.items():
-            if recall.text:
-                self.shown[region] = recall.text
-        for region, recall in recalls.items():
+        self.shown |= {region: plan.text for region, plan in plans.items() if plan.text}
+        for region, recall in recalled.items():
             if recall.text and recall.ids:
                 self.shown[f"{region}:{','.join(recall.ids)}"] = recall.text
-            elif not preambles[region].text:
+            elif not plans[region].text:
                 self._note_change(region, recall.text)
         return regions
 
     def _note_change(self, region: str, text: str) -> None:
-        """Note the text of a region from this step on, if it changed."""
         before = next((said for name, said in reversed(self.shown.items()) if name.startswith(f"{region}@")), "")
         if text != before:
             self.shown[f"{region}@{self.ledger.step}"] = text
@@ -197,23 +178,18 @@ class TrialRun:
 
 # What an actor and its environment have said.
 
-HISTORY_STATES = 10
-"""States in the history window of the layout `paper` (SSO reference, max_history)."""
-
+HISTORY_STATES = 10  # states in the history window of the layout `paper` (SSO reference, max_history)
+MOST_LISTED = 100  # maximum number of actions listed in a prompt
 LONGEST_CONVERSATION = 60_000
 """Characters of a conversation, about 15,000 tokens; a longer one loses its older half at once, so that the rest of it
 can be cached again."""
-
-MOST_LISTED = 100
-"""Maximum number of actions listed in a prompt."""
 
 FORGOTTEN = "What was said before is left out."
 REFUSED = "The last action was refused. Take one that is possible."
 WITHOUT_EFFECT = "That changed nothing. Take another action."
 AGAIN = "{action}: tried here {times} times now, and nothing changed. Take another action."
 
-Turn = dict[str, Any]
-"""The inputs of one step, the outputs of the answer to it, and the answer's text as `said`."""
+Turn = dict[str, Any]  # the inputs of one step, the outputs of the answer to it, and the answer's text as `said`
 
 
 class Conversation:
@@ -225,8 +201,7 @@ class Conversation:
         self._turns: list[Turn] = []
         self._shown: dict[str, Any] = {}
         self._situation: tuple[str, ...] = ()
-        self._tried: dict[tuple[str, ...], list[str]] = {}
-        """The actions that were taken, by situation."""
+        self._tried: dict[tuple[str, ...], list[str]] = {}  # the actions that were taken, by situation
 
     def begin_turn(self, states: Sequence[State], steps: Sequence[Step], **changing: Any) -> Turn:
         """Return the inputs of the next step; ``states[i + 1]`` follows ``steps[i]``. Of the texts `changing` from step
@@ -291,21 +266,16 @@ class Conversation:
 
     def _list_actions(self) -> list[str]:
         """Return the actions that can be taken now, those last that were taken in the very same situation before. They
-        say what can be done, never what should be. Empty where the protocol lists none.
-
-        Raises `EnvironmentFailure` if no or too many actions are possible, or the environment does not list them."""
+        say what can be done, never what should be. Empty where the protocol lists none. Raises `EnvironmentFailure` if
+        none or too many are possible."""
         if self._rules.action_choice == "free":
             return []
-        list_possible: Callable[[], Sequence[str]] | None = getattr(self._environment, "admissible_actions", None)
-        if list_possible is None:
-            raise EnvironmentFailure(
-                f"{type(self._environment).__name__} does not list the possible actions, which action_choice = listed "
-                "needs"
-            )
+        list_possible: Callable[[], Sequence[str]] = getattr(self._environment, "admissible_actions", list)
         actions = tuple(dict.fromkeys(list_possible()))
         if not 0 < len(actions) <= MOST_LISTED:
             raise EnvironmentFailure(
-                f"{len(actions):,} actions are possible now, but action_choice = listed supports 1 to {MOST_LISTED:,}"
+                f"{type(self._environment).__name__} lists {len(actions):,} possible actions, but action_choice = "
+                f"listed supports 1 to {MOST_LISTED:,}"
             )
         return sorted(actions, key=self._tried.get(self._situation, []).count)
 
@@ -313,8 +283,9 @@ class Conversation:
 # DSPy's trace. Optimizers sample about one call per predictor and rollout from it, so it keeps only the informative
 # ones of the actor's hundreds of calls, and every call of the other roles.
 
-TraceEntry = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
-"""An entry of DSPy's trace: predictor, inputs, outputs."""
+TraceEntry = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]  # predictor, inputs, outputs
+TURNS_KEPT = 3
+"""Turns of a conversation that an entry of the trace keeps: its steps would repeat each other's beginnings."""
 
 
 def find_callers_trace() -> list[TraceEntry] | None:
@@ -338,32 +309,25 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
     """Return the calls in order without the actor's uninformative ones, with the inputs that were in the prompt. An
     unparsable answer leaves no call; an answer without an action is a malformed step and is kept."""
     acting = {id(predictor) for predictor in actor.predictors()}
-    acted = [step for step in trajectory.steps if not step.malformed]
-    worth = iter(_mark_informative_steps(acted))
+    worth = iter(_mark_informative_steps([step for step in trajectory.steps if not step.malformed]))
     kept = []
     for predictor, inputs, outputs in calls:
         has_action = first_line(outputs.get("action"))
         if id(predictor) in acting and has_action and not next(worth, True):
             continue
-        kept.append((predictor, {name: _shorten(value) for name, value in inputs.items() if value}, outputs))
+        told = {name: value for name, value in inputs.items() if value}
+        for name, value in told.items():
+            if isinstance(value, dspy.History):
+                told[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
+        kept.append((predictor, told, outputs))
     return kept
-
-
-TURNS_KEPT = 3
-"""Turns of a conversation that an entry of the trace keeps: its steps would repeat each other's beginnings."""
-
-
-def _shorten(value: Any) -> Any:
-    return dspy.History(messages=value.messages[-TURNS_KEPT:]) if isinstance(value, dspy.History) else value
 
 
 def _mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
     """Return for each step whether it is informative: it changed the score, was not understood, repeated an action with
     the same result, or was the last."""
-    seen: set[tuple[str, str]] = set()
-    worth = []
-    for step in steps:
-        did = (step.action, step.state.observation)
-        worth.append(bool(step.reward) or not step.understood or did in seen or step is steps[-1])
-        seen.add(did)
-    return worth
+    did = [(step.action, step.state.observation) for step in steps]
+    return [
+        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
+        for place, step in enumerate(steps)
+    ]

@@ -7,30 +7,23 @@ instructions, because optimizers distinguish predictors by their signatures. A n
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
-    "actor": ("FlatActor", "SkillActor"),
-    "constitution": ("ErrorRule", "SummarizeConstitution", "WriteRules"),
-    "reflection": ("DistillReflections", "Reflect"),
-    "skills": ("JudgeEquivalence", "NameTarget", "SummarizeSkill", "WriteInstructions"),
+_HOMES = {  # name to its module; `hash_prompts` reads them in this order
+    "ErrorRule": "constitution",
+    "FlatActor": "actor",
+    "JudgeEquivalence": "skills",
+    "NameTarget": "skills",
+    "Reflect": "reflection",
+    "SkillActor": "actor",
+    "SummarizeConstitution": "constitution",
+    "SummarizeSkill": "skills",
+    "WriteInstructions": "skills",
+    "WriteRules": "constitution",
+    "DistillReflections": "reflection",
 }
-"""Module to the names that it holds."""
-
-__all__ = [  # `hash_prompts` reads them in this order
-    "ErrorRule",
-    "FlatActor",
-    "JudgeEquivalence",
-    "NameTarget",
-    "Reflect",
-    "SkillActor",
-    "SummarizeConstitution",
-    "SummarizeSkill",
-    "WriteInstructions",
-    "WriteRules",
-]
+__all__ = list(_HOMES)[:-1]
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__} has no attribute {name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

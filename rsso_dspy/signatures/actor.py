@@ -41,21 +41,8 @@ class FlatActor(dspy.Signature):
     action: str = dspy.OutputField(desc=ACTION)
 
 
-class SkillActor(dspy.Signature):
-    __doc__ = FlatActor.__doc__
-
-    about: str = describe_region("about")
-    action_templates: str = describe_region("action_templates")
-    constitution: list[str] = describe_region("constitution")
-    plans_from_past_attempts: list[str] = describe_region("plans_from_past_attempts")
-    task: str = describe_region("task")
-    history: dspy.History = describe_region("history")
-    progress: str = describe_region("progress")
-    skills: list[str] = describe_region("skills")
-    notice: str = describe_region("notice")
-    observation: str = describe_region("observation")
-    possible_actions: list[str] = describe_region("possible_actions")
-
-    thought: str = dspy.OutputField(desc=THOUGHT)
-    subgoal: str = dspy.OutputField(desc="the subgoal of a skill that you pursue, copied word for word, or none")
-    action: str = dspy.OutputField(desc=ACTION)
+_SUBGOAL = dspy.OutputField(desc="the subgoal of a skill that you pursue, copied word for word, or none")
+SkillActor = FlatActor.insert(
+    list(FlatActor.input_fields).index("notice"), "skills", describe_region("skills"), list[str]
+).insert(1, "subgoal", _SUBGOAL, str)
+SkillActor.__name__, SkillActor.__module__ = "SkillActor", __name__

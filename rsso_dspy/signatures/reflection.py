@@ -25,15 +25,11 @@ class Reflect(dspy.Signature):
     plan: str = dspy.OutputField(desc="what to do differently next time, as short imperative sentences")
 
 
-LOOPS = "loops"
-"""Input field of the improvement that tells of semantic loops."""
+LOOPS = "loops"  # input field of the improvement that tells of semantic loops
+ADDED_INPUTS = (LOOPS,)
 
-ADDED_INPUTS: dict[str, dict[str, str]] = {
-    "loops": {LOOPS: "where the attempt went in circles; the plan has to break them"},
-}
-"""Improvement to the inputs that it adds, ahead of `outcome`: name to description."""
-
-ADDED_OUTPUTS: dict[str, dict[str, tuple[Any, str]]] = {
+ADDED_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
+    "loops": {LOOPS: (str, "where the attempt went in circles; the plan has to break them")},
     "structured": {
         "failed_action_pattern": (str, "the kind of action that failed, and how often"),
         "root_cause": (str, "why the attempt failed, in one sentence"),
@@ -47,7 +43,7 @@ ADDED_OUTPUTS: dict[str, dict[str, tuple[Any, str]]] = {
         "expected_outcome": (str, "what that action would have led to"),
     },
 }
-"""Improvement to the outputs that it adds, ahead of `plan`: name to type and description."""
+"""Improvement to the fields that it adds, inputs ahead of `outcome`, outputs ahead of `plan`: type and description."""
 
 
 @lru_cache(maxsize=64)
@@ -55,14 +51,17 @@ def add_reflection_fields(signature: Any, improvements: frozenset[str]) -> Any:
     """A reflector's signature with the fields of these improvements, as far as it lacks them. The same object when it
     lacks none. Cached, as building a signature class is dear."""
     for improvement in sorted(improvements):
-        for name, description in ADDED_INPUTS.get(improvement, {}).items():
-            if name not in signature.fields:
-                place = list(signature.input_fields).index("outcome")
-                signature = signature.insert(place, name, dspy.InputField(desc=description, default=""), str)
-        for name, (kind, description) in ADDED_OUTPUTS.get(improvement, {}).items():
-            if name not in signature.fields:
-                place = list(signature.output_fields).index("plan")
-                signature = signature.insert(place, name, dspy.OutputField(desc=description), kind)
+        for name, (kind, description) in ADDED_FIELDS.get(improvement, {}).items():
+            if name in signature.fields:
+                continue
+            if name in ADDED_INPUTS:
+                place, field = (
+                    list(signature.input_fields).index("outcome"),
+                    dspy.InputField(desc=description, default=""),
+                )
+            else:
+                place, field = list(signature.output_fields).index("plan"), dspy.OutputField(desc=description)
+            signature = signature.insert(place, name, field, kind)
     return signature
 
 

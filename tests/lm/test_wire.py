@@ -148,7 +148,7 @@ def test_cached_tokens_counted_beside_the_input_are_added_to_it():
     ledger = booked()
     for sent, cached, written in ((10, 4, 5), (10, 400, 20)):
         details = {"cached_tokens": cached, "cache_creation_tokens": written}
-        ledger.add_usage({"prompt_tokens": sent, "completion_tokens": 1, "prompt_tokens_details": details})
+        ledger.add_usage("", {"prompt_tokens": sent, "completion_tokens": 1, "prompt_tokens_details": details})
     assert asdict(ledger.usage_by_role()[""]) == asdict(Usage(calls=2, input=440, output=2, cached=404, cache_write=25))
 
 

@@ -48,16 +48,20 @@ def test_a_library_that_went_through_a_file_is_the_library_that_went_in(file, li
     for state in (window.states[0] for skill in memory.library for window in skill.windows):
         assert again.rank_skills(state) == memory.rank_skills(state)
         assert again.recall([state], []) == memory.recall([state], [])
-    empty = SkillLibraryFile({}, skill_memory().snapshot())
-    empty.check("it", SkillSettings(), "any")
+    SkillLibraryFile({}, skill_memory().snapshot()).check("it", SkillSettings(), "any")
 
 
-def test_other_settings_or_another_embedder_are_refused(library):
+def test_other_settings_another_embedder_or_a_damaged_memory_are_refused(library):
     library.check("it", SkillSettings(past_reward=True), "words")
     with pytest.raises(RunMismatch, match="max_window 6"):
         library.check("it", SkillSettings(max_window=5), "words")
     with pytest.raises(RunMismatch, match=r"learned with the embedder words, not hash.*embedder\.model=words"):
         library.check("it", SkillSettings(), "hash")
+    for damage in ({"texts": []}, {"settings": {**library.snapshot["settings"], "forgetting": 0.5}}, {"pieces": 5}):
+        with pytest.raises(UsageError, match="damaged skill memory"):
+            SkillLibraryFile({}, library.snapshot | damage).check("it", SkillSettings(), "words")
+    with pytest.raises(ValueError, match="min_window <= max_window"):
+        SkillSettings(min_window=7)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +84,6 @@ def test_a_file_that_is_no_library_is_refused_by_name(file, change, said):
     with pytest.raises(UsageError, match=said) as refused:
         read_library(file).check(str(file), SkillSettings(), "words")
     assert str(file) in str(refused.value)
-
-
-def test_a_damaged_memory_is_refused(library):
-    for damage in ({"texts": []}, {"settings": {**library.snapshot["settings"], "forgetting": 0.5}}, {"pieces": 5}):
-        with pytest.raises(UsageError, match="damaged skill memory"):
-            SkillLibraryFile({}, library.snapshot | damage).check("it", SkillSettings(), "words")
 
 
 # Constitutions.
@@ -130,12 +128,10 @@ def test_a_constitution_round_trips_and_a_person_need_write_category_and_text_on
         (RULES + '[{"category": "abstract"}]}', "rules 1 text: Field required"),
         (RULES + '[{"category": "abstract", "text": " "}]}', "needs a text"),
         (RULES + '[{"id": "E1", "category": "abstract", "text": "t"}]}', "the id of a rule is A and a number"),
-        (RULES + '[{"category": "abstract", "text": "t", "count": 0}]}', "rules 1 count"),
         (RULES + f"[{DOUBLE}, {DOUBLE}]}}", "two rules the same id"),
         (RULES + '[{"category": "error", "text": "x", "solution": ""}]}', "an error rule a solution"),
         (RULES + '[{"category": "error", "text": "x", "solution": "y", "task": ["a"]}]}', "rules 1 task"),
         (RULES + '[], "edits": [{"id": "A"}]}', "edits 1"),
-        (RULES + '[], "numbered": Infinity}', "numbered"),
         (RULES + '[], "provenance": {"variants": 5}}', "provenance variants"),
     ],
 )

@@ -41,11 +41,8 @@ class Reflector:
         if name == DISTILLER:
             leaving = [each.partition(": ")[2] for each in plans.split("\n\n")]
             never = [*known_never, *(f"Do not {plan}" for plan in leaving)]
-            return (
-                Answer(never=never, always=["Look."], strategy=f"{task_type} by {leaving[-1]}")
-                if self.distills
-                else None
-            )
+            said = Answer(never=never, always=["Look."], strategy=f"{task_type} by {leaving[-1]}")
+            return said if self.distills else None
         self.shown.append(earlier_plans)
         plan = self.plans.pop(0) if self.plans else f"plan after {transcript.rpartition(' ')[2]}"
         return None if plan is None else Answer(what_went_wrong="", plan=plan)
@@ -144,13 +141,10 @@ def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part(how):
     assert text.startswith("- Never do:\n  - Do not plan after 7\n")
     assert "Always do:\n  - Look.\n  Strategy for boil: boil by plan after 16\n- Attempt 17: plan after 17" in text
     assert restored(memory, "hierarchical").preamble() == memory.preamble()
-
-
-def test_a_malformed_distillation_is_counted_and_changes_nothing():
     memory = memory_of("hierarchical", size=1, distills=False)
     memory.learn(walk(FAILED, 1))
-    counts = memory.learn(walk(FAILED, 2))
-    assert counts == {"calls": 2, "written": 1, "malformed": 1, "distilled": 0, "held": 1}
+    counts = {"calls": 2, "written": 1, "malformed": 1, "distilled": 0, "held": 1}
+    assert memory.learn(walk(FAILED, 2)) == counts, "a malformed distillation changes nothing"
     assert memory.preamble().text == "Attempt 2: plan after 2"
 
 
@@ -188,18 +182,7 @@ def test_a_long_term_part_from_the_variant_itself_is_not_shown_in_a_stream():
     assert "Never do" not in fail(memory, "boil::1")
 
 
-def test_all_improvements_work_together_and_survive_a_restart():
-    memory = memory_of(*IMPROVEMENTS)
-    for trial in range(1, 9):
-        fail(memory, f"boil::{trial % 2}", trial=trial)
-    again = restored(memory, *IMPROVEMENTS)
-    for each in (memory, again):
-        each.begin_trial(Variant("boil", 5), "Your task is to boil.")
-    assert again.preamble() == memory.preamble()
-    assert again.snapshot() == memory.snapshot()
-
-
-def test_failures_at_other_variants_widen_no_window():
+def test_failures_at_other_variants_widen_no_window_and_all_improvements_survive_a_restart():
     alone, passed = memory_of("adaptive", "across-tasks"), memory_of("adaptive", "across-tasks")
     for trial in range(1, 6):
         fail(passed, "melt::1", trial=trial)
@@ -207,6 +190,13 @@ def test_failures_at_other_variants_widen_no_window():
         for trial in range(1, 5):
             fail(memory, "boil::1", trial=trial)
     assert passed.preamble() == alone.preamble()
+    memory = memory_of(*IMPROVEMENTS)
+    for trial in range(1, 9):
+        fail(memory, f"boil::{trial % 2}", trial=trial)
+    again = restored(memory, *IMPROVEMENTS)
+    for each in (memory, again):
+        each.begin_trial(Variant("boil", 5), "Your task is to boil.")
+    assert (again.preamble(), again.snapshot()) == (memory.preamble(), memory.snapshot())
 
 
 def steps_of(actions: str, places: str = "", told: str = "You are in the {}.") -> list[Step]:
@@ -238,11 +228,8 @@ def test_exhaustion_is_a_repeated_action_or_a_semantic_loop(actions, places, rep
     assert (TrialRules(exhausted_by_loop=True).find_ending(steps, None, 99, **own) == "exhausted") == loop
     assert TrialRules().find_ending(steps, None, 99) is None
     assert bool(describe_loops(steps, **own)) == (repeated or loop)
-
-
-def test_unread_answers_repeat_nothing():
     nothing = Step("", "", State("", "", ""), 0, 0, understood=False, malformed=True)
-    assert not is_repeated([nothing, nothing])
+    assert not is_repeated([nothing, nothing]), "an unread answer repeats nothing"
 
 
 def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():

@@ -118,6 +118,8 @@ def test_a_row_that_outgrows_the_prompt_is_bounded_and_says_so(row):
     assert len(said) <= 90 + len("(the first 9 lines are left out)\nSubgoal 1: \nTask: \n")
     assert {"dropped", "left_out"} <= counts.keys()
     assert counts["dropped"] > 0 or row not in ("long-context", "ace", "reasoningbank")
+    text = "\n".join(f"line {n}" for n in range(100))
+    assert shorten_text(text, 60) == "(the first 97 lines are left out)\nline 97\nline 98\nline 99"
 
 
 @pytest.mark.parametrize("row", WRITERS)
@@ -139,9 +141,3 @@ def test_votes_keep_an_insight_and_drop_it():
     teach(memory, play(B, 1, 20), play(B, 2, 30))
     assert [(entry.text, entry.data["votes"]) for entry in memory.held] == [("one more", 3)]
     assert read(memory, A).text == ""
-
-
-def test_a_long_attempt_keeps_its_end():
-    text = "\n".join(f"line {n}" for n in range(100))
-    assert shorten_text(text, 60) == "(the first 97 lines are left out)\nline 97\nline 98\nline 99"
-    assert shorten_text("short", 60) == "short"

@@ -7,17 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rsso_dspy.errors import BackendFailure, RunMismatch
+from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.match import cut_trajectory
-from rsso_dspy.records import State, Step, Trajectory, Variant
+from rsso_dspy.memory.skills.match import get_embedding_text
+from rsso_dspy.records import State
 from tests.memory.memory_cases import (
     FOUR,
     NOISY,
     PLATEAU,
     Writer,
-    hash_embed,
     plain,
     skill_memory,
     taught,
@@ -42,18 +41,9 @@ def test_counts_of_one_update_and_words_are_written_once_per_skill():
         "windows that say the same are one skill"
     )
     assert (counts["verbalize_calls"], counts["equivalent_calls"], counts["written"]) == (0, 0, 0)
-    assert len(writer.asked) == 2
-
-
-def test_both_examples_reach_the_writer_with_actions_and_rewards():
-    writer = Writer()
-    taught("z a b c+10", writer, SkillSettings(min_window=4))
-    (examples,) = writer.asked
-    assert [window.piece for window in examples] == [0, 1]
-    for window in examples:
-        assert [state.observation for state in window.states] == ["room z", "room a", "room b", "room c"]
-        assert window.actions == ("act a", "act b", "act c")
-        assert window.rewards == (0, 0, 0, 10)
+    assert [[window.piece for window in examples] for examples in writer.asked] == [[0, 1]] * 2
+    with pytest.raises(BackendFailure, match=r"shape \(\d+,\); expected \(\d+, d\)"):
+        taught(PLATEAU, embed=lambda texts: np.ones(len(texts)))
 
 
 @pytest.mark.parametrize(
@@ -109,54 +99,19 @@ def test_equal_words_and_equivalent_skills_are_left_out_and_no_question_is_repea
     assert writer.questions == questions
 
 
-def test_an_embedder_that_answers_in_another_shape_is_named():
-    with pytest.raises(BackendFailure, match=r"shape \(\d+,\); expected \(\d+, d\)"):
-        taught(PLATEAU, embed=lambda texts: np.ones(len(texts)))
-
-
-# Pieces and windows.
-
-
-@pytest.mark.parametrize("text", ["a", "a b c d e f", "a b c d+-5 e"])
-def test_a_trial_without_positive_reward_leaves_nothing(text):
-    memory = taught(text)
-    assert memory.held.pieces == []
-    assert memory.library == ()
-
-
-def test_pieces_end_at_a_reward_and_have_at_most_fifty_states():
-    (piece,) = cut_trajectory(walk("a b c+10 d e f+-100"), PAPER)
-    assert [state.observation for state in piece.states] == ["room a", "room b", "room c"]
-    assert (piece.actions, piece.rewards) == (("", "act b", "act c"), (0, 0, 10))
-    assert cut_trajectory(walk("a b c+10 d"), RELEASE) == cut_trajectory(walk("a b+10 c d"), PAPER) == []
-    names = [f"s{index}" for index in range(130)]
-    rewards = [10 if index in (40, 100, 129) else 0 for index in range(1, 130)]
-    pieces = cut_trajectory(trajectory(names, names[1:], rewards), PAPER)
-    assert [(piece.offset, len(piece)) for piece in pieces] == [(0, 41), (51, 50), (101, 29)]
-
-
 # What the prompt gets.
-
-
-def test_the_region_lists_targets_with_numbered_instructions():
-    memory = taught(PLATEAU)
-    assert skill_memory().recall([plain("room a")], []) == memory.preamble() == NOTHING
-    recall = memory.recall([plain("room z"), plain("room a")], [])
-    first, second = memory.library
-    assert recall.text == (
-        f"- Subgoal 1: {first.target}\n  1. {first.instructions[0]}\n  2. wait\n"
-        f"- Subgoal 2: {second.target}\n  1. {second.instructions[0]}\n  2. wait"
-    )
-    assert recall.ids == (first.id, second.id)
-    assert recall.targets == (first.target, second.target)
 
 
 def test_skills_come_by_nearness_of_their_start_at_most_three_and_equals_in_the_order_of_the_library():
     memory = taught(FOUR)
+    assert skill_memory().recall([plain("room a")], []) == memory.preamble() == NOTHING
     assert len(memory.library) == 4
     for skill in memory.library:
         recall = memory.recall([skill.windows[0].states[0]], [])
-        assert recall.ids[0] == skill.id
+        assert (recall.ids[0], recall.targets[0]) == (skill.id, skill.target)
+        assert recall.text.startswith(
+            f"- Subgoal 1: {skill.target}\n  1. {skill.instructions[0]}\n  2. wait\n- Subgoal 2"
+        )
         assert len(recall.ids) == 3
     left_out = next(skill for skill in memory.library if skill.id not in recall.ids)
     memory.learn(trajectory(["x", "y"], ["go"], [0], 3, {0: (left_out.target, (left_out.id,))}))
@@ -231,29 +186,12 @@ def test_a_restored_memory_continues_byte_for_byte(settings, stop):
             assert getattr(second.held, part) == getattr(whole.held, part)
 
 
-def test_a_snapshot_of_other_settings_is_refused():
-    with pytest.raises(RunMismatch, match="max_window 6 \\(now 5\\)"):
-        skill_memory(SkillSettings(max_window=5)).restore(taught(PLATEAU).snapshot())
-    with pytest.raises(ValueError, match="min_window <= max_window"):
-        SkillSettings(min_window=7)
-
-
 # What stands for a state.
 
 
-@pytest.mark.parametrize("first", [False, True])
-def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else(first):
-    state = State("You move.", "This room is the kitchen. In it, you see: a sink", "In your inventory, you see: a cup")
-    asked = []
-    memory = skill_memory(
-        SkillSettings(inventory_first=first), embed=lambda texts: asked.extend(texts) or hash_embed(texts)
-    )
-    steps = [Step("wait", "wait", replace(state, observation=f"{n}."), 5 * (n == 3), 0, True) for n in (1, 2, 3)]
-    for trial in (1, 2):
-        memory.learn(Trajectory(Variant("boil", 22), trial, "task", state, 0, tuple(steps), "budget"))
-    memory.recall([state], [])
-    described = [text for text in asked if "kitchen" in text]
-    assert described
-    assert all(text.startswith("In your inventory") == first for text in described)
-    assert all(text.count("a cup") == text.count("a sink") == 1 for text in described)
+def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else():
+    state = State("You move.", "This room is the kitchen.", "You carry a cup")
+    told = [get_embedding_text(state, SkillSettings(inventory_first=first)) for first in (True, False)]
+    assert [text.startswith("You carry a cup") for text in told] == [True, False]
+    assert [text.count("cup") for text in told] == [1, 1]
     assert state.description.endswith("a cup")

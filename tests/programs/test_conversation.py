@@ -87,15 +87,14 @@ def test_a_conversation_that_grows_too_long_loses_its_older_half():
 @pytest.mark.parametrize(
     ("actions", "said"),
     [
-        ((), "0 actions"),
-        (tuple(map(str, range(101))), "101 actions"),
-        (None, "does not list the possible actions"),
+        ((), "Listing lists 0 possible actions"),
+        (tuple(map(str, range(101))), "Listing lists 101 possible actions"),
+        (None, "Counting lists 0 possible actions"),
     ],
 )
 def test_a_list_that_is_none_or_too_long_is_an_error_of_the_trial(actions, said):
     environment = Counting() if actions is None else Listing()
-    if actions is not None:
-        environment.actions = actions
+    environment.actions = actions
     with pytest.raises(EnvironmentFailure, match=said):
         Conversation(environment, LISTED).begin_turn([seen("You begin.")], [])
 
@@ -116,23 +115,6 @@ def test_a_choice_that_cannot_be_is_refused_before_anything_is_played(monkeypatc
     monkeypatch.setattr(type(config), "active_benchmark", property(lambda _: replace(BENCHMARK, lists_actions=lists)))
     with pytest.raises(ConfigError, match=said) if said else nullcontext():
         resolve_protocol(config)
-
-
-@pytest.mark.parametrize(
-    ("settings", "choice", "thoughts", "named"),
-    [
-        ([], "free", True, ""),
-        (["benchmark=babyai"], "listed", False, ""),
-        (["benchmark=babyai", "protocol.thoughts=true"], "listed", True, "thoughts=True"),
-        (["benchmark=babyai", "protocol.action_choice=free"], "free", True, "action_choice=free"),
-        (["benchmark=babyai", "protocol.preset=sso-adapt/2"], "free", True, ""),
-    ],
-)
-def test_actions_are_listed_and_no_thought_is_asked_for_where_a_benchmark_lists_them(settings, choice, thoughts, named):
-    protocol = resolve_protocol(load_config(overrides=settings))
-    assert (protocol.rules.action_choice, protocol.rules.thoughts) == (choice, thoughts)
-    assert named in protocol.id
-    assert bool(named) == ("=" in protocol.id.partition(" retry_temperature")[0])
 
 
 def test_no_message_of_a_trial_ever_changes_and_the_models_turns_are_its_own_words():

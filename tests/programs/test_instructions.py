@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, USUAL
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.skill_verbalizer import filter_instructions
 from tests.live import REWARDED, Engine, acting, is_asked, model, says, walks
@@ -28,6 +28,17 @@ def checked(*written):
 )
 def test_an_instruction_is_an_action_without_words_that_lead_up_to_it_or_left_out(written, kept):
     assert checked("open OBJ", written) == ("open OBJ", *([kept] if kept else []))
+
+
+def test_an_answer_is_an_instruction_where_the_templates_know_answers():
+    for written, templates, kept in (
+        ("answer the question with the number of that container", USUAL, True),
+        ("choose the option for the cup in your inventory", USUAL, True),
+        ("answer politely", USUAL, False),
+        ("answer the question with the number of that container", "", False),
+    ):
+        told = filter_instructions(["mix CONTAINER", written], f"{templates}\nTemplates:\nmix CONTAINER", ["mix cup"])
+        assert told[1:] == ((written,) if kept else ())
 
 
 def test_an_answer_of_which_most_is_no_action_is_no_answer_and_without_templates_nothing_is_checked():

@@ -1,7 +1,6 @@
 """What a trial leaves in DSPy's trace, which is what optimizers learn from."""
 
 from collections import Counter
-from contextlib import contextmanager
 from contextvars import Context
 
 import dspy
@@ -9,7 +8,6 @@ import pytest
 from dspy.utils.exceptions import LMServerError
 
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.runtime import TrialRules
@@ -35,14 +33,6 @@ def texts(answers):
         yield from ["no answer"] * 2 if said is None else [says(thought=str(place), action=said)]
 
 
-def trace_of(live, engine, steps, trials=1, **changes):
-    """The trace around a run of react, and its result."""
-    rules = TrialRules(trials, stop_on_success=False)
-    with acting(live, lambda *_: model(engine), budget=lambda _: steps, rules=rules, **changes), dspy.context(trace=[]):
-        result = Agent("react")(variant=VARIANT)
-        return dspy.settings.trace, result
-
-
 def thoughts(trace):
     return [said.thought for _, _, said in trace]
 
@@ -54,13 +44,15 @@ def thoughts(trace):
         pytest.param(["look around"] * 2 + ["opne door", GO, "look around", "wait"], 1, "1235", id="informative"),
         pytest.param(["look around", GO, "look around", "wait"], 1, "13", id="another answer is no repetition"),
         pytest.param([*["look around"] * 2, "inventory", "look around", "inventory", "wait"], 2, "125", id="by trial"),
-        pytest.param(["look around", None, GO, None, "wait"], 1, "24", id="unreadable between"),
-        pytest.param([None, None, "look around", GO, "wait"], 1, "34", id="unreadable first"),
+        pytest.param([None, "look around", None, GO, None, "wait"], 1, "35", id="unreadable first and between"),
         pytest.param(["look around", GO, "look around", None], 1, "12", id="unreadable last"),
     ],
 )
 def test_of_the_actor_only_calls_that_teach_something_are_left(live, answers, trials, kept):
-    trace, result = trace_of(live, speaker(answers), len(answers) // trials, trials)
+    rules, budget, engine = TrialRules(trials, stop_on_success=False), len(answers) // trials, speaker(answers)
+    with acting(live, lambda *_: model(engine), budget=lambda _: budget, rules=rules), dspy.context(trace=[]):
+        result = Agent("react")(variant=VARIANT)
+        trace = dspy.settings.trace
     steps = [step for trial in result.trials for step in trial.trajectory.steps]
     assert [step.malformed for step in steps] == [not answer for answer in answers]
     assert "".join(thoughts(trace)) == kept
@@ -109,57 +101,6 @@ def test_a_trial_that_fails_leaves_nothing(live):
         trace = dspy.settings.trace
     assert [trial.error is None for trial in result.trials] == [True, False]
     assert thoughts(trace) == ["0", "1"]
-
-
-class Fragile:
-    """Environments whose first lease lends a simulator that dies at its second action."""
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.leases = 0
-
-    @contextmanager
-    def lease(self):
-        self.leases += 1
-        with self.inner.lease() as environment:
-            yield Dying(environment) if self.leases == 1 else environment
-
-
-class Dying:
-    def __init__(self, inner):
-        self.inner = inner
-        self.actions = 0
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def step(self, action):
-        self.actions += 1
-        if self.actions == 2:
-            raise SimulatorDied("it did")
-        return self.inner.step(action)
-
-
-def test_of_a_trial_that_is_played_again_only_the_second_play_is_left(live):
-    trace, result = trace_of(
-        live, speaker([GO, "wait", GO, "wait"]), 2, environments=Fragile(live.runtime.environments)
-    )
-    assert result.trials[0].replayed == 1
-    assert thoughts(trace) == ["2", "3"]
-
-
-def test_without_a_trace_around_it_nothing_is_collected(live):
-    seen = []
-
-    def answer(_):
-        seen.append(dspy.settings.trace)
-        return says(thought="t", action="wait")
-
-    with acting(live, lambda *_: model(Engine(answer)), budget=lambda _: 2):
-        assert dspy.settings.trace is None
-        Agent("react")(variant=VARIANT, trials=1)
-        assert dspy.settings.trace is None
-    assert seen == [None, None]
 
 
 def test_a_session_leaves_its_callers_trace_open_and_none_to_who_has_none():

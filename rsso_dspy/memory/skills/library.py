@@ -51,8 +51,6 @@ NEUTRAL = 2.0  # value of a measure at its mean, and of every candidate if the m
 
 @dataclass(slots=True)
 class RunningMoments:
-    """Running count, sum and sum of squares of integers: exact in any order."""
-
     count: int = 0
     total: int = 0
     squares: int = 0
@@ -161,7 +159,6 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
 
 
 def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]:
-    """Return the first ``limit`` open candidates that form a new set, and mark these sets as seen."""
     found: list[int] = []
     rest = beam.open
     while rest and len(found) < limit:
@@ -229,7 +226,6 @@ class SkillMemoryState:
 
     @classmethod
     def load(cls, data: dict[str, Any], settings: SkillSettings) -> "SkillMemoryState":
-        """Raises ``RunMismatch`` for other settings."""
         now, then = asdict(settings), data["settings"]
         if differing := [name for name in now if name not in FREE and then[name] != now[name]]:
             changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
@@ -272,7 +268,6 @@ class SkillMemory(Memory):
 
     @property
     def library(self) -> tuple[Skill, ...]:
-        """The skills in use, best first."""
         return tuple(self.held.skills[name] for name in self.held.library)
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
@@ -442,7 +437,6 @@ class SkillMemory(Memory):
         return self._get_windows(spans)
 
     def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
-        """Return whether two skills are equivalent, without a call for equal words or repeated questions."""
         if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
             return True
         question = (new.id, *(skill.id for skill in library))

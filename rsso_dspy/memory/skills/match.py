@@ -87,7 +87,6 @@ class TextIndex:
         self._rows: list[NDArray[np.float64]] = []
 
     def index_texts(self, texts: Iterable[str]) -> Integers:
-        """Return the index of each text; new texts are embedded in one call."""
         wanted = list(texts)
         new = [text for text in dict.fromkeys(wanted) if text not in self._index]
         if new:
@@ -134,8 +133,6 @@ def rank_by_similarity(
 
 @dataclass(frozen=True, slots=True)
 class PieceTexts:
-    """A piece as text indices, one per state, with its windows."""
-
     states: Integers
     actions: Integers  # the action before each state
     windows: tuple[tuple[int, int], ...]
@@ -147,7 +144,6 @@ class PieceTexts:
         return cls(both[: len(piece)], both[len(piece) :], tuple(list_windows(piece.rewards, settings)))
 
     def find_window_starts(self, length: int) -> Integers:
-        """Return the first states of the windows with exactly ``length`` states."""
         inside = [start for start, end in self.windows if end <= len(self.states) and end - start == length]
         return np.array(inside, dtype=np.int64)
 

@@ -55,7 +55,6 @@ class SkillSettings:
 
     @classmethod
     def sso_release(cls) -> "SkillSettings":
-        """Return the published code's constants and rules, except defects."""
         return cls(
             extraction="sliding", pairs="any", min_piece=4, max_window=5, feedback=True, build_repeats=False,
             keep_when_constant=False, count_overhang=True,
@@ -214,7 +213,6 @@ def describe_skill(skill: Skill) -> str:
 
 
 def render_skills(skills: Sequence[Skill]) -> Recall:
-    """Each target as a numbered subgoal with its numbered instructions."""
     items = tuple(
         "\n".join(
             [f"Subgoal {number}: {skill.target}", *(f"{i}. {text}" for i, text in enumerate(skill.instructions, 1))]
@@ -254,6 +252,5 @@ def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozense
 
 
 def _follows(action: str, instruction: str) -> bool:
-    """Return whether an action contains all words of an instruction except placeholders in capitals."""
     wanted = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
     return set(normalize_text(wanted).split()) <= set(normalize_text(action).split())
