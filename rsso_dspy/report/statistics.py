@@ -1,5 +1,6 @@
 """Statistics of paired differences. Functions take and return numbers; scipy computes distributions. Differences are
-``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike."""
+``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike. Differences
+that are not finite or too large are refused with their number (`bounds.check_score`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,6 +8,8 @@ from statistics import fmean
 from typing import Literal
 
 import numpy as np
+
+from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
 
 RESAMPLES = 10_000
 SEED = 0
@@ -94,7 +97,7 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
     """Run the test on differences, one per task type (rSSO, section 4). The p value is exact, also with ties."""
     from scipy.stats import rankdata
 
-    rounded = np.round(np.asarray(differences, dtype=float), 9)
+    rounded = np.round(_check_values(differences), 9)
     values = rounded[rounded != 0]
     if not len(values):
         return WilcoxonResult(0.0, None, 0, None)
@@ -117,7 +120,8 @@ def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
 
 
 def run_sign_test(differences: Sequence[float]) -> SignTestResult:
-    up, down = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
+    values = _check_values(differences)
+    up, down = int((values > 0).sum()), int((values < 0).sum())
     return SignTestResult(up, down, len(differences) - up - down, _compute_binomial_p(up, up + down))
 
 
@@ -147,7 +151,7 @@ def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOS
     difference."""
     from scipy.stats import norm, t
 
-    groups = [np.asarray(values, dtype=float) for _, values in sorted(differences.items())]
+    groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]
     over: Cluster = "task types"
     if len(groups) == 1:
         over, groups = "units", [np.asarray([value], dtype=float) for value in groups[0]]
@@ -194,3 +198,8 @@ def _compute_binomial_p(up: int, of: int) -> float | None:
     from scipy.stats import binomtest
 
     return float(binomtest(up, of).pvalue) if of else None
+
+
+def _check_values(values: Sequence[float], *group: str) -> np.ndarray:
+    names = ((value, "value", number, *group) for number, value in enumerate(values, 1))
+    return np.asarray([check_score(*each, most=MOST_DIFFERENCE) for each in names], dtype=float)

@@ -29,14 +29,12 @@ function expanded({ texts, ...data }) {
       return value[0] === "\u0001" ? value.slice(1).split(" ").map((part) => texts[part]).join("\n\n") : value;
     }
     if (Array.isArray(value)) return value.map(whole);
-    return value && typeof value === "object"
-      ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, whole(each)])) : value;
+    if (!value || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, whole(each)]));
   };
   const found = whole(data);
-  for (const trial of found.trials) {
-    Object.assign(trial, trial.trajectory);
-    trial.steps?.forEach((step, place) => { step.number = place + 1; });
-  }
+  found.trials.forEach((trial) => Object.assign(trial, trial.trajectory)
+    .steps?.forEach((step, place) => (step.number = place + 1)));
   return found;
 }
 
