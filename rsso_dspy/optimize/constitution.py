@@ -152,6 +152,11 @@ def plan_constitution_build(
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
     check_output_path(out)
+    folder = out.with_name(f"{out.name}.run")
+    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
+        raise UsageError(
+            f"{folder} holds foreign files, but the log of {out.name} is kept there; name another -o, or move it away"
+        )
     lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
     settings = config.memory.constitution.model_copy(update={"categories": lasting})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})

@@ -22,7 +22,6 @@ from tests.live import FAST, REWARDED
 from tests.optimize.conftest import record
 from tests.optimize.scripted import (
     ADVICE,
-    GO,
     LONGEST,
     SHORTEST,
     STEPS,
@@ -32,7 +31,6 @@ from tests.optimize.scripted import (
     advised,
     asks_for,
     proposer,
-    shown,
     wanted,
 )
 
@@ -86,17 +84,6 @@ def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_an
     saved = load(tmp_path / "tight.json").select_candidate()
     assert ADVICE in saved.state["actor"]["signature"]["instructions"]
     assert saved.after == free.after
-
-
-def test_bootstrap_finds_the_action_that_earns_points(live):
-    models = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
-    compiled = play(live, models, wanted("bootstrap"))
-    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    agent = compiled.select_candidate().agent()
-    assert [demo["action"] for demo in agent.actor.demos] == [GO, GO]
-    assert not compiled.agent().actor.demos, "it is not confirmed"
-    agent.actor.demos = []
-    assert agent.dump_state() == REACT, "no word is other"
 
 
 @pytest.mark.parametrize(

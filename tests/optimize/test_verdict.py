@@ -132,16 +132,6 @@ def test_seeds_are_means_of_val_and_confirm():
     assert rollouts.spent <= wanted.max_rollouts
 
 
-def test_the_same_dice_give_the_same_end_whatever_the_jobs():
-    ends = []
-    for jobs in (1, 3):
-        wanted = replace(request(THREE), optimizer=make_trier(make_candidates(4)))
-        rollouts, _ = play_all(SimulatedRollouts(wanted, {}, 0, jobs))
-        tried = rollouts.candidates.values()
-        ends.append([(c.program, c.number, c.dropped, sorted(map(str, c.rollouts))) for c in tried])
-    assert ends[0] == ends[1]
-
-
 def test_junk_is_seldom_confirmed_and_a_true_gain_of_10_points_mostly():
     """A few of the compiles of `benchmarks/junk.py`, with the same dice."""
     programs = make_candidates(3)
