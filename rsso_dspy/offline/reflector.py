@@ -45,7 +45,7 @@ def parse_transcript(transcript: str, outcome: str) -> list[Act]:
     acts: list[Act] = []
     for number, said, shown in zip(*(pieces[start::3] for start in (1, 2, 3)), strict=True):
         text, seen = normalize_words(said), _SIGHT.split(shown, maxsplit=1)[0].strip()
-        meant = find_options(acts[-1].seen).get(text, text) if acts else text
+        meant = find_options(re.sub(r" \(in .*", "", acts[-1].seen)).get(text, text) if acts else text
         acts.append(Act(int(number), text, seen, changes.get(int(number), 0), meant))
     return acts
 
@@ -90,7 +90,7 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     shunned = dict.fromkeys([*tried, *(action for action in circled if not action.startswith("wait"))])
     steps = "; ".join(act.text for act in kept)
     earned = sum(act.gain for act in acts if act.gain > 0)
-    right = [done.thing for act in acts if act.gain >= 0 and (done := act.command) and done.verb == "focus"]
+    right = [done.thing for act in acts if act.gain >= 0 and "You focus on" in act.seen and (done := act.command)]
     targets = parse_goals(prompt.get_region("task")).targets
     target = next((each for each in targets if not any(map(each.is_matched_by, right))), None)
     start = _STEP.split(transcript, maxsplit=1)[0]

@@ -10,19 +10,19 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 29419,
-    "files of the package": 142,
-    "lines of tests": 21064,
+    "lines of the package": 25865,
+    "files of the package": 136,
+    "lines of tests": 19004,
     "lines of reflexion": 1987,
     "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,
     "functions with over 8 parameters": 8,
     "options of all commands": 104,
     "options of run": 23,
-    "words of the documentation": 33570,
+    "words of the documentation": 33483,
     "lines of the page's assets": 1280,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2901,
+    "lines that the loop imports": 2493,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
