@@ -446,7 +446,7 @@ class Config(Section):
             data["memory"]["constitution"]["examples"] = Path(examples).name
         return data
 
-    def shown(self, exclude_none: bool = False) -> dict[str, Any]:
+    def dump_settings(self, exclude_none: bool = False) -> dict[str, Any]:
         """Return every key as JSON data, with the selected backend only and without secrets in addresses."""
         data = self.model_dump(mode="json", exclude={"backends"}, exclude_none=exclude_none)
         data["backends"] = {self.backend: self.active_backend.model_dump(mode="json", exclude_none=exclude_none)}

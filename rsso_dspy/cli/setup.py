@@ -101,7 +101,7 @@ def show_config(
 
     settings = build_config(config, set_, backend, model, base_url)
     resolved = {"resolved_protocol": asdict(resolve_protocol(settings))}
-    echo(json.dumps({"hash": settings.hash(), **settings.shown(), **resolved}, indent=1))
+    echo(json.dumps({"hash": settings.hash(), **settings.dump_settings(), **resolved}, indent=1))
 
 
 @config_app.command("init")

@@ -231,7 +231,6 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
     found = {
         **wanted.describe(live.config),
-        "improved": improved,
         "ended_by": rollouts.ended_by,
         "notes": wanted.notes,
         "before": _compute_scores(start, val, seeds),

@@ -101,9 +101,6 @@ class Compiled:
     identity: dict[str, Any]  # protocol, configuration, prompts and versions that the compile depends on
     program: str  # fingerprint of the state
     state: dict[str, PredictorState]  # DSPy's state of the program, by predictor
-    improved: bool = False
-    """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
-    and the best candidate is in `candidate`. False for a program made elsewhere, which was compared with nothing."""
     ended_by: CompileEnding | None = None  # what cut the compile short
     trials: Annotated[int, Field(strict=True, ge=0, le=MOST_TRIALS)] = 0  # a rollout; 0 when it was made elsewhere
     steps: int = 0  # a trial at most; fewer where the protocol allows fewer
@@ -140,6 +137,11 @@ class Compiled:
     def lm_calls(self) -> int:
         """Answers of models."""
         return sum(usage.calls for usage in self.usage.values())
+
+    @property
+    def improved(self) -> bool:
+        """Whether a candidate is confirmed, so that `state` is not the program to improve."""
+        return self.confirmation is not None and self.confirmation.verdict == "confirmed"
 
     @property
     def is_made_elsewhere(self) -> bool:

@@ -1,7 +1,7 @@
 """The program as optimizers of DSPy see it, and the frame of a search by one of them.
 
     search = Search(agent, rollouts)
-    yield from search.run(lambda: dspy.GEPA(...), shown)
+    yield from search.run(lambda: dspy.GEPA(...), list_shown)
 
 Every candidate that the optimizer makes is played as rollouts of the compile.
 """
@@ -72,11 +72,11 @@ class Search(BaseCallback):
         return self
 
     def run(
-        self, make: Callable[[], Any], shown: Callable[[Rollout], list[TracedCall]], **settings: Any
+        self, make: Callable[[], Any], list_shown: Callable[[Rollout], list[TracedCall]], **settings: Any
     ) -> Iterator[Agent]:
         """Let an optimizer of DSPy's compile a student, and yield its choice, if it came to one. Its questions go to
         the proposer role; its prints, bars and warnings are dropped."""
-        student, chosen = Student(self, shown), list[Agent]()
+        student, chosen = Student(self, list_shown), list[Agent]()
         if not student.predictors():
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
@@ -136,16 +136,15 @@ class Search(BaseCallback):
 
 
 class Student(Agent):
-    """An `Agent` whose rollouts are those of the search. Its copies share them. Its trace, which optimizers sample
-    from, holds only the calls that `shown` returns for a rollout. Predictors that must not change are left out of its
-    named ones, and play all the same. Of an optimizer's changes, only instructions and demonstrations are played: no
-    models, and no prefixes, which are in no prompt and would make another candidate of the same words."""
+    """An `Agent` whose rollouts are those of the search, as its copies' are. Its trace, which optimizers sample from,
+    holds only the calls that `list_shown` returns. Predictors that must not change play and are not among its named
+    ones. Only instructions and demonstrations of an optimizer's changes are played."""
 
-    def __init__(self, search: Search, shown: Callable[[Rollout], list[TracedCall]]):
+    def __init__(self, search: Search, list_shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)
         self.load_state(search.agent.dump_state())
         self.search = search
-        self.shown = shown
+        self.list_shown = list_shown
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
         """The predictors that may be changed and that the optimizer sees."""
@@ -181,7 +180,7 @@ class Student(Agent):
             predictors = dict(self.named_predictors())
             dspy.settings.trace.extend(
                 (predictors[name], _intern_texts(given), dspy.Prediction(**_intern_texts(said)))
-                for name, given, said in self.shown(rollout)
+                for name, given, said in self.list_shown(rollout)
                 if name in predictors
             )
         name = rollouts.live.runtime.benchmark

@@ -153,6 +153,6 @@ def dump_config_toml(config: Config) -> str:
     """Return the configuration as TOML, with the selected backend only and without secrets in addresses."""
     import tomlkit
 
-    data = config.shown(exclude_none=True)
+    data = config.dump_settings(exclude_none=True)
     data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
     return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"

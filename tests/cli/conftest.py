@@ -49,7 +49,7 @@ def mark_confirmed(file: Path | str) -> None:
     """Make a compiled file play, whatever its search found."""
     made = load(file)
     verdict = replace(made.confirmation, verdict="confirmed")
-    replace(made.select_candidate(), improved=True, confirmation=verdict).save(file)
+    replace(made.select_candidate(), confirmation=verdict).save(file)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def unconfirmed(program):
     start = Agent(program.method)
     verdict = replace(program.confirmation, verdict="unconfirmed", why="p is not below 0.05")
     state = {"state": start.dump_state(), "program": fingerprint_program(start), "candidate": kept}
-    return replace(program, improved=False, confirmation=verdict, after=ProgramScores(1.0, 100.0), **state)
+    return replace(program, confirmation=verdict, after=ProgramScores(1.0, 100.0), **state)
 
 
 def nothing_better(program):

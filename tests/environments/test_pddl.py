@@ -83,9 +83,9 @@ def test_what_holds_at_the_start_counts_from_the_first_change_on():
         game.step(text)
     assert game.progress == 0.5, "it never falls"
     game.step("drop ball1 roomb left")
-    assert not game.won
+    assert not game.is_won
     assert game.step("drop ball2 roomb right")[0].endswith(" The goal is satisfied.")
-    assert (game.won, game.progress) == (True, 1)
+    assert (game.is_won, game.progress) == (True, 1)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -98,7 +98,7 @@ def test_problems_are_solved_by_the_plans_that_grade_them(domain):
     assert lengths[50:70] == sorted(lengths[50:70])
     for variant, problem in zip(variants, problems, strict=True):
         game = Game(load_domain(domain), problem)
-        won = [(game.step(action)[1], game.won)[1] for action in find_solution(variant)]
+        won = [(game.step(action)[1], game.is_won)[1] for action in find_solution(variant)]
         assert won == [False] * (len(won) - 1) + [True], variant
 
 

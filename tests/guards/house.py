@@ -228,7 +228,6 @@ def describe_compiled(agent: Agent, data: Data) -> Data:
     }
     kept = (
         "ended_by",
-        "improved",
         "before",
         "after",
         "train",
@@ -238,7 +237,8 @@ def describe_compiled(agent: Agent, data: Data) -> Data:
         "lm_calls",
         "confirmation",
     )
-    return {"program": state, **{name: data[name] for name in kept if name in data}}
+    improved = (data.get("confirmation") or {}).get("verdict") == "confirmed"
+    return {"program": state, "improved": improved, **{name: data[name] for name in kept if name in data}}
 
 
 # The neutral form of units and trials.

@@ -35,7 +35,6 @@ def a_program(method: str = "rsso", advice: str = "Visit another room first.") -
     config = configuration()
     return Compiled(
         method=method,
-        improved=True,
         optimizer="gepa",
         trials=2,
         steps=60,

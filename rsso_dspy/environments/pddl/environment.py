@@ -26,7 +26,7 @@ class Game:
         self.progress = 0.0
 
     @property
-    def won(self) -> bool:
+    def is_won(self) -> bool:
         return self.progress == 1
 
     @property
@@ -92,7 +92,7 @@ class PddlEnvironment(TaughtEnvironment):
         before = game.points
         observation, valid = game.step(action)
         state, score = State(observation, "", ""), game.points
-        return Transition(state, " ".join(action.split()), score - before, score, understood=valid, done=game.won)
+        return Transition(state, " ".join(action.split()), score - before, score, understood=valid, done=game.is_won)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it: less the full stops, and the question for this very list."""
