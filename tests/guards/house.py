@@ -226,17 +226,7 @@ def describe_compiled(agent: Agent, data: Data) -> Data:
         for name, each in agent.dump_state().items()
         if name != "metadata"
     }
-    kept = (
-        "ended_by",
-        "before",
-        "after",
-        "train",
-        "val",
-        "confirm",
-        "rollouts",
-        "lm_calls",
-        "confirmation",
-    )
+    kept = ("ended_by", "before", "after", "train", "val", "confirm", "rollouts", "lm_calls", "confirmation")
     improved = (data.get("confirmation") or {}).get("verdict") == "confirmed"
     return {"program": state, "improved": improved, **{name: data[name] for name in kept if name in data}}
 

@@ -12,7 +12,7 @@ from rsso_dspy.cli.app import app
 BOUNDS = {
     "lines of the package": 25865,
     "files of the package": 136,
-    "lines of tests": 19004,
+    "lines of tests": 18995,
     "lines of reflexion": 1987,
     "lines of reflexion's tests": 1310,
     "functions over 60 lines": 3,

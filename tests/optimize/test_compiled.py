@@ -19,6 +19,7 @@ from rsso_dspy.optimize.program_file import (
     hash_schema,
     load,
 )
+from rsso_dspy.optimize.verdict import Confirmation
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import make_run_identity, resolve_protocol
@@ -35,6 +36,7 @@ def a_program(method: str = "rsso", advice: str = "Visit another room first.") -
     config = configuration()
     return Compiled(
         method=method,
+        confirmation=Confirmation("confirmed", "better on confirm, with p < 0.05"),
         optimizer="gepa",
         trials=2,
         steps=60,
