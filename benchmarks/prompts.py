@@ -2,6 +2,7 @@
 
     pip install 'rsso-dspy[local,babyai]'
     python benchmarks/prompts.py --gguf MODEL.gguf [--benchmark babyai] [--units GoToRedBall::200,...]
+    ALFWORLD_DATA=DIR python benchmarks/prompts.py --gguf MODEL.gguf --benchmark alfworld
 
 llama.cpp's own server (PyPI `xllamacpp`) serves the file in this process, or `--base-url` names one. The plain prompt
 is no part of the product: three sentences of instruction, then a message a step with the observation and the possible
@@ -26,12 +27,14 @@ from typing import Any
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import choose_interface
+from rsso_dspy.environments.alfworld.tasks import COUNTS
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session, session
 
 NAME = "model"
 LEVELS = ["GoToRedBall", "GoToObjS6", "GoToLocalS8N7", "Open", "Pickup", "PickupLoc", "GoToDoor", "OpenDoorLoc"]
 UNITS = {
+    "alfworld": [f"{task}::{in_train}" for task, (in_train, _, _) in COUNTS.items()],
     "babyai": [f"{level}::{seed}" for level in LEVELS for seed in (200, 201)],
     "pddl": ["blockworld::0", "gripper::0", "barman::0", "tyreworld::0"],
     "scienceworld": ["find-plant::150", "find-living-thing::150", "use-thermometer::280"],

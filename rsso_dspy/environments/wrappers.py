@@ -113,8 +113,8 @@ class DemonstratingEnvironment(_Wrapper):
 
 
 TASK = (
-    "Explore this world. There is nothing to achieve: visit its rooms, find out what is in them, what can be opened, "
-    "switched on, measured or mixed, and which actions are understood."
+    "Explore this world. There is nothing to achieve: see its places, find out what is there and what can be done with "
+    "it, and which actions are understood."
 )
 
 
