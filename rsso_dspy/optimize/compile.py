@@ -1,10 +1,5 @@
 """Compiling: an optimizer proposes better prompts, the candidate that does best on `val` is chosen, and `confirm` gives
-the verdict in the file.
-
-    with session() as live:
-        compiled = compile(Agent("rsso"), live, "1-per-task", tasks=["boil"])
-    compiled.save("compiled.json")
-"""
+the verdict in the file."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -33,7 +28,7 @@ from rsso_dspy.optimize.program_file import (
 )
 from rsso_dspy.optimize.request import CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
-from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, SearchDone, make_placebo
+from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, make_placebo
 from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate, measure_noise
 from rsso_dspy.plan import check_writers
@@ -89,13 +84,8 @@ class CompiledAgent(Agent):
     def __init__(self, compiled: Compiled):
         super().__init__(compiled.method)
         self.load_state(compiled.agent().dump_state())
-        self.compiled = compiled
-        """How it was compiled, the content of its file."""
-
-    @property
-    def verdict(self) -> str:
-        """One word (confirmed, unconfirmed or not better), then why."""
-        return str(self.compiled.confirmation)
+        self.compiled = compiled  # the content of its file
+        self.verdict = str(compiled.confirmation)  # one word (confirmed, unconfirmed or not better), then why
 
     def save(self, path: Path | str, *args: Any, **options: Any) -> None:  # noqa: ARG002
         """Write the compiled file, which `rsso_dspy.load`, `evaluate` and `run` read."""
@@ -110,12 +100,10 @@ def compile_agent(
     events: EventStream | None = None,
     out: Path | None = None,
 ) -> Compiled:
-    """Compile a program and, if `out` is given, write it there.
-
-    A spent budget ends the search with the best so far. So do Ctrl-C and a failing backend: then `out` is written and
-    the error is raised. With `out`, rollouts are logged beside it: cut short and called again, it plays none of them
-    twice. Raises what `Session.check_models`, `check_writers` and `check_stock_modules` raise.
-    """
+    """Compile a program and, if `out` is given, write it there. A spent budget ends the search with the best so far. So
+    do Ctrl-C and a failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged
+    beside it: cut short and called again, it plays none of them twice. Raises what `Session.check_models`,
+    `check_writers` and `check_stock_modules` raise."""
     live.check_models([agent])
     check_writers([agent.method], live.config)
     check_stock_modules(agent)
@@ -140,9 +128,8 @@ def compile_agent(
 
 
 def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
-    """The result in `out`, if the same request made it and finished; None when there is none or it was cut short by
-    Ctrl-C or an error. Raises `RunMismatch` for the result of another request, and `UsageError` for a file that cannot
-    be written."""
+    """The result in `out`, if the same request made it and finished; otherwise None. Raises `RunMismatch` for the
+    result of another request, and `UsageError` for a file that cannot be written."""
     derive_program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
@@ -155,10 +142,8 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
     now, data = wanted.describe(config), FILE.dump_python(there, mode="json")
     if (then := {key: data[key] for key in now}) != now:
-        raise RunMismatch(
-            f"{out} holds the result of another compile:\n{describe_difference(then, now)}\nUse another -o, or move "
-            "it away."
-        )
+        difference = describe_difference(then, now)
+        raise RunMismatch(f"{out} holds the result of another compile:\n{difference}\nUse another -o, or move it away.")
     return None if there.ended_by in ("interrupted", "error") else there
 
 
@@ -177,8 +162,8 @@ def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
 
 
 def play_phases(agent: Agent, rollouts: Rollouts) -> None:
-    """Play all phases of a compile, as far as its budget goes. `rollouts` holds the results."""
-    with suppress(CompileStopped, SearchDone):
+    """Play all phases as far as the budget goes; `rollouts` holds the results."""
+    with suppress(CompileStopped):
         search_candidates(agent, rollouts)
     with suppress(CompileStopped):
         confirm_choice(agent, rollouts)
@@ -186,8 +171,7 @@ def play_phases(agent: Agent, rollouts: Rollouts) -> None:
 
 def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
     """Score the program to improve and the placebos, then race what the optimizer proposes."""
-    wanted: CompileRequest = rollouts.wanted
-    search = Search(agent, rollouts)
+    wanted, search = rollouts.wanted, Search(agent, rollouts)
     rollouts.play_all(agent, rollouts.val, rollouts.seeds)
     # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
     needed = wanted.optimizer.least(wanted.calibration)
@@ -219,14 +203,12 @@ def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
 
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     """The content of the file of a compile, finished or cut short."""
-    wanted: CompileRequest = rollouts.wanted
-    live, val, seeds = rollouts.live, rollouts.val, rollouts.seeds
+    wanted, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
     candidates, ended = list(rollouts.candidates.values()), rollouts.ended_by or ""
     why = rollouts.unconfirmed or ENDED[ended]
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
-    improved = confirmation.verdict == "confirmed"
-    best = chosen or start
+    improved, best = confirmation.verdict == "confirmed", chosen or start
     kept = best if improved else start
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
     found = {

@@ -8,7 +8,7 @@ All commands of a folder share one configuration, as far as results depend on it
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,10 +39,8 @@ class Shard:
         number, slash, of = text.partition("/")
         read = [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else 0 for part in (number, of)]
         if not (slash and 1 <= read[0] <= read[1] <= MOST_SHARDS):
-            raise UsageError(
-                f"--shard {shorten_text(text)}: expected i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. "
-                "2/8"
-            )
+            wanted = f"i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. 2/8"
+            raise UsageError(f"--shard {shorten_text(text)}: expected {wanted}")
         return cls(*read)
 
     def __str__(self) -> str:
@@ -50,7 +48,7 @@ class Shard:
 
 
 def list_missing_shards(played: Iterable[str]) -> list[str]:
-    """Return the shards that complete these, each as ``i/n``; empty if none is missing. Raises `UsageError`."""
+    """The shards that complete these, each as ``i/n``. Raises `UsageError`."""
     parts = {Shard.parse(text) for text in played}
     totals = sorted({part.of for part in parts})
     return [str(each) for of in totals for number in range(1, of + 1) if (each := Shard(number, of)) not in parts]
@@ -74,12 +72,16 @@ class RunSpec:
 
     def locate_files(self, folder: Path, out: Path) -> "RunSpec":
         """Return the same with input files in this folder, to be played into `out`."""
+        return self.name_files(lambda _, path: folder / path, out)
+
+    def name_files(self, name: Callable[[str, Path], Path], out: Path) -> "RunSpec":
+        """Return the same with other names of its input files, given by their kind and name."""
         return replace(
             self,
             out=out,
-            compiled=tuple(folder / file for file in self.compiled),
-            skills=folder / self.skills if self.skills else None,
-            constitution=folder / self.constitution if self.constitution else None,
+            compiled=tuple(name("programs", path) for path in self.compiled),
+            skills=name("skills", self.skills) if self.skills else None,
+            constitution=name("constitution", self.constitution) if self.constitution else None,
         )
 
 
@@ -96,19 +98,12 @@ def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, 
 
     if config.memory.constitution.examples:
         add("examples", Path(config.memory.constitution.examples))
-    asked = replace(
-        spec,
-        out=Path(),
-        compiled=tuple(add("programs", path) for path in spec.compiled),
-        skills=add("skills", spec.skills) if spec.skills else None,
-        constitution=add("constitution", spec.constitution) if spec.constitution else None,
-    )
-    return asked, files
+    return spec.name_files(add, Path()), files
 
 
 def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the commands and files of a run with these added. Of two files of one name the later is right: the
-    folder's identity covers what plays, such as the prompts of a compiled file, but not its verdict."""
+    """Return the commands and files of a run with these added. Of two files of one name the later is right: what plays
+    is in the folder's identity, and a verdict is not."""
     data = store.read_file() if store.exists else {}
     command = _SPEC.dump_python(asked, mode="json")
     commands = [*data.get("commands", ()), *([command] if command not in data.get("commands", ()) else [])]
@@ -116,7 +111,7 @@ def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[
 
 
 def load_commands(store: Store) -> list[RunSpec]:
-    """Load the arguments of all commands of a folder, in order. Raises `UsageError` if they are damaged."""
+    """The arguments of all commands of a folder, in order. Raises `UsageError` if they are damaged."""
     try:
         return [_SPEC.validate_python(each) for each in store.read_file().get("commands", ())]
     except (ValidationError, TypeError):

@@ -5,8 +5,8 @@
     {"trial": 2, "time": "...", "seconds": 31.2, "memories": {...}, "result": {...}}       a finished trial
     {"void": 2, "why": "..."}                   trial 2 and later ones do not count, nor does what came after trial 1
 
-A kill may leave half a line at the end, which is left out. What it costs to play is the sum over all calls: those of
-trials stand in their results, those of void trials and of the current one are counted from their lines.
+A kill may leave half a line at the end, which is left out. The cost is the sum over all calls: those of trials stand in
+their results, those of void trials and of the current one are counted from their lines.
 """
 
 import json
@@ -34,10 +34,9 @@ CALLS = (b'{"text"', b'{"call"', b'{"read"')  # how lines of calls begin
 
 
 class UnitLog(CallLines):
-    """One log. `whole` also takes in the calls, for playing, replaying and showing them."""
-
     def __init__(self, content: bytes = b"", write: Write = lambda _: None, path: Path = Path(), whole: bool = False):
-        """Raises `DamagedFile` that names `path` for a line, but the last one, that is no line of a log."""
+        """`whole` also takes in the calls, for playing, replaying and showing them. Raises `DamagedFile` that names
+        `path` for a line, but the last one, that is no line of a log."""
         super().__init__(write)
         self.path = path
         self.head: dict[str, Any] = {}
@@ -95,7 +94,8 @@ class UnitLog(CallLines):
             try:
                 self._results[number] = _TRIAL.validate_python(line["result"])
             except ValidationError as error:
-                raise DamagedFile(self.path, f"its trial {number} is no record of one ({_shorten(error)})") from None
+                why = f"its trial {number} is no record of one ({describe_flaw(error)})"
+                raise DamagedFile(self.path, why) from None
         return self._results[number]
 
     # What it holds.
@@ -107,7 +107,6 @@ class UnitLog(CallLines):
 
     @property
     def memories(self) -> dict[str, Any]:
-        """Snapshots after the last trial that counts."""
         return self._lines[-1]["memories"] if self._lines else {}
 
     @property
@@ -128,25 +127,25 @@ class UnitLog(CallLines):
         return self.has_error or bool(solved) or len(self._lines) >= allowed
 
     def make_record(self) -> JobRecord | None:
-        """Return the unit or training with the trials that count; None without one. Raises `DamagedFile`."""
+        """The unit or training with the trials that count; None without one. Raises `DamagedFile`."""
         if not self._lines:
             return None
         head = {name: value for name, value in self.head.items() if name != STOPS}
         try:
             record = _JOB.validate_python({**head, "trials": self.results, "memories": self.memories})
         except ValidationError as error:
-            raise DamagedFile(self.path, f"it is no record of a unit ({_shorten(error)})") from None
+            raise DamagedFile(self.path, f"it is no record of a unit ({describe_flaw(error)})") from None
         numbers = list(range(1, len(self._lines) + 1))
         if [result.trial for result in record.trials] != numbers or [each["trial"] for each in self._lines] != numbers:
             raise DamagedFile(self.path, "its trials are not numbered one by one")
         return record
 
     def sum_current(self) -> dict[str, Usage]:
-        """Return the usage by role of a trial that is under way, or was cut off and not played again."""
+        """Usage by role of a trial that is under way, or was cut off and not played again."""
         return _sum_calls(self._tail, {})
 
     def sum_usage(self) -> dict[str, Usage]:
-        """Return the usage by role of everything that was ever answered here."""
+        """Usage by role of everything that was ever answered here."""
         return add_usage(self.abandoned, sum_usage(self.results), self.sum_current())
 
     def make_answers(self, name: str) -> RecordedCalls:
@@ -228,5 +227,6 @@ def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, 
     return {role: usage for role, usage in found.items() if usage != Usage()}
 
 
-def _shorten(error: ValidationError) -> str:
-    return str(error).splitlines()[1].strip()
+def describe_flaw(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
