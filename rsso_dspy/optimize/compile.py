@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from rsso_dspy.config import CompileOptions, Config
-from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
+from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
@@ -113,12 +113,9 @@ def compile_agent(
         with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
             play_until_interrupted(agent, rollouts)
             rollouts.wait_until_idle()
-        if isinstance(rollouts.error, FolderGone):
-            raise rollouts.error
         compiled = build_compiled(agent, rollouts)
-        if logs.store is not None:
+        if out and logs.store:
             logs.store.check_exists()
-        if out is not None:
             compiled.save(out)
         if rollouts.ended_by == "interrupted":
             raise KeyboardInterrupt
@@ -236,20 +233,18 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     return FILE.validate_python(found)
 
 
-def _describe_candidate(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
+def _describe_candidate(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
     """The row of a candidate that was played on all of `val`, or dropped there; None for any other."""
-    met = [variant for variant in val if variant in candidate.rollouts] if candidate.dropped else val
-    if (scores := _compute_scores(candidate, met, seeds)) is None:
+    met = [variant for variant in val if variant in tried.rollouts] if tried.dropped else val
+    if (scores := _compute_scores(tried, met, seeds)) is None:
         return None
-    per_variant = {
-        variant.key: round(fmean(each.score for each in candidate.list_rollouts(variant, seeds)), 4)
-        for variant in sorted(candidate.rollouts, key=str)
-    }
-    return TriedProgram(candidate.program, scores, per_variant, candidate.number, candidate.placebo, candidate.dropped)
+    played = {each.key: tried.list_rollouts(each, seeds) for each in sorted(tried.rollouts, key=str)}
+    per_variant = {key: round(fmean(each.score for each in rollouts), 4) for key, rollouts in played.items()}
+    return TriedProgram(tried.program, scores, per_variant, tried.number, tried.placebo, tried.dropped)
 
 
-def _compute_scores(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:
-    if (metric := candidate.mean_over(val, seeds)) is None:
+def _compute_scores(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:
+    if (metric := tried.mean_over(val, seeds)) is None:
         return None
-    played = [candidate.list_rollouts(variant, seeds) for variant in val]
+    played = [tried.list_rollouts(variant, seeds) for variant in val]
     return ProgramScores(metric, fmean(fmean(each.accumulator for each in rollouts) for rollouts in played))

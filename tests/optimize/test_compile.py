@@ -29,7 +29,6 @@ from tests.optimize.scripted import (
     Models,
     actor,
     advised,
-    asks_for,
     proposer,
     wanted,
 )
@@ -44,19 +43,16 @@ def play(live, models, request=None, **more):
     return compile_agent(Agent("react"), models.within(live), request or wanted(), **more)
 
 
-def test_gepa_finds_the_one_line_that_earns_points(live, tmp_path):
+def test_gepa_finds_the_one_line_that_earns_points(live):
     models = Models(actor=actor(advised), proposer=proposer(LINES))
     compiled = play(live, models, CONFIRMED)
-    assert (compiled.improved, compiled.confirmation.verdict, compiled.candidate) == (True, "confirmed", None)
+    assert (compiled.improved, compiled.candidate) == (True, None)
     assert (compiled.confirmation.difference, compiled.confirmation.p) == (0.416667, 1 / 32), "one starts outside"
-    assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
     assert {name for name in REACT if compiled.chosen_state[name] != REACT[name]} == {"actor"}
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
-    compiled.save(tmp_path / "saved.json")
-    there = load(tmp_path / "saved.json")
-    assert describe_verdict(there).endswith(f"level {LEVEL}; p below {LEVEL}")
-    assert repr(there) == f"Compiled(react, gepa, {there.confirmation})"
+    assert describe_verdict(compiled).endswith(f"level {LEVEL}; p below {LEVEL}")
+    assert repr(compiled) == f"Compiled(react, gepa, {compiled.confirmation})"
     with models.within(live).activate_for_run():
         assert compiled.agent()(variant=REWARDED, trials=1) is not None
     assert advised(models.engines["actor"].prompts[-1])
@@ -86,20 +82,6 @@ def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_an
     assert saved.after == free.after
 
 
-@pytest.mark.parametrize(
-    ("goes", "programs"),
-    [
-        pytest.param(lambda _: False, 1, id="no line helps"),
-        pytest.param(lambda prompt: advised(prompt) and asks_for("longest")(prompt), 2, id="only where it was learnt"),
-        pytest.param(lambda prompt: not advised(prompt), 1, id="the line does harm"),
-    ],
-)
-def test_without_something_better_the_program_stays_as_it_was(live, goes, programs):
-    compiled = play(live, Models(actor=actor(goes), proposer=proposer([ADVICE])), wanted(rollouts=8))
-    assert (compiled.candidate, len(compiled.tried), compiled.before) == (None, programs, compiled.after)
-    assert (compiled.state, compiled.program) == (REACT, fingerprint_program(Agent("react")))
-
-
 @pytest.mark.parametrize(("jobs", "most"), [(1, 6), (2, 12)])
 def test_no_rollout_is_played_beyond_the_budget(live, jobs, most):
     models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
@@ -117,27 +99,21 @@ def fail(*_):
     raise LMServerError("oops")
 
 
-def test_a_dead_backend_ends_the_compile_with_its_error_and_no_score(live, tmp_path):
-    models, out = Models(actor=fail), tmp_path / "compiled.json"
-    with pytest.raises(BackendFailure, match=r"lifespan-shortest-lived::\d+ could not be played: .*oops.*doctor"):
-        play(live, models, out=out)
-    there = load(out)
-    assert (there.ended_by, there.before, there.after, there.tried) == ("error", None, None, ())
-    assert (models.asked["actor"], there.state) == (1, REACT)
-
-
-def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
-    """The candidate's actor fails; nothing that it was played on counts as 0, and the program as it was is kept."""
+@pytest.mark.parametrize(
+    ("fails", "scores"), [(lambda _: True, []), (advised, [0.5] * 3)], ids=["of the program", "of a candidate"]
+)
+def test_an_error_of_the_actor_ends_the_compile_and_is_no_score(live, tmp_path, fails, scores):
+    """Nothing that failed counts as 0, and the program as it was is kept."""
     goes = actor(lambda _: True)
-    models = Models(actor=lambda prompt: (fail if advised(prompt) else goes)(prompt), proposer=proposer([ADVICE]))
+    models = Models(actor=lambda prompt: (fail if fails(prompt) else goes)(prompt), proposer=proposer([ADVICE]))
     out, keep = tmp_path / "compiled.json", Keep()
-    with pytest.raises(BackendFailure, match="oops"):
+    with pytest.raises(BackendFailure, match=r"lifespan-\w+-lived::\d+ could not be played: .*oops.*doctor"):
         play(live, models, events=keep, out=out)
-    assert sum(map(advised, models.engines["actor"].prompts)) == 1
-    played = [rollout for c in keep.of.candidates.values() for one in c.rollouts for rollout in c.list_rollouts(one)]
-    assert [rollout.score for rollout in played] == [0.5] * 3
+    assert sum(map(fails, models.engines["actor"].prompts)) == 1
+    assert [rollout.score for _, rollout in keep.told] == scores
     there = load(out)
-    assert (there.ended_by, there.improved, there.before) == ("error", False, ProgramScores(0.5, 50))
+    assert (there.ended_by, there.improved, there.state) == ("error", False, REACT)
+    assert there.before == (ProgramScores(0.5, 50) if scores else None)
     repeat_mended(live, out)
 
 
@@ -202,15 +178,12 @@ def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(l
     assert again.read_bytes() == once.read_bytes()
 
 
-def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(
-    live, monkeypatch, tmp_path
-):
-    def interrupt(*_):
+def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(live, tmp_path):
+    def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rsso_dspy.optimize.rollouts.Rollouts.play_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("react"), live, wanted(), out=tmp_path / "early.json")
+        play(live, Models(actor=interrupt), out=tmp_path / "early.json")
     there = load(tmp_path / "early.json")
-    assert (there.ended_by, there.before, there.improved, there.rollouts) == ("interrupted", None, False, 0)
-    assert fingerprint_program(there.agent()) == fingerprint_program(Agent("react"))
+    assert (there.ended_by, there.before, there.improved, there.tried) == ("interrupted", None, False, ())
+    assert there.state == REACT

