@@ -1,7 +1,5 @@
 """A compile finds what helps, keeps what is as good, and never spends more than it was allowed."""
 
-import os
-import signal
 from dataclasses import replace
 
 import dspy
@@ -17,7 +15,6 @@ from rsso_dspy.optimize.verdict import LEVEL
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
-from tests.chaos.process import until
 from tests.live import FAST, REWARDED
 from tests.optimize.conftest import record
 from tests.optimize.scripted import (
@@ -134,23 +131,6 @@ def test_a_proposer_that_fails_ends_the_compile(live, name, fault, tmp_path):
         play(live, models, wanted(name), out=out)
     assert (models.asked["proposer"], load(out).ended_by) == (1, "error")
     repeat_mended(live, out, name)
-
-
-def test_ctrl_c_stops_rollouts_before_their_next_step(live):
-    sent = []
-
-    def answer(prompt):
-        if models.asked["proposer"] and not sent:
-            sent.append(models.asked["actor"])
-            os.kill(os.getpid(), signal.SIGINT)
-            assert until(lambda: keep.of.ended_by, 60), "the signal takes its time, and was not heard"
-        return goes(prompt)
-
-    goes, keep = actor(advised), Keep()
-    models = Models(actor=answer, proposer=proposer([ADVICE]))
-    with pytest.raises(KeyboardInterrupt):
-        play(live, models, events=keep)
-    assert models.asked["actor"] == sent[0]
 
 
 def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, capsys):

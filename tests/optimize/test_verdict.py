@@ -12,25 +12,13 @@ from benchmarks.junk import SimulatedRollouts, make_candidates, make_trier
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize import confirm
+from rsso_dspy.optimize import verdict as judging
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import play_phases
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, UnsolvedBatches, get_optimizer
 from rsso_dspy.optimize.request import build_request, describe_power
-from rsso_dspy.optimize.rollouts import choose_candidate
-from rsso_dspy.optimize.student import Search, SearchDone
-from rsso_dspy.optimize.verdict import (
-    FLIP,
-    FLIPPED,
-    LARGEST_GAIN,
-    Rollout,
-    compare_pairs,
-    compute_p,
-    compute_power,
-    estimate_score,
-    find_smallest_gain,
-    judge_candidate,
-    measure_noise,
-)
+from rsso_dspy.optimize.rollouts import CompileStopped, choose_candidate
+from rsso_dspy.optimize.student import Search
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program
@@ -57,7 +45,7 @@ class Table(SimulatedRollouts):
         name, variant, repeat = job
         number = self.candidates[name].number
         self.told.append((number, variant, repeat))
-        return Rollout(variant, self.score(number, variant, repeat), (), (), ())
+        return judging.Rollout(variant, self.score(number, variant, repeat), (), (), ())
 
 
 def play(wanted, score, candidates=2):
@@ -67,9 +55,9 @@ def play(wanted, score, candidates=2):
 
 def play_all(rollouts):
     play_phases(Agent("rsso"), rollouts)
-    calibration = rollouts.wanted.calibration
     start, chosen = next(iter(rollouts.candidates.values())), choose_candidate(rollouts)
-    return rollouts, judge_candidate(start, chosen, calibration.confirm, calibration.seeds, rollouts.unconfirmed)
+    kept = (rollouts.wanted.calibration.confirm, rollouts.seeds, rollouts.unconfirmed)
+    return rollouts, judging.judge_candidate(start, chosen, *kept)
 
 
 # A compile
@@ -102,7 +90,7 @@ def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
     val = wanted.calibration.val
     assert (bad.dropped, other.dropped) == (True, False)
     assert len([v for v in val if v in bad.rollouts]) == 5, "one block of four"
-    assert estimate_score(bad, start, next(v for v in val if v not in bad.rollouts), 1) == 0.0
+    assert judging.estimate_score(bad, start, next(v for v in val if v not in bad.rollouts), 1) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -113,7 +101,7 @@ def test_a_placebo_that_wins_is_told_and_never_chosen(scores, won, chosen, verdi
     rollouts, found = play(request(TWO), lambda number, *_: scores.get(number, 0.5))
     tried = list(rollouts.candidates.values())
     assert [each.placebo for each in tried] == [False, True, False, False]
-    noise = measure_noise(tried, rollouts.val)
+    noise = judging.measure_noise(tried, rollouts.val)
     assert (noise.gains, noise.won) == ((pytest.approx(scores.get(1, 0.5) - 0.5),), won)
     assert (getattr(choose_candidate(rollouts), "number", None), found.verdict) == (chosen, verdict)
 
@@ -153,7 +141,7 @@ def test_gepa_leaves_out_what_is_solved_and_ends_with_the_last():
     rollouts.score = lambda *_: 1.0
     rollouts.play_all(make_candidates(1)[0], calibration.variants)
     next(iter(rollouts.candidates.values())).dropped = True
-    with pytest.raises(SearchDone):
+    with pytest.raises(CompileStopped):
         batches.next_minibatch_ids(None, None)
     assert "every train variant was solved" in rollouts.search_end
 
@@ -190,14 +178,14 @@ def test_a_plan_tells_the_smallest_gain_or_what_would_do(tasks, changes, said):
 def confirm_by_dice(gain, pairs, seeds, draws=300):
     """The share of confirmations by dice of the test's own, every one through `compute_p`."""
     dice, confirmed = random.Random(7), 0
-    up = 0.5 + gain / (2 * FLIPPED * FLIP)
+    up = 0.5 + gain / (2 * judging.FLIPPED * judging.FLIP)
 
     def flip():
-        return (dice.random() < FLIPPED) * dice.uniform(0.4, 0.5) * (1 if dice.random() < up else -1)
+        return (dice.random() < judging.FLIPPED) * dice.uniform(0.4, 0.5) * (1 if dice.random() < up else -1)
 
     for _ in range(draws):
         differences = [round(sum(flip() for _ in range(seeds)) / seeds, 2) for _ in range(pairs)]
-        confirmed += compute_p(differences) < 0.05
+        confirmed += judging.compute_p(differences) < 0.05
     return confirmed / draws
 
 
@@ -207,14 +195,14 @@ def confirm_by_dice(gain, pairs, seeds, draws=300):
 def test_the_smallest_gain_is_confirmed_in_four_of_five_and_none_is_promised_where_that_is_too_much(
     pairs, seeds, power
 ):
-    gain = find_smallest_gain(pairs, seeds)
+    gain = judging.find_smallest_gain(pairs, seeds)
     assert (gain is None) == (power < 0.8)
-    assert confirm_by_dice(gain or LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.07)
-    assert compute_power(gain or LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
+    assert confirm_by_dice(gain or judging.LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.07)
+    assert judging.compute_power(gain or judging.LARGEST_GAIN, pairs, seeds) == pytest.approx(power, abs=0.05)
     if gain:
-        assert compute_power(gain, pairs, seeds) >= 0.8 > compute_power(gain - 0.001, pairs, seeds)
-        assert confirm_by_dice(0, pairs, seeds) <= 0.08 >= compute_power(0.0, pairs, seeds)
-        assert find_smallest_gain(2 * pairs, seeds) < gain > find_smallest_gain(pairs, seeds + 2)
+        assert judging.compute_power(gain, pairs, seeds) >= 0.8 > judging.compute_power(gain - 0.001, pairs, seeds)
+        assert confirm_by_dice(0, pairs, seeds) <= 0.08 >= judging.compute_power(0.0, pairs, seeds)
+        assert judging.find_smallest_gain(2 * pairs, seeds) < gain > judging.find_smallest_gain(pairs, seeds + 2)
 
 
 # The test
@@ -242,7 +230,7 @@ def test_p_is_the_share_of_all_arrangements_of_signs(differences, off):
     for each in differences:
         sums = np.concatenate([sums + each, sums - each])
     counted = (sums >= sum(differences) - 1e-9 * sum(map(abs, differences))).mean()
-    assert compute_p(differences) == pytest.approx(counted, abs=off)
+    assert judging.compute_p(differences) == pytest.approx(counted, abs=off)
 
 
 VERDICTS = [
@@ -253,7 +241,7 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("differences", "verdict"), VERDICTS)
 def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
-    found = compare_pairs(differences)
+    found = judging.compare_pairs(differences)
     assert found.verdict == verdict
     if len(differences) < 6 and len(set(differences)) == 1:
         assert found.interval is None, "so few pairs exclude nothing, or nothing but themselves"
@@ -315,7 +303,7 @@ def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
     scores = [0.5, 0.0, bad if isinstance(bad, int) else float(bad), *[0.25] * 17]
     for statistic, name in (
         (lambda: confirm(Knows(5), Knows(6), EXAMPLES, lambda one, _: scores[one.number]), "score of example 3"),
-        (lambda: compare_pairs(scores), "difference of pair 3"),
+        (lambda: judging.compare_pairs(scores), "difference of pair 3"),
         (lambda: run_wilcoxon_test(scores), "value 3"),
         (lambda: run_sign_test(scores), "value 3"),
         (lambda: bootstrap_mean({"boil": [1.0], "freeze": scores}), "value 3 of freeze"),
