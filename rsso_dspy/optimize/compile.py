@@ -159,7 +159,6 @@ def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
 
 
 def play_phases(agent: Agent, rollouts: Rollouts) -> None:
-    """Play all phases as far as the budget goes; `rollouts` holds the results."""
     with suppress(CompileStopped):
         search_candidates(agent, rollouts)
     with suppress(CompileStopped):
@@ -199,7 +198,6 @@ def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
 
 
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
-    """The content of the file of a compile, finished or cut short."""
     wanted, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
     candidates, ended = list(rollouts.candidates.values()), rollouts.ended_by or ""

@@ -189,8 +189,6 @@ SHOWN = ("task", "notice", "observation", "possible_actions")  # of an actor: wh
 
 @dataclass(frozen=True)
 class Lesson:
-    """One call that a demonstration may show."""
-
     predictor: str
     task: str
     earns: bool  # points by itself
@@ -243,16 +241,15 @@ def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[st
     throw = random.Random(dice)
     chosen: dict[str, list[Lesson]] = {}
     for name in dict.fromkeys(each.predictor for each in lessons):
-        tasks = sorted({each.task for each in lessons if each.predictor == name})
+        own = [each for each in lessons if each.predictor == name]
+        tasks = sorted({each.task for each in own})
         throw.shuffle(tasks)
-        ordered = []
+        ordered, room = [], tokens
         for task in tasks:
-            own = [each for each in lessons if (each.predictor, each.task) == (name, task)]
-            earning, others = [each for each in own if each.earns], [each for each in own if not each.earns]
-            throw.shuffle(earning)
-            throw.shuffle(others)
-            ordered.append([each for pair in zip_longest(earning, others) for each in pair if each])
-        room = tokens
+            piles = [[each for each in own if (each.task, each.earns) == (task, earns)] for earns in (True, False)]
+            for pile in piles:
+                throw.shuffle(pile)
+            ordered.append([each for pair in zip_longest(*piles) for each in pair if each])
         for lesson in chain.from_iterable(zip_longest(*ordered)):
             if lesson and lesson.tokens <= room and lesson not in chosen.get(name, ()):
                 chosen.setdefault(name, []).append(lesson)
@@ -275,7 +272,6 @@ def shorten_call(
 
 
 def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
-    """Try nothing: a baseline that is scored on the same variants and saved in the same form."""
     yield from ()
 
 
@@ -336,7 +332,6 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
 
 
 def count_train_and_two(calibration: Calibration) -> int:
-    """Rollouts of zero-shot and one candidate on val, and of one of both on train."""
     return 2 * calibration.val_rollouts + len(calibration.train)
 
 

@@ -138,12 +138,10 @@ class Compiled:
 
     @property
     def calibration(self) -> tuple[str, ...]:
-        """All variants that the program has seen."""
         return (*self.train, *self.val, *self.confirm)
 
     @property
     def chosen_state(self) -> dict[str, PredictorState]:
-        """The state of the best candidate on val, confirmed or not."""
         return self.candidate.state if self.candidate else self.state
 
     @property
@@ -165,7 +163,6 @@ class Compiled:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What the chosen candidate changes in the zero-shot program, predictor by predictor."""
         zero_shot, state = Agent(self.method).dump_state(), self.chosen_state
         words = [name for name, each in state.items() if each["signature"] != zero_shot[name]["signature"]]
         shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
@@ -215,7 +212,6 @@ class Compiled:
         return agent
 
     def save(self, path: Path | str) -> None:
-        """Write the file atomically."""
         atomic_write_text(Path(path), FILE.dump_json(self, indent=1).decode() + "\n")
 
 
@@ -223,7 +219,6 @@ FILE = TypeAdapter(Compiled)
 
 
 def check_stock_modules(agent: Agent) -> None:
-    """Raise `UsageError` for an agent with modules or models of its own: a file holds only prompts."""
     if hash_schema(agent) != hash_schema(Agent(agent.method.name)):
         raise UsageError(
             "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
@@ -350,7 +345,6 @@ def describe_verdict(compiled: Compiled) -> str:
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
-    """What placebos gained, in lines; no line where none was played."""
     noise = compiled.noise
     if noise and (gains := ", ".join(f"{100 * gain:+.1f}" for gain in noise.gains)):
         told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
@@ -381,7 +375,6 @@ class RoleDifference:
 def compare_states(
     before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]
 ) -> Iterator[RoleDifference]:
-    """What changes between the states of two programs of one method, role by role."""
     for name, one in before.items():
         old, new = (list(map(_format_demonstration, state["demos"])) for state in (one, after[name]))
         words, now = one["signature"], after[name]["signature"]
@@ -407,6 +400,5 @@ def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
 
 
 def _format_demonstration(demo: Mapping[str, Any]) -> dict[str, str]:
-    """A demonstration's texts, without DSPy's own mark of where it came from."""
     shown = {key: value for key, value in demo.items() if key != "augmented"}
     return {key: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for key, v in shown.items()}

@@ -138,7 +138,6 @@ def build_request(
 
 
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
-    """What was asked for, or the usual number, at most what the optimizer can use."""
     least = chosen.least(calibration)
     usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
     if chosen.most:

@@ -98,7 +98,6 @@ class RolloutLogs:
         return self.open_log(PROPOSALS)
 
     def sum_usage(self) -> dict[str, Usage]:
-        """Usage of everything that was ever answered here, by role."""
         total: dict[str, Usage] = {}
         for log in self._load_logs():
             ahead = TEACHING if log.head.get("teacher") else ""
@@ -144,8 +143,6 @@ class GoalRecordingEnvironments:
 
 @dataclass(frozen=True, slots=True)
 class RolloutFinished(Event):
-    """A rollout of a compile was played, or found in the log."""
-
     rollouts: "Rollouts"
     candidate: CandidateProgram
     rollout: Rollout
@@ -260,7 +257,6 @@ class Rollouts:
             return self.candidates[name]
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
-        """How many rollouts of a program on these variants have not begun."""
         name = fingerprint_program(program)
         return sum((name, each, n) not in self._played for each in dict.fromkeys(variants) for n in range(seeds))
 
@@ -294,7 +290,6 @@ class Rollouts:
         return rollout
 
     def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
-        """Play one candidate on several variants, each with `seeds` seeds."""
         return self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
 
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
@@ -346,7 +341,6 @@ class Rollouts:
         return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
-        """Play one rollout. Raises `BackendFailure` when infrastructure failed."""
         _, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         lead, usual = self._find_lead(variant), self.live.runtime

@@ -141,11 +141,9 @@ class Student(Agent):
         self.list_shown = list_shown
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """The predictors that may be changed and that the optimizer sees."""
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
 
     def get_program(self) -> Agent:
-        """The program that is played."""
         program, changed = Agent(self.method.name), dict(self.named_predictors())
         for name, original in self.search.agent.predictors_by_name.items():
             predictor, now = program.predictors_by_name[name], changed.get(name, original)

@@ -101,8 +101,6 @@ def choose_teacher(name: str, config: Config) -> Teacher:
 
 @dataclass(frozen=True)
 class Lead:
-    """A teacher that is ready to play the train variants."""
-
     adapter: dspy.Adapter  # the format of its answers
     asks_models: bool
     take_over: Callable[[Runtime, Variant], Runtime]  # with the teacher in place of the student

@@ -1,7 +1,6 @@
 """Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
 beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
 
-    judge_candidate(...).verdict                # confirmed, unconfirmed, or not better
     confirm(before, after, examples, metric)    # the same test for any two DSPy programs
     find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
 
@@ -43,8 +42,6 @@ DEVIATION = FLIP * sqrt(FLIPPED)  # standard deviation of one paired difference
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """The trials of one candidate on one calibration variant."""
-
     variant: Variant
     score: float  # the metric, 0 to 1
     trials: tuple[TrialResult, ...]
@@ -58,8 +55,6 @@ class Rollout:
 
 @dataclass
 class CandidateProgram:
-    """A program that was tried."""
-
     program: str  # fingerprint of the state
     state: dict[str, Any]
     rollouts: dict[Variant, dict[int, Rollout]] = field(default_factory=dict)  # by variant and number of its seed
@@ -68,7 +63,6 @@ class CandidateProgram:
     dropped: bool = False  # it fell too far behind on `val` to be played on all of it
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
-        """Those with the first `seeds` seeds, as far as they were played."""
         played = self.rollouts.get(variant, {})
         return [played[n] for n in range(seeds) if n in played]
 
@@ -78,7 +72,6 @@ class CandidateProgram:
         return fmean(rollout.score for rollout in played) if len(played) == seeds else None
 
     def mean_over(self, variants: Sequence[Variant], seeds: int = 1) -> float | None:
-        """Mean over `variants`; None until all of them have been played."""
         known = [mean for variant in variants if (mean := self.mean_on(variant, seeds)) is not None]
         return fmean(known) if known and len(known) == len(variants) else None
 
@@ -90,7 +83,6 @@ WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a poin
 
 
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
-    """The variants on which most different scores were seen first."""
     scores = {one: {round(each.score, 3) for c in candidates for each in c.list_rollouts(one)} for one in val}
     return sorted(val, key=lambda variant: -len(scores[variant]))
 
@@ -112,7 +104,6 @@ def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant:
 
 
 def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
-    """Whether a candidate solved all of these at its first trial."""
     return all((candidate.mean_on(variant) or 0) >= SOLVED for variant in variants)
 
 
@@ -131,8 +122,6 @@ _FEWEST_EQUAL = 6  # differences that are all equal and fewer give no interval: 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """Second program minus first, over pairs."""
-
     difference: float  # mean
     interval: tuple[float, float] | None  # of 1 - 2 `level`; None for too few pairs, or fewer than six equal ones
     p: float
@@ -213,7 +202,6 @@ def _share_by_sum(sizes: Any) -> Any:
 
 
 def _find_upper_bound(differences: Sequence[float], level: float) -> float:
-    """The smallest gain that these differences rule out, found by bisection."""
     inside, outside = fmean(differences), max(differences) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2

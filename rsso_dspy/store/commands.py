@@ -28,8 +28,6 @@ CONFIG = "config.toml"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part `number`, from 1, of `of` parts."""
-
     number: int
     of: int
 
@@ -71,7 +69,6 @@ class RunSpec:
     shard: Shard | None = None  # the shard to play; None means the whole run
 
     def locate_files(self, folder: Path, out: Path) -> "RunSpec":
-        """Return the same with input files in this folder, to be played into `out`."""
         return self.name_files(lambda _, path: folder / path, out)
 
     def name_files(self, name: Callable[[str, Path], Path], out: Path) -> "RunSpec":
@@ -111,7 +108,6 @@ def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[
 
 
 def load_commands(store: Store) -> list[RunSpec]:
-    """The arguments of all commands of a folder, in order. Raises `UsageError` if they are damaged."""
     try:
         return [_SPEC.validate_python(each) for each in store.read_file().get("commands", ())]
     except (ValidationError, TypeError):

@@ -30,8 +30,6 @@ from rsso_dspy.store.unit_log import JobRecord, UnitLog, describe_flaw
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A row of the comparison: a method with a program."""
-
     method: Method
     program: str = ZERO_SHOT
 
@@ -207,7 +205,6 @@ class Store:
             raise UsageError(f"{file} is damaged ({why}); {fix}") from None
 
     def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The identity of the run, and its arms in order with their program fingerprints."""
         data = self.read_file()
         return data["identity"], data["arms"]
 
@@ -231,7 +228,6 @@ class Store:
         return log
 
     def append_text(self, path: Path, text: str) -> None:
-        """Append to a file of the folder. Raises `FolderGone` once the folder is gone."""
         self.check_exists()
         try:
             with path.open("ab") as file:
@@ -294,7 +290,6 @@ class Store:
         return log.make_record() if log is not None and (begun or log.is_finished) else None
 
     def units(self) -> Iterator[UnitRecord]:
-        """All finished units, by arm (in the order of the run), task, variant and seed."""
         return self._load_records("units")
 
     def trainings(self) -> Iterator[TrainingRecord]:
@@ -305,7 +300,6 @@ class Store:
         return self._load_records("units", "trainings") if self.exists else iter(())
 
     def load_begun(self) -> list[JobRecord]:
-        """The finished trials of units and trainings that are not finished."""
         return [*self._load_records(finished=False)]
 
     def _load_records(self, *kinds: str, finished: bool = True) -> Iterator[Any]:
@@ -415,7 +409,6 @@ def find_logs(folder: Path) -> list[Path]:
 
 
 def get_position(path: Path, arms: list[str]) -> tuple[int, str, str, int, int]:
-    """The sort key of a log: arms in order of the run, tasks, variants, seeds."""
     arm, task = path.parts[-3:-1]
     index, _, seed = path.stem.rpartition("s")
     return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)

@@ -145,7 +145,6 @@ class UnitLog(CallLines):
         return _sum_calls(self._tail, {})
 
     def sum_usage(self) -> dict[str, Usage]:
-        """Usage by role of everything that was ever answered here."""
         return add_usage(self.abandoned, sum_usage(self.results), self.sum_current())
 
     def make_answers(self, name: str) -> RecordedCalls:
@@ -203,7 +202,6 @@ class UnitLog(CallLines):
             self._write = write
 
     def void(self, first: int, why: str) -> None:
-        """Write that this trial and later ones do not count."""
         self.write_entry({"void": first, "why": why})
 
 
