@@ -271,9 +271,6 @@ def shorten_call(
     return {key: given[key] for key in SHOWN if given.get(key)}, outputs
 
 
-def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
-    yield from ()
-
 
 # Wordings of a person's own.
 
@@ -340,6 +337,6 @@ _ROWS = (
     Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
     Optimizer("mipro", mipro, count_train_and_two, count_mipro_proposals, needs="optuna"),
     Optimizer("bootstrap", bootstrap, count_train_and_two, most=count_train_and_two),
-    Optimizer("none", none, lambda c: c.val_rollouts, searches=False, most=lambda c: c.val_rollouts),
+    Optimizer("none", lambda _: iter(()), lambda c: c.val_rollouts, searches=False, most=lambda c: c.val_rollouts),
 )
 OPTIMIZERS = {row.name: row for row in _ROWS}

@@ -203,8 +203,7 @@ class Rollouts:
         return bool(self.reserved) and limit is not None and self.purse.cost >= share * limit
 
     def end_search(self, why: str) -> None:
-        """Note why the search ends; the first reason stays."""
-        self.search_end = self.search_end or why
+        self.search_end = self.search_end or why  # the first reason stays
 
     def stop_compile(self, why: CompileEnding, error: BaseException | None = None) -> None:
         """End the compile; the first reason stays, but for spent rollouts, which stop nothing that runs."""

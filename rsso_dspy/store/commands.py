@@ -86,8 +86,13 @@ _SPEC, _PRICES = TypeAdapter(RunSpec), TypeAdapter(dict[str, PriceConfig])
 
 
 def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
-    """Return the arguments of a command with its input files named as in `given`, and these by that name."""
-    files = {CONFIG: dump_config_toml(config)}
+    """Return the arguments of a command with its input files named as in `given`, and these by that name: the
+    configuration with the selected backend only and without secrets in addresses."""
+    import tomlkit
+
+    data = config.dump_settings(exclude_none=True)
+    data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
+    files = {CONFIG: f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"}
 
     def add(kind: str, path: Path) -> Path:
         files[f"{kind}/{path.name}"] = read_text(path)
@@ -119,16 +124,14 @@ def read_given(store: Store) -> dict[str, str]:
     return {str(path): str(text) for path, text in given.items()} if isinstance(given, dict) else {}
 
 
-def extract_given(store: Store, folder: Path, kind: str = "") -> list[Path]:
-    """Write the input files of a run, or those of a kind such as ``programs``, below a folder; return their paths."""
-    paths = []
-    for name, text in read_given(store).items():
-        if name.startswith(f"{kind}/" if kind else ""):
-            if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {name}")
-            atomic_write_text(folder / name, text)
-            paths.append(folder / name)
-    return paths
+def extract_given(store: Store, folder: Path) -> list[Path]:
+    """Write the input files of a run below a folder; return their paths."""
+    texts = {folder / name: text for name, text in read_given(store).items()}
+    for path, text in texts.items():
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {path}")
+        atomic_write_text(path, text)
+    return list(texts)
 
 
 def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
@@ -138,12 +141,3 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
             text = read_given(Store(folder, read_only=True)).get(CONFIG, "")
             found |= _PRICES.validate_python(tomllib.loads(text).get("prices", {}))
     return found
-
-
-def dump_config_toml(config: Config) -> str:
-    """Return the configuration as TOML, with the selected backend only and without secrets in addresses."""
-    import tomlkit
-
-    data = config.dump_settings(exclude_none=True)
-    data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
-    return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"
