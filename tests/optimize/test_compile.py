@@ -1,5 +1,6 @@
 """A compile finds what helps, keeps what is as good, and never spends more than it was allowed."""
 
+import json
 from dataclasses import replace
 
 import dspy
@@ -8,7 +9,7 @@ from dspy.utils.exceptions import LMServerError
 
 from rsso_dspy.config import PriceConfig, load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.errors import BackendFailure
+from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.optimize.compile import ENDED, compile, compile_agent, load_finished_compile
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
 from rsso_dspy.optimize.verdict import LEVEL
@@ -16,10 +17,8 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
 from tests.live import FAST, REWARDED
-from tests.optimize.conftest import record
 from tests.optimize.scripted import (
     ADVICE,
-    LONGEST,
     SHORTEST,
     STEPS,
     Keep,
@@ -145,16 +144,13 @@ def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, caps
 
 
 @pytest.mark.usefixtures("fresh_simulators")
-def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(live, tmp_path):
+def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(gepa_compile, tmp_path):
     """Once one rollout at a time, in a used simulator that describes its goals otherwise; then two at a time in fresh
     ones."""
-    small = wanted("gepa", LONGEST[:2], LONGEST[2:3], rollouts=6, method_name="rsso", trials=2, steps=4)
     once, again = tmp_path / "once.json", tmp_path / "again.json"
-    first = record(live, small)
-    first.compiled.save(once)
+    gepa_compile.compiled.save(once)
     with session(load_config(overrides=FAST), jobs=2) as two:
-        compile_agent(Agent("rsso"), two, small, jobs=2, out=again)
-    assert len(first.observed.of.candidates) > 1
+        compile_agent(Agent("rsso"), two, gepa_compile.request, jobs=2, out=again)
     assert again.read_bytes() == once.read_bytes()
 
 
@@ -167,3 +163,66 @@ def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_progra
     there = load(tmp_path / "early.json")
     assert (there.ended_by, there.before, there.improved, there.tried) == ("interrupted", None, False, ())
     assert there.state == REACT
+
+
+# Resume
+
+
+PHASES = replace(CONFIRMED, max_rollouts=26, placebos=1)  # after 15 rollouts, confirm is under way
+
+
+class CutShort(Keep):
+    """Ends the compile after so many rollouts, as Ctrl-C would."""
+
+    def __init__(self, after: int):
+        super().__init__()
+        self.after = after
+
+    def on_rollout(self, event):
+        super().on_rollout(event)
+        if len(self.told) == self.after:
+            event.rollouts.stop_compile("interrupted")
+
+
+def make_models():
+    return Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
+
+
+@pytest.fixture(scope="module")
+def whole_phases(live, tmp_path_factory):
+    """The file of that compile in one go, by two jobs, and how often it asked each role."""
+    out, models = tmp_path_factory.mktemp("phases") / "whole.json", make_models()
+    whole = play(live, models, PHASES, out=out, jobs=2)
+    assert (whole.confirmation.verdict, whole.tried[1].placebo, whole.rollouts) == ("confirmed", True, 21)
+    return out.read_bytes(), models.asked
+
+
+@pytest.mark.parametrize("after", [3, 15])
+def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(
+    live, whole_phases, tmp_path, after
+):
+    out, models, rest = tmp_path / "cut.json", make_models(), Keep()
+    with pytest.raises(KeyboardInterrupt):
+        play(live, models, PHASES, out=out, events=CutShort(after))
+    assert load(out).confirmation.verdict in ("unconfirmed", "not better")
+    play(live, models, PHASES, out=out, events=rest)
+    assert rest.of.recalled == after
+    assert (out.read_bytes(), models.asked) == whole_phases
+    data = json.loads(out.read_text())
+    assert all(set(tried["per_variant"]) <= {*data["train"], *data["val"], *data["confirm"]} for tried in data["tried"])
+    out.unlink()
+    with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
+        play(live, models, replace(PHASES, seed=1), out=out)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["cut off", "damaged"])
+def test_a_rollout_whose_log_was_cut_off_or_damaged_is_played_again(live, whole_phases, tmp_path, end):
+    out = tmp_path / "cut.json"
+    with pytest.raises(KeyboardInterrupt):
+        play(live, make_models(), PHASES, out=out, events=CutShort(3))
+    log = sorted(out.with_name(f"{out.name}.rollouts").glob("units/*/lifespan*/*.jsonl"))[0]
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2] + end)
+    play(live, make_models(), PHASES, out=out)
+    there, whole = (json.loads(content) for content in (out.read_bytes(), whole_phases[0]))
+    assert {**there, "abandoned": {}} == {**whole, "abandoned": {}}
+    assert log.with_suffix(".jsonl.damaged").exists() == bool(end)

@@ -19,7 +19,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from tests import toy_package
 from tests.optimize.scripted import LONGEST, SHORTEST, Keep, Models, actor, wanted
-from tests.optimize.test_resume import CutShort
+from tests.optimize.test_compile import CutShort
 from tests.provider_runs import KEY, VARIABLE, look, table
 from tests.provider_server import provider
 
