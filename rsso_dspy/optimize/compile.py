@@ -30,7 +30,7 @@ from rsso_dspy.optimize.request import CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
 from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, make_placebo
 from rsso_dspy.optimize.teacher import choose_teacher
-from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate, measure_noise
+from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate
 from rsso_dspy.plan import check_writers
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import Variant
@@ -200,7 +200,8 @@ def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     wanted, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
-    candidates, ended = list(rollouts.candidates.values()), rollouts.ended_by or ""
+    rows = [_describe_candidate(each, val, seeds) for each in rollouts.candidates.values()]
+    ended = rollouts.ended_by or ""
     why = rollouts.unconfirmed or ENDED[ended]
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved, best = confirmation.verdict == "confirmed", chosen or start
@@ -212,9 +213,8 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "notes": wanted.notes,
         "before": _compute_scores(start, val, seeds),
         "after": _compute_scores(best, val, seeds),
-        "tried": [tried for each in candidates if (tried := _describe_candidate(each, val, seeds))],
+        "tried": list(filter(None, rows)),
         "confirmation": confirmation,
-        "noise": measure_noise(candidates, val, seeds),
         "candidate": None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
         "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,

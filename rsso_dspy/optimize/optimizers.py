@@ -271,7 +271,6 @@ def shorten_call(
     return {key: given[key] for key in SHOWN if given.get(key)}, outputs
 
 
-
 # Wordings of a person's own.
 
 CANDIDATES = "candidates"  # name of the optimizer that proposes them

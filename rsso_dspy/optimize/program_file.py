@@ -18,7 +18,7 @@ from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
 from rsso_dspy.optimize.calibration import PARTS, Calibration
-from rsso_dspy.optimize.verdict import CompileEnding, Confirmation, Noise
+from rsso_dspy.optimize.verdict import WORTH, CompileEnding, Confirmation
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
@@ -106,7 +106,7 @@ class Compiled:
     after: ProgramScores | None = None  # of the best candidate, confirmed or not
     tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None  # the verdict; None for a program made elsewhere
-    noise: Noise | None = None
+
     candidate: KeptCandidate | None = None
     search_end: str | None = None  # why the search ended, in words
     rollouts: int = 0
@@ -345,11 +345,13 @@ def describe_verdict(compiled: Compiled) -> str:
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
-    noise = compiled.noise
-    if noise and (gains := ", ".join(f"{100 * gain:+.1f}" for gain in noise.gains)):
+    played = [each for each in compiled.tried if not each.dropped]
+    placebos, others = ([each.scores.metric for each in played if each.placebo == wanted] for wanted in (True, False))
+    if placebos and others:
+        gains = ", ".join(f"{100 * round(metric - others[0], 4):+.1f}" for metric in placebos)
         told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
         yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
-    if noise and noise.won:
+    if placebos and others and max(placebos) - max(others) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."

@@ -165,7 +165,7 @@ class Rollouts:
         self.logs = logs or RolloutLogs(source=live.backend.replay)
         self.events = events or EventStream()
         self.reserved: int = wanted.reserved  # kept back for confirming: the search may not begin them
-        self.spent, self.recalled = 0, 0  # rollouts begun, and those found in the log instead of played
+        self.spent = 0  # rollouts begun
         self.usage: dict[str, Usage] = {}  # of all answers by role, the proposer's included
         self.candidates: dict[str, CandidateProgram] = {}  # by fingerprint; the first is the program to improve
         self.taught: dict[Variant, Rollout] = {}  # played by the teacher: their scores are no candidate's
@@ -333,10 +333,8 @@ class Rollouts:
     def _recall_rollout(self, job: Job) -> Rollout | None:
         """The rollout, if an earlier attempt at this compile has paid for it. None otherwise."""
         rollout = self.logs.find_rollout(self._make_unit(job))
-        if rollout is not None:
-            with self._lock:
-                self.recalled += 1
-                self.usage = add_usage(self.usage, sum_usage(rollout.trials))
+        for role, usage in sum_usage(rollout.trials if rollout else ()).items():
+            self.recall_usage(role, usage)
         return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:

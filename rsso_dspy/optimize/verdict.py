@@ -269,20 +269,6 @@ def judge_candidate(
     return Confirmation(found.verdict, why, *numbers, seeds, per_variant)
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    gains: tuple[float, ...] = ()  # on `val`, of every placebo over the program to improve
-    won: bool = False  # whether a placebo did better on `val` than every candidate
-
-
-def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
-    means = [(each.placebo, mean) for each in candidates if (mean := each.mean_over(val, seeds)) is not None]
-    placebos, others = ([mean for placebo, mean in means if placebo == wanted] for wanted in (True, False))
-    if not (placebos and others):
-        return Noise()
-    return Noise(tuple(round(mean - others[0], 4) for mean in placebos), max(placebos) - max(others) >= WORTH)
-
-
 # Power: how large a gain must be for a compile to confirm it.
 
 POWER = 0.80  # share of compiles that must confirm a gain for it to be called confirmable: four of five

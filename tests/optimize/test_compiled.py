@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,6 +137,14 @@ def test_a_program_plays_its_method_with_a_constitution_too_and_the_hash_of_its_
         == program_file.hash_schema(compiled.agent())
         != program_file.hash_schema(fewer)
     )
+
+
+@pytest.mark.parametrize(("metric", "lines"), [(0.5, 1), (0.9, 2)])
+def test_what_a_placebo_gained_is_told_and_that_it_beat_every_candidate(metric, lines):
+    tried = (*a_program().tried, TriedProgram("c", ProgramScores(metric, 0), placebo=True))
+    noise, *warning = program_file.describe_noise(replace(a_program(), tried=tried))
+    assert f"gained +{100 * (metric - 0.25):.1f} points on val" in noise
+    assert ["WARNING: that placebo" in line for line in warning] == [True] * (lines - 1)
 
 
 # What it changes, beside the zero-shot program
