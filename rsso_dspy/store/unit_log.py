@@ -43,9 +43,8 @@ class UnitLog(CallLines):
         self.times: list[str] = []  # when trials ended, in UTC; of void ones too
         self.rollout: dict[str, Any] | None = None  # what a finished rollout came to
         self.abandoned: dict[str, Usage] = {}  # usage of void trials by role
-        self._lines: list[dict[str, Any]] = []
-        self._results: dict[int, TrialResult] = {}
-        self._tail: list[bytes] = []
+        self._lines: list[dict[str, Any]] = []  # of the trials that count
+        self._tail: list[bytes] = []  # of calls since the last of them
         self.complete = content.rfind(b"\n") + 1  # bytes of the complete lines
         for number, line in enumerate(content[: self.complete].split(b"\n")[:-1], start=1):
             self._parse(line, number, whole)
@@ -61,7 +60,7 @@ class UnitLog(CallLines):
         if "unit" in entry:
             self.head = entry["unit"]
         elif "trial" in entry:
-            self._lines.append(entry)
+            self._lines.append(entry | {"result": self._read_result(entry)})
             self.times.append(entry["time"])
             self._tail = []
         elif "void" in entry:
@@ -75,35 +74,26 @@ class UnitLog(CallLines):
             raise DamagedFile(self.path, f"line {number} is no JSON object")
         return entry
 
-    def _take_void(self, first: int) -> None:
-        for trial in [each for each in self._lines if each["trial"] >= first]:
-            self.abandoned = add_usage(self.abandoned, self._read_result(trial).usage)
-        self.abandoned = _sum_calls(self._tail, self.abandoned)
-        self._lines = [each for each in self._lines if each["trial"] < first]
-        self._results = {number: result for number, result in self._results.items() if number < first}
-        self._tail = []
-        self.by_number = {
-            number: lines
-            for number, lines in self.by_number.items()
-            if lines[0]["trial"] < first or lines[0]["role"] == EMBEDDER
-        }
+    def _read_result(self, entry: Mapping[str, Any]) -> TrialResult:
+        try:
+            return _TRIAL.validate_python(entry["result"])
+        except ValidationError as error:
+            why = f"its trial {entry['trial']} is no record of one ({describe_flaw(error)})"
+            raise DamagedFile(self.path, why) from None
 
-    def _read_result(self, line: Mapping[str, Any]) -> TrialResult:
-        number = line["trial"]
-        if number not in self._results:
-            try:
-                self._results[number] = _TRIAL.validate_python(line["result"])
-            except ValidationError as error:
-                why = f"its trial {number} is no record of one ({describe_flaw(error)})"
-                raise DamagedFile(self.path, why) from None
-        return self._results[number]
+    def _take_void(self, first: int) -> None:
+        void = [each["result"].usage for each in self._lines if each["trial"] >= first]
+        self.abandoned = _sum_calls(self._tail, add_usage(self.abandoned, *void))
+        self._lines, self._tail = [each for each in self._lines if each["trial"] < first], []
+        calls = self.by_number.items()
+        self.by_number = {n: c for n, c in calls if c[0]["trial"] < first or c[0]["role"] == EMBEDDER}
 
     # What it holds.
 
     @property
     def results(self) -> tuple[TrialResult, ...]:
-        """The trials that count, in order. Raises `DamagedFile`."""
-        return tuple(map(self._read_result, self._lines))
+        """The trials that count, in order."""
+        return tuple(each["result"] for each in self._lines)
 
     @property
     def memories(self) -> dict[str, Any]:
@@ -115,7 +105,7 @@ class UnitLog(CallLines):
 
     @property
     def has_error(self) -> bool:
-        return bool(self._lines) and self._lines[-1]["result"]["trajectory"] is None
+        return bool(self._lines) and self._lines[-1]["result"].trajectory is None
 
     @property
     def is_finished(self) -> bool:
@@ -123,8 +113,8 @@ class UnitLog(CallLines):
         if not self._lines:
             return False
         allowed = self.head.get("trials_allowed") or len(self.head.get("budgets", ()))
-        solved = self.head.get(STOPS) and self.results[-1].trajectory and self.results[-1].trajectory.solved
-        return self.has_error or bool(solved) or len(self._lines) >= allowed
+        played = self._lines[-1]["result"].trajectory
+        return played is None or (played.solved and bool(self.head.get(STOPS))) or len(self._lines) >= allowed
 
     def make_record(self) -> JobRecord | None:
         """The unit or training with the trials that count; None without one. Raises `DamagedFile`."""
@@ -148,7 +138,7 @@ class UnitLog(CallLines):
         return add_usage(self.abandoned, sum_usage(self.results), self.sum_current())
 
     def make_answers(self, name: str) -> RecordedCalls:
-        attempts = {line["trial"]: line["result"].get("replayed", 0) for line in self._lines}
+        attempts = {line["trial"]: line["result"].replayed for line in self._lines}
         return RecordedCalls(name, self, attempts=attempts)
 
     # Writing.
