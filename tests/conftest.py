@@ -18,8 +18,6 @@ LONGEST_FIRST = (
     "test_embed.py",
     "cli/test_other_environments.py",
     "runs/test_chaos.py",
-    "optimize/test_resume.py",
-    "optimize/test_optimizers_embedded.py",
     "optimize/test_compile.py",
     "docs/test_examples.py",
     "hostile/test_replays.py",

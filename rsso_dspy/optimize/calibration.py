@@ -4,8 +4,6 @@ candidates, `confirm` to compare the chosen one with the program it started from
     >>> calibration = draw_calibration("1-per-task", ["boil"], seed=0)
     >>> len(calibration.train), len(calibration.val), len(calibration.confirm)
     (1, 1, 3)
-
-No part can hold a held-out variant: making such a `Calibration` raises.
 """
 
 import random
@@ -38,8 +36,7 @@ class Calibration:
 
     train: tuple[Variant, ...]  # played for feedback: traces, reflections, demonstrations
     val: tuple[Variant, ...]  # scored to choose among candidates; no candidate was made from them
-    confirm: tuple[Variant, ...] = ()
-    """Played only by the chosen candidate and by the program it started from. Without any, nothing can be confirmed."""
+    confirm: tuple[Variant, ...] = ()  # played by the chosen candidate and the program it started from alone
     notes: tuple[str, ...] = ()  # where the draw differs from what was asked for
     benchmark: str = DEFAULT
     seeds: int = 1  # that each val and confirm variant is played with; its score is their mean
@@ -48,9 +45,8 @@ class Calibration:
         parts = {part: dict.fromkeys(variant.key for variant in getattr(self, part)) for part in PARTS}
         wrong = []
         if held_out := get_benchmark(self.benchmark).select_held_out(key for keys in parts.values() for key in keys):
-            wrong.append(
-                f"of the held-out test split: {', '.join(dict.fromkeys(held_out))}; take train or dev variants"
-            )
+            named = ", ".join(dict.fromkeys(held_out))
+            wrong.append(f"of the held-out test split: {named}; take train or dev variants")
         for one, other in combinations(parts, 2):
             if shared := [key for key in parts[one] if key in parts[other]]:
                 wrong.append(f"both in {one} and in {other}: {', '.join(shared)}; leave each in one of them")
@@ -68,12 +64,12 @@ class Calibration:
 
     @property
     def val_rollouts(self) -> int:
-        """Rollouts that one candidate takes on all of `val`."""
+        """Those of one candidate on all of `val`."""
         return len(self.val) * self.seeds
 
     @property
     def confirm_rollouts(self) -> int:
-        """Rollouts that two programs take on all of `confirm`."""
+        """Those of two programs on all of `confirm`."""
         return 2 * len(self.confirm) * self.seeds
 
     @property
@@ -90,9 +86,8 @@ def draw_calibration(
     confirm_share: int = CONFIRM_SHARE,
 ) -> Calibration:
     """The calibration that ``text`` asks for, ``K-per-task``: of each named task (of all when None) K training variants
-    for `train`, K others for `val` and `confirm_share` times K for `confirm`, drawn with ``seed``; fewer where the
-    split has fewer, with a note. None means the default benchmark, and its usual `simplification`. Raises
-    ``UnknownName`` for a task, ``UsageError`` for another text and for tasks with too few variants."""
+    for `train`, K others for `val` and `confirm_share` times K for `confirm`; fewer where the split has fewer, with a
+    note. Raises ``UnknownName`` for a task, ``UsageError`` for another text and for tasks with too few variants."""
     of = of or get_benchmark()
     per_task = _PER_TASK.fullmatch(text)
     if per_task is None or (k := int(per_task[1])) > MOST_PER_TASK:
@@ -105,9 +100,9 @@ def draw_calibration(
         parts, note = split_pool(task, pool, k, seed, confirm_share)
         notes += [note] if note else []
         for part, variants in parts.items():
-            drawn[part] += [
-                each if simplification is None else replace(each, simplification=simplification) for each in variants
-            ]
+            drawn[part] += variants
+    if simplification is not None:
+        drawn = {part: [replace(each, simplification=simplification) for each in own] for part, own in drawn.items()}
     train, val, confirm = (tuple(drawn[part]) for part in PARTS)
     return Calibration(train, val, confirm, tuple(notes), of.name)
 
@@ -115,9 +110,8 @@ def draw_calibration(
 def split_pool(
     task: str, pool: Sequence[Variant], k: int, seed: int, confirm_share: int = CONFIRM_SHARE
 ) -> tuple[dict[str, list[Variant]], str | None]:
-    """``k`` variants of the pool for `train`, ``k`` others for `val`, `confirm_share` times ``k`` for `confirm`; and a
-    note when the pool is too small for all three: then they share it in proportion, with at least one for `train` and
-    one for `val`. A pool of one or none gives no variants."""
+    """The variants of each part; and a note when the pool is too small: then the parts share it in proportion, with at
+    least one for `train` and one for `val`. A pool of one or none gives no variants."""
     size = f"{len(pool)} train variant{'' if len(pool) == 1 else 's'}"
     if len(pool) < 2:
         return {}, f"{task} is left out: of {size} none can be for train and another for val"
@@ -136,8 +130,7 @@ def split_pool(
 
 
 def build_examples(variants: Iterable[Variant]) -> list[dspy.Example]:
-    """What an optimizer is given: the key of each variant and nothing else, so no label, length or gold path can reach
-    a prompt through an example."""
+    """The keys of the variants and nothing else, so no length or gold path can reach a prompt through an example."""
     return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
 
 

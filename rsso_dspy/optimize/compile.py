@@ -1,10 +1,5 @@
 """Compiling: an optimizer proposes better prompts, the candidate that does best on `val` is chosen, and `confirm` gives
-the verdict in the file.
-
-    with session() as live:
-        compiled = compile(Agent("rsso"), live, "1-per-task", tasks=["boil"])
-    compiled.save("compiled.json")
-"""
+the verdict in the file."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from rsso_dspy.config import CompileOptions, Config
-from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
+from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
@@ -33,9 +28,9 @@ from rsso_dspy.optimize.program_file import (
 )
 from rsso_dspy.optimize.request import CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
-from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, SearchDone, make_placebo
+from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, make_placebo
 from rsso_dspy.optimize.teacher import choose_teacher
-from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate, measure_noise
+from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate
 from rsso_dspy.plan import check_writers
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import Variant
@@ -89,13 +84,8 @@ class CompiledAgent(Agent):
     def __init__(self, compiled: Compiled):
         super().__init__(compiled.method)
         self.load_state(compiled.agent().dump_state())
-        self.compiled = compiled
-        """How it was compiled, the content of its file."""
-
-    @property
-    def verdict(self) -> str:
-        """One word (confirmed, unconfirmed or not better), then why."""
-        return str(self.compiled.confirmation)
+        self.compiled = compiled  # the content of its file
+        self.verdict = str(compiled.confirmation)  # one word (confirmed, unconfirmed or not better), then why
 
     def save(self, path: Path | str, *args: Any, **options: Any) -> None:  # noqa: ARG002
         """Write the compiled file, which `rsso_dspy.load`, `evaluate` and `run` read."""
@@ -110,12 +100,10 @@ def compile_agent(
     events: EventStream | None = None,
     out: Path | None = None,
 ) -> Compiled:
-    """Compile a program and, if `out` is given, write it there.
-
-    A spent budget ends the search with the best so far. So do Ctrl-C and a failing backend: then `out` is written and
-    the error is raised. With `out`, rollouts are logged beside it: cut short and called again, it plays none of them
-    twice. Raises what `Session.check_models`, `check_writers` and `check_stock_modules` raise.
-    """
+    """Compile a program and, if `out` is given, write it there. A spent budget ends the search with the best so far. So
+    do Ctrl-C and a failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged
+    beside it: cut short and called again, it plays none of them twice. Raises what `Session.check_models`,
+    `check_writers` and `check_stock_modules` raise."""
     live.check_models([agent])
     check_writers([agent.method], live.config)
     check_stock_modules(agent)
@@ -125,12 +113,9 @@ def compile_agent(
         with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
             play_until_interrupted(agent, rollouts)
             rollouts.wait_until_idle()
-        if isinstance(rollouts.error, FolderGone):
-            raise rollouts.error
         compiled = build_compiled(agent, rollouts)
-        if logs.store is not None:
+        if out and logs.store:
             logs.store.check_exists()
-        if out is not None:
             compiled.save(out)
         if rollouts.ended_by == "interrupted":
             raise KeyboardInterrupt
@@ -140,9 +125,8 @@ def compile_agent(
 
 
 def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
-    """The result in `out`, if the same request made it and finished; None when there is none or it was cut short by
-    Ctrl-C or an error. Raises `RunMismatch` for the result of another request, and `UsageError` for a file that cannot
-    be written."""
+    """The result in `out`, if the same request made it and finished; otherwise None. Raises `RunMismatch` for the
+    result of another request, and `UsageError` for a file that cannot be written."""
     derive_program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
@@ -155,10 +139,8 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
     now, data = wanted.describe(config), FILE.dump_python(there, mode="json")
     if (then := {key: data[key] for key in now}) != now:
-        raise RunMismatch(
-            f"{out} holds the result of another compile:\n{describe_difference(then, now)}\nUse another -o, or move "
-            "it away."
-        )
+        difference = describe_difference(then, now)
+        raise RunMismatch(f"{out} holds the result of another compile:\n{difference}\nUse another -o, or move it away.")
     return None if there.ended_by in ("interrupted", "error") else there
 
 
@@ -177,8 +159,7 @@ def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
 
 
 def play_phases(agent: Agent, rollouts: Rollouts) -> None:
-    """Play all phases of a compile, as far as its budget goes. `rollouts` holds the results."""
-    with suppress(CompileStopped, SearchDone):
+    with suppress(CompileStopped):
         search_candidates(agent, rollouts)
     with suppress(CompileStopped):
         confirm_choice(agent, rollouts)
@@ -186,8 +167,7 @@ def play_phases(agent: Agent, rollouts: Rollouts) -> None:
 
 def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
     """Score the program to improve and the placebos, then race what the optimizer proposes."""
-    wanted: CompileRequest = rollouts.wanted
-    search = Search(agent, rollouts)
+    wanted, search = rollouts.wanted, Search(agent, rollouts)
     rollouts.play_all(agent, rollouts.val, rollouts.seeds)
     # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
     needed = wanted.optimizer.least(wanted.calibration)
@@ -218,15 +198,13 @@ def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
 
 
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
-    """The content of the file of a compile, finished or cut short."""
-    wanted: CompileRequest = rollouts.wanted
-    live, val, seeds = rollouts.live, rollouts.val, rollouts.seeds
+    wanted, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
-    candidates, ended = list(rollouts.candidates.values()), rollouts.ended_by or ""
+    rows = [_describe_candidate(each, val, seeds) for each in rollouts.candidates.values()]
+    ended = rollouts.ended_by or ""
     why = rollouts.unconfirmed or ENDED[ended]
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
-    improved = confirmation.verdict == "confirmed"
-    best = chosen or start
+    improved, best = confirmation.verdict == "confirmed", chosen or start
     kept = best if improved else start
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
     found = {
@@ -235,9 +213,8 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "notes": wanted.notes,
         "before": _compute_scores(start, val, seeds),
         "after": _compute_scores(best, val, seeds),
-        "tried": [tried for each in candidates if (tried := _describe_candidate(each, val, seeds))],
+        "tried": list(filter(None, rows)),
         "confirmation": confirmation,
-        "noise": measure_noise(candidates, val, seeds),
         "candidate": None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
         "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,
@@ -254,20 +231,18 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     return FILE.validate_python(found)
 
 
-def _describe_candidate(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
+def _describe_candidate(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
     """The row of a candidate that was played on all of `val`, or dropped there; None for any other."""
-    met = [variant for variant in val if variant in candidate.rollouts] if candidate.dropped else val
-    if (scores := _compute_scores(candidate, met, seeds)) is None:
+    met = [variant for variant in val if variant in tried.rollouts] if tried.dropped else val
+    if (scores := _compute_scores(tried, met, seeds)) is None:
         return None
-    per_variant = {
-        variant.key: round(fmean(each.score for each in candidate.list_rollouts(variant, seeds)), 4)
-        for variant in sorted(candidate.rollouts, key=str)
-    }
-    return TriedProgram(candidate.program, scores, per_variant, candidate.number, candidate.placebo, candidate.dropped)
+    played = {each.key: tried.list_rollouts(each, seeds) for each in sorted(tried.rollouts, key=str)}
+    per_variant = {key: round(fmean(each.score for each in rollouts), 4) for key, rollouts in played.items()}
+    return TriedProgram(tried.program, scores, per_variant, tried.number, tried.placebo, tried.dropped)
 
 
-def _compute_scores(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:
-    if (metric := candidate.mean_over(val, seeds)) is None:
+def _compute_scores(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:
+    if (metric := tried.mean_over(val, seeds)) is None:
         return None
-    played = [candidate.list_rollouts(variant, seeds) for variant in val]
+    played = [tried.list_rollouts(variant, seeds) for variant in val]
     return ProgramScores(metric, fmean(fmean(each.accumulator for each in rollouts) for rollouts in played))

@@ -1,18 +1,18 @@
-"""The metric for DSPy's optimizers, on the scale of `score_trials`, and its feedback on one predictor's call, for an
-optimizer that proposes instructions: facts, then advice.
+"""The metric for DSPy's optimizers, and its feedback on one predictor's call, for an optimizer that proposes
+instructions: facts name what was done; advice is imperative sentences about play in general, which name no object of
+the variant. The variant's key, the step budget and the goals' wording are in neither. docs/COMPILING.md explains each
+rule.
 
     dspy.GEPA(metric=rsso_dspy.metric, ...)
     build_feedback("reflector", inputs, outputs, trials)      # "Facts:\nThe trial reflected on earned 33 points ..."
-
-Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
-alone. Facts name what was done; advice is imperative sentences about play in general, which name no object of the
-variant. The variant's key, the step budget and the goals' wording are in neither. docs/COMPILING.md explains each rule.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.environments import Goal
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
 FACTS, ADVICE, PERHAPS = "Facts:", "Advice:", "Perhaps: "
-MOST = 4
-"""Maximum entries of each list."""
-REPEATED = 3
-"""How often the same action is taken in vain before that is reported."""
-LINES = 10
-"""Maximum lines of steps of a digested trial; later trials of the rollout get half."""
+MOST = 4  # maximum entries of each list
+REPEATED = 3  # how often the same action is taken in vain before that is reported
+LINES = 10  # maximum lines of steps of a digested trial; later trials of the rollout get half
 ON_TEMPLATES = "Always use a template, with names as the observations give them."
 ON_REPEATING = "Do not repeat an action that changed nothing."
 
@@ -55,10 +52,9 @@ def metric(
     pred_name: str | None = None,
     pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
 ) -> "float | ScoreWithFeedback":
-    """The score of a prediction, from 0 to 1: its own ``score`` if it has one (a mean over several seeds, or an
-    estimate for a candidate that was dropped), else that of its ``trials``. When a predictor is named, the same number
-    with feedback on that predictor's call, which reads ``progress`` (the goals of every trial) and ``benchmark`` (its
-    name). None, which SIMBA gives for a program that raised, scores 0."""
+    """The score of a prediction, from 0 to 1: its own ``score`` if it has one, else that of its ``trials``. When a
+    predictor is named, with feedback on that predictor's call, which reads ``progress`` (the goals of every trial) and
+    ``benchmark`` (its name). None, which SIMBA gives for a program that raised, scores 0."""
     if prediction is None:
         return 0.0
     known = prediction.get("score")
@@ -83,8 +79,6 @@ class Guess(Advice):
 
 @dataclass(frozen=True)
 class PredictorCall:
-    """One answer of one predictor, and the trials it was given in."""
-
     inputs: Mapping[str, Any]
     outputs: Any
     trials: tuple[Trajectory, ...]
@@ -120,7 +114,7 @@ def build_feedback(
 
 
 def judge_actor(call: PredictorCall) -> Iterator[str]:
-    """Report on this answer first, then on the trials; what the variant suggests for others are guesses."""
+    """This answer first, then the trials; what the variant suggests for others are guesses."""
     yield from _judge_answer(call)
     yield from report_goals(call)
     steps = [step for trial in call.trials for step in trial.steps if step.action]
@@ -130,12 +124,11 @@ def judge_actor(call: PredictorCall) -> Iterator[str]:
             led = ". What came before may have brought it" if sign > 0 else ""
             yield f"The score {verb} at: {', '.join(list(changes)[: 2 * MOST])}{led}."
     named = [step for step in steps if not step.action.isdigit()]
-    known = {step.action for step in named if step.understood}
+    known, paid = {step.action for step in named if step.understood}, {step.action for step in steps if step.reward > 0}
     unknown = Counter(step.action for step in named if step.action not in known and len(step.action) <= _UNKNOWN)
     if unknown:
         yield f"Never understood: {', '.join(action for action, _ in unknown.most_common(MOST))}."
         yield Guess(ON_TEMPLATES)
-    paid = {step.action for step in steps if step.reward > 0}
     vain = Counter(step.action for step in named if step.action not in paid)
     repeated = [(action, times) for action, times in vain.most_common(MOST) if times >= REPEATED]
     yield from (f"The action {action} was taken {times} times and earned nothing." for action, times in repeated)
@@ -144,8 +137,8 @@ def judge_actor(call: PredictorCall) -> Iterator[str]:
 
 
 def report_goals(call: PredictorCall) -> Iterator[str]:
-    """Yield how many required goals were reached over all trials and which kinds were reached and missed; then guesses
-    for the kinds that no trial reached. A goal's description, which names the answer, and its class are never said: a
+    """How many required goals were reached over all trials and which kinds were reached and missed; then guesses for
+    the kinds that no trial reached. A goal's description, which names the answer, and its class are never said: a
     phrase of the benchmark stands for every goal of a class."""
     of_kind = call.benchmark.hints.goals
     known = [(each[0], any(goal.done for goal in each)) for each in zip(*call.goals, strict=False)]
@@ -164,7 +157,7 @@ def report_goals(call: PredictorCall) -> Iterator[str]:
 
 
 def match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
-    """The steps that an actor's answer became, each as its trial and index: those with its thought and its action."""
+    """The steps that an actor's answer became, each as its trial and index."""
     thought, action = outputs.get("thought") or "", str(outputs.get("action") or "")
     return [
         (trial, index)
@@ -179,10 +172,13 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
         yield "This answer held no action."
         yield Advice("Always give one action in the form of a template.")
         return
-    found = _find_taken_step(call)
-    if found is None:
+    # Of several steps, the first that comes after the last answer in the history that the call read.
+    matches, turns = match_steps(call.outputs, call.trials), getattr(call.inputs.get("history"), "messages", ())
+    last = turns[-1].get("action") if turns else None
+    follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
+    if not matches:
         return
-    trial, index = found
+    trial, index = (follows or matches)[0]
     step = trial.steps[index]
     if step.reward:
         yield f"The score {'rose' if step.reward > 0 else 'fell'} by {abs(step.reward)} points at this action."
@@ -198,16 +194,6 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
         yield Advice(ON_REPEATING)
     if index + 1 == len(trial.steps):
         yield "It was the last action of its trial."
-
-
-def _find_taken_step(call: PredictorCall) -> tuple[Trajectory, int] | None:
-    """The step that this call's answer became; of several, the first that comes after the last answer in the history
-    that the call read."""
-    matches = match_steps(call.outputs, call.trials)
-    turns = getattr(call.inputs.get("history"), "messages", ())
-    last = turns[-1].get("action") if turns else None
-    follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
-    return next(iter(follows or matches), None)
 
 
 # A digest of trials.
@@ -236,28 +222,23 @@ def digest_trials(trials: Sequence[Trajectory]) -> list[str]:
 
 
 def _list_entries(trial: Trajectory) -> Iterator[tuple[int, int, int, str]]:
-    """Yield first and last index, weight and text of steps that share one line: equal actions in a row."""
-    steps = trial.steps
-    decisive = {len(steps) - 1}
-    decisive |= set([index for index, step in enumerate(steps) if step.reward > 0][-1:])
-    decisive |= set([index for index, step in enumerate(steps) if step.reward < 0][:1])
-    index = 0
-    while index < len(steps):
-        step, end = steps[index], index + 1
-        while end < len(steps) and steps[end].action == step.action and not step.reward and not steps[end].reward:
-            end += 1
+    """First and last index, weight and text of steps that share one line: equal actions in a row without reward."""
+    steps = list(enumerate(trial.steps))
+    gains, losses = ([index for index, step in steps if step.reward * sign > 0] for sign in (1, -1))
+    decisive = {len(steps) - 1, *gains[-1:], *losses[:1]}
+    for _, alike in groupby(steps, lambda each: (each[1].action, each[0] if each[1].reward else -1)):
+        (first, step), (last, final) = itemgetter(0, -1)(list(alike))
         failed = not step.understood or step.no_effect or step.reward < 0
-        times = f" x{end - index}" if end - index > 1 else ""
+        times = f" x{last - first + 1}" if last > first else ""
         points = f" {step.reward:+d}" if step.reward else ""
-        parts = [f"{_number_steps(index, end - 1)} {step.action or '(no action)'}{times}{points}"]
+        parts = [f"{_number_steps(first, last)} {step.action or '(no action)'}{times}{points}"]
         if failed and (said := " ".join(step.state.observation.split())[:_QUOTE]):
             parts.append(f'"{said}"')
-        matters = not decisive.isdisjoint(range(index, end))
-        thought = " ".join(_NOTES.sub("", steps[end - 1].reasoning).split())[:_THOUGHT]
+        matters = not decisive.isdisjoint(range(first, last + 1))
+        thought = " ".join(_NOTES.sub("", final.reasoning).split())[:_THOUGHT]
         if matters and thought and not trial.solved:
             parts.append(f'it thought: "{thought}"')
-        yield index, end - 1, 3 if matters else 2 if step.reward or failed else 0, " | ".join(parts)
-        index = end
+        yield first, last, 3 if matters else 2 if step.reward or failed else 0, " | ".join(parts)
 
 
 def _number_steps(first: int, last: int) -> str:
@@ -269,11 +250,11 @@ def _number_steps(first: int, last: int) -> str:
 
 def judge_reflector(call: PredictorCall) -> Iterator[str]:
     """Judge a plan by the trial whose transcript was read and the next one, which read the plan."""
-    read, trials = str(call.inputs.get("transcript") or ""), call.trials
-    position = next((place for place, trial in enumerate(trials) if is_transcript_of(read, trial)), None)
-    if position is None:
+    pairs = zip_longest(call.trials, call.trials[1:])
+    read = str(call.inputs.get("transcript") or "")
+    before, after = next(((one, other) for one, other in pairs if is_transcript_of(read, one)), (None, None))
+    if before is None:
         return
-    before, after = trials[position], trials[position + 1] if position + 1 < len(trials) else None
     plan, wrong = (str(call.outputs.get(name) or "") for name in ("plan", "what_went_wrong"))
     if after is not None:
         yield _compare_trials(before, after)
@@ -293,17 +274,15 @@ def judge_reflector(call: PredictorCall) -> Iterator[str]:
 
 def _compare_trials(before: Trajectory, after: Trajectory) -> str:
     """The verdict, by points earned and by final score: points that are lost again are no gain."""
-    old, new = (before.accumulator, before.environment_score), (after.accumulator, after.environment_score)
+    old, new = ((each.accumulator, each.environment_score) for each in (before, after))
     if new == old:
         verdict = "no better and no worse"
     elif new[0] >= old[0] and new[1] >= old[1]:
         verdict = "better"
     elif new[0] > old[0]:
         verdict = "better on the way and worse in the end"
-    elif new[1] > old[1]:
-        verdict = "less was earned and less was lost"
     else:
-        verdict = "worse"
+        verdict = "less was earned and less was lost" if new[1] > old[1] else "worse"
     return (
         f"The trial reflected on earned {old[0]} points and ended at {old[1]}, the next one, which read the plan, "
         f"earned {new[0]} and ended at {new[1]}: {verdict}."
@@ -312,8 +291,8 @@ def _compare_trials(before: Trajectory, after: Trajectory) -> str:
 
 def _list_mistakes(trial: Trajectory) -> list[str]:
     """Actions that cost points or were not understood. A bare number answers a question and names no action."""
-    steps = [step for step in trial.steps if step.action and not step.action.isdigit()]
-    return list(dict.fromkeys(step.action for step in steps if step.reward < 0 or not step.understood))
+    wrong = (step.action for step in trial.steps if step.action and (step.reward < 0 or not step.understood))
+    return list(dict.fromkeys(action for action in wrong if not action.isdigit()))
 
 
 def _names_action(text: str, action: str) -> bool:
@@ -323,4 +302,3 @@ def _names_action(text: str, action: str) -> bool:
 
 
 RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {"actor": judge_actor, "reflector": judge_reflector}
-"""Predictor to the rule that knows what its answers are for."""

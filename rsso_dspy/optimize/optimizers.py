@@ -1,8 +1,5 @@
-"""Optimizers: functions that yield candidates for a better program. Adding one is a function and a row.
-
-An optimizer only tries candidates; `compile_agent` chooses among all that were played. None sees anything of `val` but
-scores: what it learns from is played on `train`.
-"""
+"""Optimizers: functions that yield candidates for a better program; `compile_agent` chooses among all that were played.
+Adding one is a function and a row. None sees anything of `val` but scores: what it learns from is played on `train`."""
 
 import random
 from collections import Counter
@@ -24,7 +21,8 @@ from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import read_toml
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.feedback import match_steps, metric
-from rsso_dspy.optimize.student import Search, SearchDone
+from rsso_dspy.optimize.rollouts import CompileStopped
+from rsso_dspy.optimize.student import Search
 from rsso_dspy.optimize.verdict import Rollout, TracedCall, is_solved
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.prediction import SOLVED
@@ -35,25 +33,16 @@ from rsso_dspy.store.run_folder import flatten_keys
 MINIBATCH = 3  # rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's default)
 PROPOSALS, DEMONSTRATIONS = 12, 4  # per predictor at most that MIPROv2 combines: its "medium" setting and its default
 WORTH_SHOWING = 0.5  # lowest metric of a rollout that demonstrations are taken from
-
-CIRCLES = 2
-"""Some optimizers count recalled rollouts too. One that goes in circles ends at this many times the budget."""
-
-LONGEST_INPUT = 1200
-"""Maximum characters of an input field in an example that a proposer is shown; the feedback digests the trials."""
+CIRCLES = 2  # optimizers that count recalled rollouts too may go in circles: they end at this many times the budget
+LONGEST_INPUT = 1200  # maximum characters of an input field that a proposer is shown; the feedback digests the trials
 
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """One row."""
-
     name: str
-    propose: Callable[[Search], Iterator[Agent]]
-    """Yields candidates; it may play them itself before, as optimizers of DSPy's do."""
-    least: Callable[[Calibration], int]
-    """Fewest rollouts with which one candidate can be compared with the program to improve."""
-    proposals: Callable[[Calibration, int], int] = lambda _, __: 0
-    """Maximum proposer calls per predictor, given the rollouts."""
+    propose: Callable[[Search], Iterator[Agent]]  # candidates; it may play them itself before, as DSPy's do
+    least: Callable[[Calibration], int]  # fewest rollouts that compare one candidate with the program to improve
+    proposals: Callable[[Calibration, int], int] = lambda _, __: 0  # maximum calls a predictor, given the rollouts
     searches: bool = True  # whether it tries anything but the program to improve
     most: Callable[[Calibration], int] | None = None  # rollouts beyond which it has no use for more, if any
     needs: str | None = None  # the package that it needs, in the extra of the optimizer's name
@@ -62,8 +51,7 @@ class Optimizer:
 
 
 def get_optimizer(name: str) -> Optimizer:
-    """The optimizer called `name`. Raises `UnknownName` with the nearest, and `UsageError` when a package that it needs
-    is not installed."""
+    """Raises `UnknownName` with the nearest, and `UsageError` when a package that it needs is not installed."""
     if name not in OPTIMIZERS:
         raise UnknownName("optimizer", name, OPTIMIZERS, "--candidates FILE tries wordings of your own.")
     row = OPTIMIZERS[name]
@@ -73,7 +61,6 @@ def get_optimizer(name: str) -> Optimizer:
 
 
 def compute_minibatch_size(calibration: Calibration) -> int:
-    """Rollouts in a minibatch of GEPA's."""
     return min(MINIBATCH, len(calibration.train))
 
 
@@ -104,8 +91,8 @@ def count_gepa_proposals(calibration: Calibration, rollouts: int) -> int:
 
 
 def make_short_proposer(adapter: dspy.Adapter) -> Callable[..., dict[str, str]]:
-    """DSPy's own proposer with this project's request, which is shown short inputs: one call of a rollout, with the
-    feedback that tells the trials. (It is no subclass: GEPA would give that objects in place of texts.)"""
+    """DSPy's own proposer with this project's request, which is shown short inputs. (It is no subclass: GEPA would give
+    that objects in place of texts.)"""
     ask = InstructionProposer(base_instructions=PROPOSING, adapter=adapter)
 
     def shorten(text: str) -> str:
@@ -124,7 +111,7 @@ def make_short_proposer(adapter: dspy.Adapter) -> Callable[..., dict[str, str]]:
 
 class UnsolvedBatches:
     """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
-    solved at its first trial. Raises `SearchDone` when none is left."""
+    solved at its first trial. Raises `CompileStopped` when none is left."""
 
     def __init__(self, search: Search):
         self.search = search
@@ -132,12 +119,11 @@ class UnsolvedBatches:
         self._round: list[int] = []
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
-        """Indices of the next minibatch's variants in the trainset."""
         best, calibration = self.search.rollouts.best_candidate, self.search.calibration
         unsolved = [n for n, each in enumerate(calibration.train) if best is None or not is_solved(best, [each])]
         if not unsolved:
             self.search.rollouts.end_search("every train variant was solved at the first trial")
-            raise SearchDone
+            raise CompileStopped
         size = min(compute_minibatch_size(calibration), len(unsolved))
         self._round = [place for place in self._round if place in unsolved]
         if len(self._round) < size:
@@ -148,8 +134,7 @@ class UnsolvedBatches:
 
 
 def select_called_predictors(state: Any, trajectories: Any, scores: Any, index: int, candidate: Any) -> list[str]:  # noqa: ARG001
-    """GEPA's component selector: every predictor that was called in these rollouts. The others have nothing to learn
-    from."""
+    """GEPA's component selector: every predictor that was called in these rollouts."""
     said = {call[0].signature.instructions for data in trajectories for call in data["trace"]}
     return [name for name, instruction in candidate.items() if instruction in said]
 
@@ -185,8 +170,7 @@ def mipro(search: Search) -> Iterator[Agent]:
 
 
 def count_combined_instructions(trials: int) -> int:
-    """How many instructions per predictor, and sets of demonstrations, MIPROv2 combines in this many trials. (It takes
-    the first of them as it is.)"""
+    """How many instructions per predictor, the present one included, and sets of demonstrations MIPROv2 combines."""
     return max(2, min(2 * trials // 3, PROPOSALS))
 
 
@@ -198,20 +182,13 @@ def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
 # Demonstrations from play on train, by the program or its teacher: each is a single step with the task, what was seen
 # and the answer, short enough for the prompt of a small model. The set is spread over task types.
 
-CHARACTERS_PER_TOKEN = 4
-"""Used to estimate the length of a lesson, since not every model has a tokenizer here."""
-
-DEMO_TOKENS = 1500
-"""Maximum tokens of all demonstrations of a predictor: what the prompt of a small model has room for."""
-
-SHOWN = ("task", "notice", "observation", "possible_actions")
-"""Regions that a demonstration of an actor shows: what was asked and seen, and no memory."""
+CHARACTERS_PER_TOKEN = 4  # an estimate, since not every model has a tokenizer here
+DEMO_TOKENS = 1500  # maximum of all demonstrations of a predictor: what the prompt of a small model has room for
+SHOWN = ("task", "notice", "observation", "possible_actions")  # of an actor: what was asked and seen, and no memory
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """One call that a demonstration may show."""
-
     predictor: str
     task: str
     earns: bool  # points by itself
@@ -220,7 +197,6 @@ class Lesson:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens, field names included."""
         fields = {**self.given, **self.said}
         return -(-sum(len(key) + len(str(value)) for key, value in fields.items()) // CHARACTERS_PER_TOKEN)
 
@@ -244,8 +220,7 @@ def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
     """The lessons for these predictors in a rollout that went well: of the actor, actions that earned points and all
     actions of a trial that solved the variant; of the reflector, plans after which the next trial did better; of other
     predictors, every call."""
-    trials = [result.trajectory for result in rollout.trials if result.trajectory]
-    lessons = []
+    trials, lessons = [result.trajectory for result in rollout.trials if result.trajectory], list[Lesson]()
     for name, given, said in rollout.calls if rollout.score >= WORTH_SHOWING else ():
         earns, solves = True, False
         if name == "actor":
@@ -266,16 +241,15 @@ def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[st
     throw = random.Random(dice)
     chosen: dict[str, list[Lesson]] = {}
     for name in dict.fromkeys(each.predictor for each in lessons):
-        tasks = sorted({each.task for each in lessons if each.predictor == name})
+        own = [each for each in lessons if each.predictor == name]
+        tasks = sorted({each.task for each in own})
         throw.shuffle(tasks)
-        ordered = []
+        ordered, room = [], tokens
         for task in tasks:
-            own = [each for each in lessons if (each.predictor, each.task) == (name, task)]
-            earning, others = [each for each in own if each.earns], [each for each in own if not each.earns]
-            throw.shuffle(earning)
-            throw.shuffle(others)
-            ordered.append([each for pair in zip_longest(earning, others) for each in pair if each])
-        room = tokens
+            piles = [[each for each in own if (each.task, each.earns) == (task, earns)] for earns in (True, False)]
+            for pile in piles:
+                throw.shuffle(pile)
+            ordered.append([each for pair in zip_longest(*piles) for each in pair if each])
         for lesson in chain.from_iterable(zip_longest(*ordered)):
             if lesson and lesson.tokens <= room and lesson not in chosen.get(name, ()):
                 chosen.setdefault(name, []).append(lesson)
@@ -291,26 +265,21 @@ def shorten_call(
     outputs = {key: value for key, value in said.items() if key != SAID}
     if name != "actor":
         return dict(given), outputs
-    if str(outputs.get("subgoal") or "none").strip().lower() != "none" or str(outputs.get("action")).strip().isdigit():
+    rests_on_skill = str(outputs.get("subgoal") or "none").strip().lower() != "none"
+    if rests_on_skill or str(outputs.get("action")).strip().isdigit():
         return None
     return {key: given[key] for key in SHOWN if given.get(key)}, outputs
 
 
-def none(search: Search) -> Iterator[Agent]:  # noqa: ARG001
-    """Try nothing: a baseline that is scored on the same variants and saved in the same form."""
-    yield from ()
-
-
 # Wordings of a person's own.
 
-CANDIDATES = "candidates"
-"""Name of the optimizer that proposes the wordings of a file."""
+CANDIDATES = "candidates"  # name of the optimizer that proposes them
 
 
 def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None) -> Optimizer:
-    """The optimizer that proposes the instructions in a TOML file for the predictors of an agent, one a candidate, in
-    their order. Raises `UsageError` for a file without any, for one that stands there twice or that the agent has
-    already, and where another optimizer was asked for."""
+    """The optimizer that proposes the instructions in a TOML file for the predictors of an agent, one a candidate.
+    Raises `UsageError` for a file without any, for one that stands there twice or that the agent has already, and where
+    another optimizer was asked for."""
     if optimizer not in (None, CANDIDATES):
         raise UsageError(f"{file} is tried in place of an optimizer's proposals; leave out --optimizer {optimizer}")
     wordings = list(_read_wordings(Path(file), agent))
@@ -339,10 +308,9 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
     form = 'write actor = ["an instruction", "another one"]'
     try:
         table = flatten_keys(read_toml(file))
-    except OSError as error:
-        raise UsageError(f"cannot read the candidates {file}: {error.strerror}; {form} into it") from None
-    except DamagedFile as error:
-        raise UsageError(f"{file}: {error.why}; {form}") from None
+    except (OSError, DamagedFile) as error:
+        why = error.why if isinstance(error, DamagedFile) else error.strerror
+        raise UsageError(f"cannot read the candidates {file}: {why}; {form} into it") from None
     if not table:
         raise UsageError(f"{file} holds no instruction; {form}")
     now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}
@@ -360,7 +328,6 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
 
 
 def count_train_and_two(calibration: Calibration) -> int:
-    """Rollouts of zero-shot and one candidate on val, and of one of both on train."""
     return 2 * calibration.val_rollouts + len(calibration.train)
 
 
@@ -369,6 +336,6 @@ _ROWS = (
     Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
     Optimizer("mipro", mipro, count_train_and_two, count_mipro_proposals, needs="optuna"),
     Optimizer("bootstrap", bootstrap, count_train_and_two, most=count_train_and_two),
-    Optimizer("none", none, lambda c: c.val_rollouts, searches=False, most=lambda c: c.val_rollouts),
+    Optimizer("none", lambda _: iter(()), lambda c: c.val_rollouts, searches=False, most=lambda c: c.val_rollouts),
 )
 OPTIMIZERS = {row.name: row for row in _ROWS}

@@ -1,6 +1,5 @@
 """The compiled program as a file: DSPy's state, how it was compiled and on which variants, and its scores. Plain JSON,
-never a pickle: a file from somebody else can change prompts and nothing more. The whole file is checked before any of
-it is used: ``load("compiled.json")`` raises `UsageError` or `SplitError` with what to do."""
+which is checked as a whole before any of it is used: a file from somebody else can change prompts and nothing more."""
 
 import hashlib
 import json
@@ -11,7 +10,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from rsso_dspy.bounds import MOST_TRIALS
@@ -19,12 +18,13 @@ from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
 from rsso_dspy.optimize.calibration import PARTS, Calibration
-from rsso_dspy.optimize.verdict import CompileEnding, Confirmation, Noise
+from rsso_dspy.optimize.verdict import WORTH, CompileEnding, Confirmation
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
+from rsso_dspy.store.unit_log import describe_flaw
 
 SCHEMA, KIND = 1, "rsso-dspy compiled program"
 """Version and kind of the file. Another version is refused by name."""
@@ -32,25 +32,20 @@ SCHEMA, KIND = 1, "rsso-dspy compiled program"
 ELSEWHERE = "dspy"
 """Stands for the optimizer of a program that `rsso-dspy compile` did not make."""
 
-_STRICT = ConfigDict(extra="forbid")
-
 
 class FieldState(TypedDict):
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
     prefix: str
     description: str
 
 
 class SignatureState(TypedDict):
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
     instructions: str
     fields: list[FieldState]
 
 
 class PredictorState(TypedDict):
-    """One predictor, as DSPy keeps it. There is no model in it: models come from the configuration."""
+    """One predictor, as DSPy keeps it, without a model; whatever else a file holds of it is not read."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
     traces: list[Any]
     train: list[Any]
     demos: list[dict[str, Any]]
@@ -60,11 +55,8 @@ class PredictorState(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ProgramScores:
-    """Scores of a program: mean of the metric, 0 to 1, and of the best accumulator over the trials, the paper's Mean, 0
-    to 100."""
-
-    metric: float
-    mean: float
+    metric: float  # mean, 0 to 1
+    mean: float  # of the best accumulator over the trials, the paper's Mean, 0 to 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +65,7 @@ class TriedProgram:
 
     program: str
     scores: ProgramScores
-    per_variant: dict[str, float] = field(default_factory=dict)
-    """Key of a calibration variant to the metric there, 0 to 1; of several seeds the mean."""
+    per_variant: dict[str, float] = field(default_factory=dict)  # the metric by key; of several seeds the mean
     number: int | None = None
     placebo: bool = False
     dropped: bool = False
@@ -115,7 +106,7 @@ class Compiled:
     after: ProgramScores | None = None  # of the best candidate, confirmed or not
     tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None  # the verdict; None for a program made elsewhere
-    noise: Noise | None = None
+
     candidate: KeptCandidate | None = None
     search_end: str | None = None  # why the search ended, in words
     rollouts: int = 0
@@ -123,8 +114,7 @@ class Compiled:
     abandoned: dict[str, Usage] = field(default_factory=dict)  # of attempts that were cut short; not in `usage`
     model: str = ""  # the acting one, provider/model
     proposer: str = ""
-    rule_based: bool = False
-    """Whether the offline rule-based model answered in some role; such scores say nothing about language models."""
+    rule_based: bool = False  # whether the offline model answered in some role; such scores say nothing about others
     teacher: str | None = None  # who played train for demonstrations: `gold`, or a backend's acting model
     kind: str = KIND
     schema: int = SCHEMA
@@ -135,7 +125,6 @@ class Compiled:
 
     @property
     def lm_calls(self) -> int:
-        """Answers of models."""
         return sum(usage.calls for usage in self.usage.values())
 
     @property
@@ -145,22 +134,18 @@ class Compiled:
 
     @property
     def is_made_elsewhere(self) -> bool:
-        """Whether something other than `rsso-dspy compile` made it: it was not scored or confirmed here."""
         return self.optimizer == ELSEWHERE
 
     @property
     def calibration(self) -> tuple[str, ...]:
-        """All variants that the program has seen."""
         return (*self.train, *self.val, *self.confirm)
 
     @property
     def chosen_state(self) -> dict[str, PredictorState]:
-        """The state of the best candidate on val, confirmed or not."""
         return self.candidate.state if self.candidate else self.state
 
     @property
     def chosen_program(self) -> str:
-        """Fingerprint of `chosen_state`."""
         return self.candidate.program if self.candidate else self.program
 
     def select_candidate(self) -> "Compiled":
@@ -169,7 +154,6 @@ class Compiled:
 
     @property
     def protocol(self) -> str:
-        """Id of the protocol that it was compiled under."""
         return str(self.identity.get("protocol") or "a protocol that it does not name")
 
     @property
@@ -179,7 +163,6 @@ class Compiled:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What the chosen candidate changes in the zero-shot program, predictor by predictor."""
         zero_shot, state = Agent(self.method).dump_state(), self.chosen_state
         words = [name for name, each in state.items() if each["signature"] != zero_shot[name]["signature"]]
         shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
@@ -199,10 +182,11 @@ class Compiled:
         for held-out variants."""
         check_stock_modules(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
+        note = "made outside of rsso-dspy compile: what it was compiled on is what its maker said"
         compiled = cls(
             method=agent.method.name,
             optimizer=ELSEWHERE,
-            notes=("made outside of rsso-dspy compile: what it was compiled on is what its maker said",),
+            notes=(note,),
             train=tuple(trainset),
             val=tuple(valset),
             environment=environment,
@@ -217,17 +201,17 @@ class Compiled:
     def agent(self, method: str | None = None) -> Agent:
         """The program, for its own method or for that method with a constitution added, which has the same prompts.
         Raises `UsageError` when the state does not fit the method's predictors."""
-        stock = Agent(self.method).predictors_by_name
-        fits = {name: len(stock[name].signature.fields) if name in stock else 0 for name in {**stock, **self.state}}
-        sizes = {name: len(each["signature"]["fields"]) for name, each in self.state.items()}
-        if misfits := [name for name, size in fits.items() if sizes.get(name) != size]:
+        stock, own = (
+            {name: len(each["signature"]["fields"]) for name, each in state.items()}
+            for state in (Agent(self.method).dump_state(), self.state)
+        )
+        if misfits := [name for name in {**stock, **own} if stock.get(name) != own.get(name)]:
             raise UsageError(f"its state does not fit the method {self.method} in {', '.join(misfits)}; compile again")
         agent = Agent(method or self.method)
         agent.load_state({**agent.dump_state(), **self.state})
         return agent
 
     def save(self, path: Path | str) -> None:
-        """Write the file atomically."""
         atomic_write_text(Path(path), FILE.dump_json(self, indent=1).decode() + "\n")
 
 
@@ -235,7 +219,6 @@ FILE = TypeAdapter(Compiled)
 
 
 def check_stock_modules(agent: Agent) -> None:
-    """Raise `UsageError` for an agent with modules or models of its own: a file holds only prompts."""
     if hash_schema(agent) != hash_schema(Agent(agent.method.name)):
         raise UsageError(
             "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
@@ -244,8 +227,7 @@ def check_stock_modules(agent: Agent) -> None:
 
 
 def hash_schema(agent: Agent) -> str:
-    """Hash (12 hexadecimal digits) of names, kinds and types of the fields of all predictors, which a saved state must
-    fit. The words, which compiling changes, do not enter it."""
+    """Hash of names, kinds and types of the fields of all predictors, which a saved state must fit; not of words."""
     fields = {
         name: [(key, str(info.annotation), key in outputs) for key, info in each.signature.fields.items()]
         for name, each in agent.predictors_by_name.items()
@@ -255,8 +237,8 @@ def hash_schema(agent: Agent) -> str:
 
 
 def derive_program_name(path: Path | str) -> str:
-    """The name of a program in runs and tables: its file's name. Raises `UsageError` for a name that cannot stand in a
-    folder name or a comma-separated list, or that is reserved."""
+    """The name of a program in runs and tables. Raises `UsageError` for one that cannot stand in the name of a folder
+    or in a list, or is reserved."""
     name = Path(path).stem
     taken = (ZERO_SHOT, *ADDITIONS)
     if not re.fullmatch(r"[\w.-]+", name) or name in taken:
@@ -277,24 +259,20 @@ def load(path: Path | str) -> Compiled:
         if is_plain_state(data):
             return _load_saved_agent(path)
         if not isinstance(data, dict) or (data.get("kind"), data.get("schema")) != (KIND, SCHEMA):
-            raise UsageError(
-                f"no compiled program of version {SCHEMA}; `rsso-dspy compile -o FILE` makes one, and agent.save(FILE) "
-                "a state"
-            )
+            made = "`rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
+            raise UsageError(f"no compiled program of version {SCHEMA}; {made}")
         compiled = FILE.validate_python(data)
         _check_compiled(compiled)
+        return compiled
     except OSError as error:
         why = f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
         raise UsageError(why) from None
     except DamagedFile as error:
         raise UsageError(f"{path} is damaged or no compiled program ({error.why}); compile again") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path} is damaged ({where}: {first['msg']}); restore it, or compile again") from None
+        raise UsageError(f"{path} is damaged ({describe_flaw(error)}); restore it, or compile again") from None
     except UsageError as error:
         raise (SplitError if isinstance(error, SplitError) else UsageError)(f"{path}: {error}") from None
-    return compiled
 
 
 def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, Compiled | None]:
@@ -305,9 +283,8 @@ def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, 
     for text in texts:
         name = text if text == ZERO_SHOT else derive_program_name(text)
         if name in found:
-            raise UsageError(
-                f"--programs names {name!r} twice: a program has the name of its file; rename one of the files"
-            )
+            why = "a program has the name of its file; rename one of the files"
+            raise UsageError(f"--programs names {name!r} twice: {why}")
         found[name] = None if text == ZERO_SHOT else _select_played(text, load(text), unconfirmed)
     return found
 
@@ -331,9 +308,8 @@ def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled
 def _load_saved_agent(path: Path) -> Compiled:
     saved = read_state(path)
     if not saved.method:
-        raise UsageError(
-            "it does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
-        )
+        fix = "load it into an agent, Agent(METHOD).load(PATH), and save that"
+        raise UsageError(f"it does not say which method it is of: {fix}")
     agent = Agent(saved.method)
     predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
     agent.load_state(merge_state(path, replace(saved, predictors=predictors), saved.method, agent.dump_state()))
@@ -365,19 +341,17 @@ def _check_compiled(compiled: Compiled) -> None:
 
 
 def describe_verdict(compiled: Compiled) -> str:
-    """The verdict in one line."""
     return f"verdict: {compiled.confirmation or 'none; it was made elsewhere'}"
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
-    """What placebos gained, in lines; no line where none was played."""
-    noise = compiled.noise
-    if noise is None or not noise.gains:
-        return
-    gains = ", ".join(f"{100 * gain:+.1f}" for gain in noise.gains)
-    told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
-    yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
-    if noise.won:
+    played = [each for each in compiled.tried if not each.dropped]
+    placebos, others = ([each.scores.metric for each in played if each.placebo == wanted] for wanted in (True, False))
+    if placebos and others:
+        gains = ", ".join(f"{100 * round(metric - others[0], 4):+.1f}" for metric in placebos)
+        told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
+        yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
+    if placebos and others and max(placebos) - max(others) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."
@@ -387,15 +361,12 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
 # What it says in each role, beside the zero-shot program.
 
 Op = Literal["same", "removed", "added"]
-
 _BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)|(?<=:)\n")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class RoleDifference:
-    """How one predictor differs from the same one of another program."""
-
     name: str
     changed: bool
     rows: tuple[tuple[Op, str], ...]  # sentences and list lines of both instructions, in order
@@ -406,24 +377,21 @@ class RoleDifference:
 def compare_states(
     before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]
 ) -> Iterator[RoleDifference]:
-    """What changes between the states of two programs of one method, role by role."""
     for name, one in before.items():
-        old, new = ([_format_demonstration(each) for each in state["demos"]] for state in (one, after[name]))
+        old, new = (list(map(_format_demonstration, state["demos"])) for state in (one, after[name]))
         words, now = one["signature"], after[name]["signature"]
+        pairs = zip(words["fields"], now["fields"], strict=True)
         yield RoleDifference(
             name,
             changed=words != now or old != new,
             rows=tuple(align_sentences(words["instructions"], now["instructions"])),
-            fields=tuple(
-                a["prefix"].rstrip(":") for a, b in zip(words["fields"], now["fields"], strict=True) if a != b
-            ),
+            fields=tuple(a["prefix"].rstrip(":") for a, b in pairs if a != b),
             added=tuple(demo for demo in new if demo not in old),
         )
 
 
 def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
-    """The sentences and list lines of two instructions, however their sources were wrapped: those that both have, that
-    only the first has, and that only the second has."""
+    """The sentences and list lines of two instructions, however their sources were wrapped."""
     old, new = (
         [each for part in _BREAK.split(text) for each in _SENTENCE.split(" ".join(part.split())) if each]
         for text in (before, after)
@@ -434,6 +402,5 @@ def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
 
 
 def _format_demonstration(demo: Mapping[str, Any]) -> dict[str, str]:
-    """A demonstration's texts, without DSPy's own mark of where it came from."""
     shown = {key: value for key, value in demo.items() if key != "augmented"}
     return {key: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for key, v in shown.items()}

@@ -20,19 +20,13 @@ from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protoco
 from rsso_dspy.records import Variant
 from rsso_dspy.store.run_folder import Arm, Unit
 
-SWEEPS = 4
-"""Usual budget of the search: this many times all train and val variants. Confirming comes on top."""
-
+SWEEPS = 4  # usual budget of the search: so many times all train and val variants; confirming comes on top
 PLACEBOS = 1
-
 MOST_SEEDS, MOST_ROLLOUTS = 20, 100_000
-"""Maximum seeds per variant, and rollouts."""
 
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """A checked request of a compile, ready to be forecast and run."""
-
     method: Method
     calibration: Calibration
     optimizer: Optimizer
@@ -51,7 +45,6 @@ class CompileRequest:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the scores should know."""
         taught = self.teacher.notes if self.teacher else ()
         return (*self.calibration.notes, *taught, *self.optimizer.notes)
 
@@ -76,13 +69,13 @@ class CompileRequest:
 
     def forecast(self, protocol: NamedProtocol) -> Forecast:
         """Maximum calls by role. The search's rollouts are spread evenly over train and over val, in the proportion
-        that costs most; the rest goes to confirm. Tokens are an estimate."""
+        that costs most; the rest goes to confirm."""
         calibration, reserved, total = self.calibration, self.reserved, self.max_rollouts - self.reserved
         costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
-        taught: Counter[str] = Counter()
+        taught = Counter[str]()
         if self.teacher and self.teacher.backend:  # what a gold teacher plays costs no rollout
             total -= len(calibration.train)
-            taught = sum((costs[variant] for variant in calibration.train), Counter[str]())
+            taught = sum((costs[variant] for variant in calibration.train), taught)
 
         def accumulate_costliest(variants: Sequence[Variant], count: int) -> list[Counter[str]]:
             """Calls of the most expensive 0, 1, ... `count` rollouts when all variants take turns."""
@@ -123,8 +116,8 @@ def build_request(
     say: Callable[[str], None] = lambda _: None,
 ) -> CompileRequest:
     """Build a checked request. When `optimizer` is None, it is gepa, or bootstrap under a teacher. Raises
-    `UnknownName` for an unknown optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are
-    computed; `say` is told."""
+    `UnknownName` for an optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are computed;
+    `say` is told."""
     options = options or CompileOptions()
     name = optimizer or ("bootstrap" if teacher else "gepa")
     chosen = get_optimizer(name) if isinstance(name, str) else name
@@ -145,7 +138,6 @@ def build_request(
 
 
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
-    """How many rollouts may be played: what was asked for, or the usual number, at most what the optimizer can use."""
     least = chosen.least(calibration)
     usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
     if chosen.most:
@@ -165,8 +157,7 @@ def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: in
 
 
 def describe_power(wanted: CompileRequest) -> Iterator[str]:
-    """A line: the smallest true gain that this compile confirms in four of five cases once its candidate is chosen, or
-    why it confirms none."""
+    """The smallest true gain that this compile confirms in four of five cases, or why it confirms none, in a line."""
     calibration, played = wanted.calibration, f"{len(wanted.calibration.confirm)} confirm variants"
     pairs, seeds, needed = len(calibration.confirm), calibration.seeds, calibration.confirm_rollouts
     hindrance = ""
@@ -175,9 +166,7 @@ def describe_power(wanted: CompileRequest) -> Iterator[str]:
     if not pairs:
         hindrance = "the calibration has no confirm variants"
     elif 0.5**pairs >= LEVEL:
-        hindrance = (
-            f"{played} do not give p < {LEVEL} even if the candidate is better on all of them; it takes at least 5"
-        )
+        hindrance = f"{played} do not give p < {LEVEL} even if it is better on all of them; it takes at least 5"
     elif not wanted.reserved:
         hindrance = (
             f"{wanted.max_rollouts} rollouts are too few for a candidate and {needed} more to confirm it; give "

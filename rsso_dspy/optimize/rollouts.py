@@ -4,9 +4,9 @@ DSPy's optimizers call a program as often as they like, run slow items a second 
 of 0. So they are given a `Student`, whose rollouts are played here: each (candidate, variant, seed) once, counted
 against the budget. A failure of infrastructure ends the compile and is never scored.
 
-Every rollout and every question to the proposer is logged beside the compiled program as it comes, in FILE.rollouts/: a
-rollout is a unit of the method with its program's fingerprint, whose last line says what it came to. A compile that is
-killed at any moment and run again plays no rollout twice, and asks no model again what it had answered.
+Every rollout and every question to the proposer is logged as it comes, in FILE.rollouts/: a rollout is a unit of the
+method with its program's fingerprint, whose last line says what it came to. A compile that is killed at any moment and
+run again plays no rollout twice, and asks no model again what it had answered.
 """
 
 import threading
@@ -35,7 +35,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.prediction import score_trials
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.records import Usage, Variant, add_usage
+from rsso_dspy.records import Usage, Variant, add_usage, sum_usage
 from rsso_dspy.regions import HISTORY
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Store, Unit, name_log
@@ -51,8 +51,8 @@ PROPOSALS = Unit(Arm(get_method("react"), "proposer"), Variant("proposals", 0), 
 
 
 class RolloutLogs:
-    """The logs of the compile that writes to `out`; nothing is kept without. Thread-safe: each file has one writer.
-    `source` is another compile, whose logs answer instead of models."""
+    """The logs of the compile that writes to `out`; nothing is kept without. `source` is another compile, whose logs
+    answer instead of models."""
 
     def __init__(self, out: Path | None = None, source: Path | None = None):
         self.store = Store(out.with_name(f"{out.name}.rollouts"), option="-o") if out else None
@@ -95,11 +95,9 @@ class RolloutLogs:
 
     @cached_property
     def proposals(self) -> UnitLog:
-        """The log of the proposer's calls."""
         return self.open_log(PROPOSALS)
 
     def sum_usage(self) -> dict[str, Usage]:
-        """Usage of everything that was ever answered here, by role."""
         total: dict[str, Usage] = {}
         for log in self._load_logs():
             ahead = TEACHING if log.head.get("teacher") else ""
@@ -121,13 +119,13 @@ def _restore(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class CompileStopped(BaseException):
-    """The compile ends here. Not an `Exception`, because optimizers swallow those."""
+    """Ends the search, or the compile, with what was played. No `Exception`, because optimizers swallow those."""
 
 
 @dataclass(frozen=True)
 class GoalRecordingEnvironments:
-    """Environments that record the goals at the end of each trial, if they know them. The program does not see the
-    goals, and an environment refuses to give those of a held-out variant."""
+    """Environments that record the goals at the end of each trial, if they know them. No program sees them, and an
+    environment refuses to give those of a held-out variant."""
 
     environments: Environments
     progress: list[tuple[Goal, ...]] = field(default_factory=list)
@@ -145,16 +143,13 @@ class GoalRecordingEnvironments:
 
 @dataclass(frozen=True, slots=True)
 class RolloutFinished(Event):
-    """A rollout of a compile was played, or found in the log."""
-
     rollouts: "Rollouts"
     candidate: CandidateProgram
     rollout: Rollout
 
 
 class Rollouts:
-    """Plays, remembers and counts the rollouts of one compile, their tokens and money. `wanted` is its
-    `CompileRequest`. Thread-safe."""
+    """The rollouts of one compile, their tokens and money; `wanted` is its `CompileRequest`. Thread-safe."""
 
     def __init__(
         self,
@@ -170,12 +165,10 @@ class Rollouts:
         self.logs = logs or RolloutLogs(source=live.backend.replay)
         self.events = events or EventStream()
         self.reserved: int = wanted.reserved  # kept back for confirming: the search may not begin them
-        self.spent, self.recalled = 0, 0  # rollouts begun, and those found in the log instead of played
+        self.spent = 0  # rollouts begun
         self.usage: dict[str, Usage] = {}  # of all answers by role, the proposer's included
-        self.candidates: dict[str, CandidateProgram] = {}
-        """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
-        self.taught: dict[Variant, Rollout] = {}
-        """Rollouts that the teacher played. They belong to no candidate, because their scores are not the student's."""
+        self.candidates: dict[str, CandidateProgram] = {}  # by fingerprint; the first is the program to improve
+        self.taught: dict[Variant, Rollout] = {}  # played by the teacher: their scores are no candidate's
         self.search_end: str | None = None
         self.unconfirmed = ""  # why the confirm variants were not played, if so
         self.ended_by: CompileEnding | None = None
@@ -210,8 +203,7 @@ class Rollouts:
         return bool(self.reserved) and limit is not None and self.purse.cost >= share * limit
 
     def end_search(self, why: str) -> None:
-        """Note why the search ends; the first reason stays."""
-        self.search_end = self.search_end or why
+        self.search_end = self.search_end or why  # the first reason stays
 
     def stop_compile(self, why: CompileEnding, error: BaseException | None = None) -> None:
         """End the compile; the first reason stays, but for spent rollouts, which stop nothing that runs."""
@@ -220,7 +212,6 @@ class Rollouts:
                 self.ended_by, self.error = why, error
 
     def record_usage(self, role: str, usage: Usage) -> None:
-        """Add what an answer cost."""
         self.recall_usage(role, usage)
         self._pay(role, usage)
 
@@ -248,11 +239,10 @@ class Rollouts:
         actions differ), the earliest of equals; None until one was played on all of them. Placebos and dropped
         candidates do not count."""
         tried = [each for each in list(self.candidates.values()) if not each.placebo and not each.dropped]
-        scored = [(each.mean_over(self.val, seeds=self.seeds), each) for each in tried]
+        scored = [(each.mean_over(self.val, self.seeds), each) for each in tried]
         return max(((round(m, 3), c) for m, c in scored if m is not None), key=itemgetter(0), default=(0, None))[1]
 
     def find_variant(self, key: str) -> Variant:
-        """The calibration variant called `key`."""
         variants: tuple[Variant, ...] = self.wanted.calibration.variants
         return next(variant for variant in variants if variant.key == key)
 
@@ -266,14 +256,8 @@ class Rollouts:
             return self.candidates[name]
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
-        """How many rollouts of a program on these variants have not begun."""
         name = fingerprint_program(program)
         return sum((name, each, n) not in self._played for each in dict.fromkeys(variants) for n in range(seeds))
-
-    def count_missing_val(self, program: Agent) -> int:
-        """How many rollouts a program takes until it has met all of `val`; none if it was dropped there."""
-        known = self.candidates.get(fingerprint_program(program))
-        return 0 if known and known.dropped else self.count_missing(program, self.val, self.seeds)
 
     # Playing.
 
@@ -305,7 +289,6 @@ class Rollouts:
         return rollout
 
     def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
-        """Play one candidate on several variants, each with `seeds` seeds."""
         return self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
 
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
@@ -325,7 +308,6 @@ class Rollouts:
         return played
 
     def wait_until_idle(self) -> None:
-        """Wait until no rollout is running."""
         wait(list(self._played.values()))
 
     def is_free(self, variant: Variant) -> bool:
@@ -338,12 +320,11 @@ class Rollouts:
         return self._lead if variant in self.wanted.calibration.train else None
 
     def _begin_rollout(self, variant: Variant) -> None:
-        if not self.is_halted and self.is_free(variant):
-            return
-        if self.is_halted or self.rollouts_left < 1:
+        cost = 0 if self.is_free(variant) else 1
+        if self.is_halted or self.rollouts_left < cost:
             self.stop_compile("rollouts")
             raise CompileStopped
-        self.spent += 1
+        self.spent += cost
 
     def _make_unit(self, job: Job) -> Unit:
         program, variant, repeat = job
@@ -352,14 +333,11 @@ class Rollouts:
     def _recall_rollout(self, job: Job) -> Rollout | None:
         """The rollout, if an earlier attempt at this compile has paid for it. None otherwise."""
         rollout = self.logs.find_rollout(self._make_unit(job))
-        if rollout is not None:
-            with self._lock:
-                self.recalled += 1
-                self.usage = add_usage(self.usage, *(trial.usage for trial in rollout.trials))
+        for role, usage in sum_usage(rollout.trials if rollout else ()).items():
+            self.recall_usage(role, usage)
         return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
-        """Play one rollout. Raises `BackendFailure` when infrastructure failed."""
         _, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         lead, usual = self._find_lead(variant), self.live.runtime
@@ -394,7 +372,7 @@ class Rollouts:
             trials = lead.bill(trials) if lead else trials
             rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls)
             log.write_entry({"rollout": _ROLLOUT.dump_python(rollout, mode="json")})
-        return rollout
+            return rollout
 
     def _stop_on_error(self, error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, Stopped) else error

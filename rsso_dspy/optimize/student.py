@@ -1,16 +1,15 @@
-"""The program as optimizers of DSPy see it, and the frame of a search by one of them.
+"""The program as optimizers of DSPy see it, and the frame of a search by one of them: every candidate that the
+optimizer makes is played as rollouts of the compile.
 
     search = Search(agent, rollouts)
     yield from search.run(lambda: dspy.GEPA(...), list_shown)
-
-Every candidate that the optimizer makes is played as rollouts of the compile.
 """
 
 import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partialmethod
 from io import StringIO
@@ -31,17 +30,15 @@ from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_h
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.roles import TrialLedger
+from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
 
 NOTHING_LEFT = "the optimizer had nothing left to propose"
 ALL_SOLVED = "a candidate solved every val variant at its first trial"
 BUDGET_SPENT = "the budget was too small for another candidate"
 
-PROPOSAL_CHARACTERS = 9000
-"""Maximum characters of a proposed instruction, which is in every prompt of its role."""
-
-BLOCKS = 4
-"""Number of blocks that `val` is played in."""
+PROPOSAL_CHARACTERS = 9000  # maximum of a proposed instruction, which is in every prompt of its role
+BLOCKS = 4  # that `val` is played in
 
 SENTENCES = (
     "What stands above is said here once.",
@@ -52,10 +49,6 @@ SENTENCES = (
     "This line ends the description.",
 )
 """Each becomes a paragraph of its own at the end of a placebo's instructions. None says what to do."""
-
-
-class SearchDone(BaseException):
-    """Ends the search with what was tried so far. Not an `Exception`, because optimizers swallow those."""
 
 
 class Search(BaseCallback):
@@ -74,17 +67,17 @@ class Search(BaseCallback):
     def run(
         self, make: Callable[[], Any], list_shown: Callable[[Rollout], list[TracedCall]], **settings: Any
     ) -> Iterator[Agent]:
-        """Let an optimizer of DSPy's compile a student, and yield its choice, if it came to one. Its questions go to
-        the proposer role; its prints, bars and warnings are dropped."""
-        student, chosen = Student(self, list_shown), list[Agent]()
+        """Let an optimizer of DSPy's compile a student, and yield its choice. Its questions go to the proposer role;
+        its prints, bars and warnings are dropped."""
+        student = Student(self, list_shown)
         if not student.predictors():
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
         ours = {"lm": stand_in, "adapter": self.adapter, "callbacks": [*dspy.settings.callbacks, self]}
         data = {"trainset": build_examples(self.calibration.train), "valset": build_examples(self.calibration.val)}
-        with dspy.context(**ours), silence_output(), suppress(SearchDone):
-            chosen.append(make().compile(student, **data, **settings).get_program())
-        yield from chosen  # not inside the block, whose settings would be the caller's meanwhile
+        with dspy.context(**ours), silence_output():
+            chosen = make().compile(student, **data, **settings).get_program()
+        yield chosen  # not inside the block, whose settings would be the caller's meanwhile
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """DSPy calls this before every evaluation. On `val` the program races first. Where the budget does not cover
@@ -100,11 +93,12 @@ class Search(BaseCallback):
             rollouts.play_all(program, asked)
 
     def race(self, program: Agent) -> None:
-        """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises `SearchDone`
-        when nothing better can be found or the budget does not cover all of it."""
-        rollouts, missing = self.rollouts, self.rollouts.count_missing_val(program)
+        """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises
+        `CompileStopped` when nothing better can be found or the budget does not cover all of it."""
+        rollouts, known = self.rollouts, self.rollouts.candidates.get(fingerprint_program(program))
+        missing = 0 if known and known.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
         if self.is_done(missing):
-            raise SearchDone
+            raise CompileStopped
         if not missing:
             return
         candidate, best = rollouts.register_candidate(program), rollouts.best_candidate
@@ -137,8 +131,8 @@ class Search(BaseCallback):
 
 class Student(Agent):
     """An `Agent` whose rollouts are those of the search, as its copies' are. Its trace, which optimizers sample from,
-    holds only the calls that `list_shown` returns. Predictors that must not change play and are not among its named
-    ones. Only instructions and demonstrations of an optimizer's changes are played."""
+    holds only the calls that `list_shown` returns. Only instructions and demonstrations of an optimizer's changes are
+    played; predictors that must not change are not among the named ones."""
 
     def __init__(self, search: Search, list_shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)
@@ -147,11 +141,9 @@ class Student(Agent):
         self.list_shown = list_shown
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """The predictors that may be changed and that the optimizer sees."""
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
 
     def get_program(self) -> Agent:
-        """The program that is played."""
         program, changed = Agent(self.method.name), dict(self.named_predictors())
         for name, original in self.search.agent.predictors_by_name.items():
             predictor, now = program.predictors_by_name[name], changed.get(name, original)
@@ -164,9 +156,9 @@ class Student(Agent):
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``, the mean over all
         seeds that were played; ``benchmark`` where it is not the default one. On a val variant that a dropped candidate
-        did not play, an estimate without trials. Raises `SearchDone` when nothing better can be found."""
+        did not play, an estimate without trials. Raises `CompileStopped` when nothing better can be found."""
         if self.search.is_done():
-            raise SearchDone
+            raise CompileStopped
         rollouts, program = self.search.rollouts, self.get_program()
         chosen, candidate = rollouts.find_variant(variant), rollouts.register_candidate(program)
         if candidate.dropped and chosen in rollouts.val and chosen not in candidate.rollouts:
@@ -183,16 +175,15 @@ class Student(Agent):
                 for name, given, said in self.list_shown(rollout)
                 if name in predictors
             )
+        said = {"trials": rollout.trials, "progress": rollout.progress, "score": rollout.score}
         name = rollouts.live.runtime.benchmark
-        other = {"benchmark": name} if name else {}
-        return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, score=rollout.score, **other)
+        return dspy.Prediction(**said, **({"benchmark": name} if name else {}))
 
 
-def _intern_texts(fields: Any) -> dict[str, Any]:
+def _intern_texts(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
     would differ between a rollout that was played and one read from a file."""
-    one = {name: sys.intern(value) if type(value) is str else value for name, value in dict(fields).items()}
-    return {sys.intern(name): value for name, value in one.items()}
+    return {sys.intern(name): sys.intern(v) if type(v) is str else v for name, v in fields.items()}
 
 
 @contextmanager
@@ -212,10 +203,10 @@ def silence_output() -> Iterator[None]:
 
 
 class ProposerAdapter(dspy.Adapter):
-    """Takes the adapter's place in DSPy's settings, so that every question of an optimizer comes here and goes to the
-    backend's proposer role, booked on the compile's account and logged. Questions are numbered, so that equal ones get
-    different answers, and a repeated compile the same ones; temperature and rollout number are the role's own. An
-    answer that cannot be read or is too long proposes the instruction as it is."""
+    """Takes the adapter's place in DSPy's settings, so that every question of an optimizer goes to the backend's
+    proposer role, booked on the compile's account and logged. Questions are numbered, so that equal ones get different
+    answers, and a repeated compile the same ones. An answer that cannot be read or is too long proposes the instruction
+    as it is."""
 
     def __init__(self, rollouts: Rollouts, seed: int):
         super().__init__()
@@ -248,13 +239,12 @@ class ProposerAdapter(dspy.Adapter):
             if not all(0 < len(text.strip()) <= PROPOSAL_CHARACTERS for text in texts):
                 raise ValueError("no text, or one that is too long")
             return dict(zip(said, texts, strict=True))
-        except (Stopped, NotRecorded) as error:
-            rollouts.stop_compile("error", error.__cause__ or error)
-            raise CompileStopped from error
-        except LMError as error:
-            failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
-            log.void(self.asked, str(failure))
-            rollouts.stop_compile("error", failure)
+        except (Stopped, NotRecorded, LMError) as error:
+            cause = error.__cause__ or error
+            if isinstance(error, LMError):
+                cause = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
+                log.void(self.asked, str(cause))
+            rollouts.stop_compile("error", cause)
             raise CompileStopped from error
         except (AdapterParseError, ValueError):
             ledger.count_malformed("proposer")
@@ -262,8 +252,8 @@ class ProposerAdapter(dspy.Adapter):
 
 
 def make_placebo(agent: Agent, seed: int) -> Agent:
-    """A rewording that means nothing: what it gains on `val` is luck, and shows how much of a candidate's gain may be
-    luck too. It is the program with a meaningless sentence, chosen by the seed, at the end of every instruction."""
+    """The program with a meaningless sentence, chosen by the seed, at the end of every instruction: what it gains on
+    `val` is luck, and shows how much of a candidate's gain may be luck too."""
     placebo = agent.deepcopy()
     for predictor in placebo.predictors_by_name.values():
         said = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"

@@ -1,9 +1,6 @@
-"""A teacher plays the train variants in place of the program that is compiled, to make demonstrations.
-
-Every teacher plays the student's own program, with its prompts and fields: a `gold` teacher answers with the
-benchmark's solution of a training variant, step by step; another backend answers as its model does. Its cost is booked
-under ``teacher-ROLE``.
-"""
+"""A teacher plays the train variants in place of the student, to make demonstrations. It plays the student's own
+program: a `gold` teacher answers with the benchmark's solution of a training variant, step by step; another backend as
+its model does. Its cost is booked under ``teacher-ROLE``."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,30 +22,21 @@ from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import TrialResult, Variant
 from rsso_dspy.sessions import Session
 
-IDLE = "wait"
-"""Answered when the path has ended and the trial has not."""
-
-QUESTION = re.compile(r"mbiguous request.*^\d+:", re.M | re.S)
-"""The simulator's question when an action has several meanings; a path answers it with a number."""
-
-GOLD = "gold"
-"""Name of the teacher that plays gold paths."""
-
-SLACK = 20
-"""Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
+GOLD = "gold"  # name of the teacher that plays gold paths
+IDLE = "wait"  # answered when the path has ended and the trial has not
+QUESTION = re.compile(r"mbiguous request.*^\d+:", re.M | re.S)  # the simulator's, when an action has several meanings
+SLACK = 20  # steps that a path may take beyond its actions, because the simulator may ask
 
 
 class GoldPlayer:
-    """Follows a path. It starts from the beginning whenever the history shows no action yet, because a trial may be
-    played again. A number in the path answers a question and is left out where none is asked; a question that the path
-    does not expect is answered with its first option."""
+    """Follows a path, from its beginning whenever the history shows no action yet. A number in the path answers a
+    question and is left out where none is asked; a question that the path does not expect gets its first option."""
 
     def __init__(self, path: Sequence[str]):
         self._path = tuple(path)
         self._left: list[str] = []
 
     def complete(self, request: Request) -> Response:
-        """The next action, in the form that is asked for."""
         told, _, newest = (request.messages[-1].text or "").rpartition("Observation:")
         if "\nHistory:" not in told and all(message.role != "assistant" for message in request.messages):
             self._left = [*self._path]
@@ -73,8 +61,6 @@ class GoldPlayer:
 
 @dataclass(frozen=True)
 class Teacher:
-    """Who teaches."""
-
     name: str  # `gold`, or the name of a backend
     backend: BackendConfig | None = None  # None for `gold`
     settings: Mapping[str, Any] = field(default_factory=dict)  # what its answers depend on, as JSON data
@@ -87,12 +73,10 @@ class Teacher:
 
     @property
     def model(self) -> str:
-        """`gold`, or the model of the actor."""
         return self.models.get(f"{TEACHING}actor", GOLD)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the scores should know."""
         said = "demonstrations are taken from solutions of training variants, which no player of the paper was shown"
         return () if self.backend else (f"taught by gold: {said}",)
 
@@ -100,16 +84,14 @@ class Teacher:
         """Raise `UsageError` for an optimizer that cannot use a teacher, and for a benchmark without gold paths;
         `SplitError` when `gold` would play anything but training variants."""
         if optimizer != "bootstrap":
-            raise UsageError(
-                f"{optimizer} has no use for a teacher, who plays for demonstrations: leave out --teacher, or take "
-                "--optimizer bootstrap"
-            )
+            fix = "leave out --teacher, or take --optimizer bootstrap"
+            raise UsageError(f"{optimizer} has no use for a teacher, who plays for demonstrations: {fix}")
         if not self.backend:
             get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
 
 
 def choose_teacher(name: str, config: Config) -> Teacher:
-    """The teacher of this name, `gold` or a backend of the configuration. Raises `UnknownName`."""
+    """Raises `UnknownName` for what is neither `gold` nor a backend of the configuration."""
     if name == GOLD:
         return Teacher(GOLD)
     replay, taught = config.active_backend.replay, config.model_copy(update={"backend": name})
@@ -119,22 +101,19 @@ def choose_teacher(name: str, config: Config) -> Teacher:
 
 @dataclass(frozen=True)
 class Lead:
-    """A teacher that is ready to play the train variants."""
-
     adapter: dspy.Adapter  # the format of its answers
     asks_models: bool
     take_over: Callable[[Runtime, Variant], Runtime]  # with the teacher in place of the student
 
     def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
         """The trials with their usage booked under the teacher's roles; a gold path costs nothing."""
-        spent = [trial.usage if self.asks_models else {} for trial in trials]
-        paid = [{f"{TEACHING}{role}": usage for role, usage in each.items()} for each in spent]
-        return tuple(replace(trial, usage=usage) for trial, usage in zip(trials, paid, strict=True))
+        paid = [trial.usage.items() if self.asks_models else () for trial in trials]
+        booked = [{f"{TEACHING}{role}": usage for role, usage in each} for each in paid]
+        return tuple(replace(trial, usage=usage) for trial, usage in zip(trials, booked, strict=True))
 
 
 def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead:
-    """The teacher, ready to play. Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when its backend cannot
-    work."""
+    """Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when the teacher's backend cannot work."""
     if teacher.backend is None:
         data = live.config.active_benchmark.locate_data(live.config.environment.data)
         return Lead(ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, data))
@@ -157,8 +136,8 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead
 
 
 def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data: str | None = None) -> Runtime:
-    """The runtime with the gold path of a training variant in place of a model: one trial, to the end of the path,
-    without learning. ``data``: the user's data folder. Raises `SplitError` for any other variant."""
+    """The runtime with the gold path of a training variant in place of a model: one trial without learning. ``data``:
+    the user's data folder. Raises `SplitError` for any other variant."""
     path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
     player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)
     return replace(

@@ -1,7 +1,6 @@
 """Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
 beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
 
-    judge_candidate(...).verdict                # confirmed, unconfirmed, or not better
     confirm(before, after, examples, metric)    # the same test for any two DSPy programs
     find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
 
@@ -30,29 +29,19 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.records import TrialResult, Variant
 
-TracedCall = tuple[str, dict[str, Any], dict[str, Any]]
-"""Predictor name, inputs, outputs."""
-
-CompileEnding = Literal["rollouts", "cost", "interrupted", "error"]
-"""What cut a compile short: a budget, the user, or infrastructure."""
-
+TracedCall = tuple[str, dict[str, Any], dict[str, Any]]  # predictor name, inputs, outputs
+CompileEnding = Literal["rollouts", "cost", "interrupted", "error"]  # what cut a compile short
 Verdict = Literal["confirmed", "unconfirmed", "not better"]
 
-LEVEL = 0.05
-"""A difference is confirmed when `p` is below this."""
-
+LEVEL = 0.05  # a difference is confirmed when `p` is below this
 FLIPPED, FLIP = 0.28, 0.45
 """Share of variants on which two equally good programs score differently, and by how much, on the scale of 0 to 1
 (embedded backend, rollouts of two trials)."""
-
-DEVIATION = FLIP * sqrt(FLIPPED)
-"""Standard deviation of one paired difference."""
+DEVIATION = FLIP * sqrt(FLIPPED)  # standard deviation of one paired difference
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """The trials of one candidate on one calibration variant."""
-
     variant: Variant
     score: float  # the metric, 0 to 1
     trials: tuple[TrialResult, ...]
@@ -61,24 +50,19 @@ class Rollout:
 
     @property
     def accumulator(self) -> int:
-        """Best accumulator over the trials, the paper's score."""
         return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
 
 
 @dataclass
 class CandidateProgram:
-    """A program that was tried."""
-
     program: str  # fingerprint of the state
     state: dict[str, Any]
     rollouts: dict[Variant, dict[int, Rollout]] = field(default_factory=dict)  # by variant and number of its seed
-    number: int = 0
-    """In the order of trying, the same in the file, in progress and on pages; 0 is the program to improve."""
+    number: int = 0  # in the order of trying, the same everywhere; 0 is the program to improve
     placebo: bool = False  # shows what luck brings and is never chosen
     dropped: bool = False  # it fell too far behind on `val` to be played on all of it
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
-        """The rollouts on a variant with the first `seeds` seeds, as far as they were played."""
         played = self.rollouts.get(variant, {})
         return [played[n] for n in range(seeds) if n in played]
 
@@ -88,7 +72,6 @@ class CandidateProgram:
         return fmean(rollout.score for rollout in played) if len(played) == seeds else None
 
     def mean_over(self, variants: Sequence[Variant], seeds: int = 1) -> float | None:
-        """Mean over `variants`; None until all of them have been played."""
         known = [mean for variant in variants if (mean := self.mean_on(variant, seeds)) is not None]
         return fmean(known) if known and len(known) == len(variants) else None
 
@@ -100,7 +83,6 @@ WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a poin
 
 
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
-    """The variants on which most different scores were seen first, which tell candidates apart soonest."""
     scores = {one: {round(each.score, 3) for c in candidates for each in c.list_rollouts(one)} for one in val}
     return sorted(val, key=lambda variant: -len(scores[variant]))
 
@@ -115,15 +97,13 @@ def is_hopeless(
 
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
-    """Estimate the score of a dropped candidate on a variant that it was not played on: as far behind the best as
-    elsewhere."""
+    """The score of a dropped candidate on a variant that it was not played on: as far behind the best as elsewhere."""
     met = [each for each in best.rollouts if each in candidate.rollouts]
     behind = fmean(_subtract(candidate, best, each, seeds) for each in met) if met else 0.0
     return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
 
 
 def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
-    """Whether a candidate solved all of these at its first trial."""
     return all((candidate.mean_on(variant) or 0) >= SOLVED for variant in variants)
 
 
@@ -142,12 +122,8 @@ _FEWEST_EQUAL = 6  # differences that are all equal and fewer give no interval: 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """Second program minus first, over pairs."""
-
     difference: float  # mean
-    interval: tuple[float, float] | None
-    """Interval of 1 - 2 `level`. None when there are too few pairs to exclude any difference, or fewer than six that
-    are all equal."""
+    interval: tuple[float, float] | None  # of 1 - 2 `level`; None for too few pairs, or fewer than six equal ones
     p: float
     level: float
     pairs: int
@@ -164,10 +140,8 @@ class PairedTest:
     def __str__(self) -> str:
         low, high = self.interval or (0, 0)
         within = f", {1 - 2 * self.level:.0%} interval {low:+.3f} to {high:+.3f}" if self.interval else ""
-        return (
-            f"{self.verdict}: {self.difference:+.3f} on {self.pairs} examples{within}, one-sided p {self.p:.3f}, level "
-            f"{self.level}"
-        )
+        found = f"{self.difference:+.3f} on {self.pairs} examples{within}, one-sided p {self.p:.3f}"
+        return f"{self.verdict}: {found}, level {self.level}"
 
 
 def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
@@ -182,8 +156,8 @@ def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedT
 def compute_p(differences: Sequence[float]) -> float:
     """One-sided p: the probability that two equally good programs differ by as much or more. Raises `UsageError` for a
     difference that is not finite or too large, with its number from 1."""
-    names = ((each, "difference of pair", number) for number, each in enumerate(differences, 1))
-    return _compute_p([check_score(*each, most=MOST_DIFFERENCE) for each in names])
+    pairs = enumerate(differences, 1)
+    return _compute_p([check_score(each, "difference of pair", n, most=MOST_DIFFERENCE) for n, each in pairs])
 
 
 def _compute_p(differences: Sequence[float]) -> float:
@@ -228,14 +202,11 @@ def _share_by_sum(sizes: Any) -> Any:
 
 
 def _find_upper_bound(differences: Sequence[float], level: float) -> float:
-    """The smallest gain that these differences rule out, found by bisection."""
     inside, outside = fmean(differences), max(differences) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
-        if _compute_p([middle - each for each in differences]) < level:
-            outside = middle
-        else:
-            inside = middle
+        ruled_out = _compute_p([middle - each for each in differences]) < level
+        inside, outside = (inside, middle) if ruled_out else (middle, outside)
     return outside
 
 
@@ -244,8 +215,8 @@ def _find_upper_bound(differences: Sequence[float], level: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Result of comparing the chosen candidate with the program to improve on `confirm`: candidate minus start, each a
-    mean over the seeds, as in `PairedTest`; without numbers when `confirm` was not played."""
+    """The test of the chosen candidate against the program to improve on `confirm`: candidate minus start, each a mean
+    over the seeds; without numbers when `confirm` was not played."""
 
     verdict: Verdict
     why: str
@@ -261,8 +232,7 @@ class Confirmation:
     def __str__(self) -> str:
         if self.difference is None or self.p is None:
             return f"{self.verdict}: {self.why}"
-        seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
-        inside = ""
+        seeds, inside = f", {self.seeds} seeds each" if self.seeds > 1 else "", ""
         if self.low is not None and self.high is not None:
             inside = f"{1 - 2 * self.level:.0%} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}, "
         return (
@@ -286,8 +256,7 @@ def judge_candidate(
     known = {key: (one, other) for key, (one, other) in scores.items() if one is not None and other is not None}
     if not confirm or len(known) < len(confirm):
         why = f"{unplayed or 'it was cut short'}: {len(known)} of {len(confirm)} confirm variants were played"
-        why = why if confirm else "the calibration has no confirm variants"
-        return Confirmation("unconfirmed", why, seeds=seeds)
+        return Confirmation("unconfirmed", why if confirm else "the calibration has no confirm variants", seeds=seeds)
     found = compare_pairs([other - one for one, other in known.values()])
     why = {
         "confirmed": f"p below {found.level}",
@@ -300,33 +269,13 @@ def judge_candidate(
     return Confirmation(found.verdict, why, *numbers, seeds, per_variant)
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """What luck brought in this compile."""
-
-    gains: tuple[float, ...] = ()  # on `val`, of every placebo over the program to improve
-    won: bool = False  # whether a placebo did better on `val` than every candidate
-
-
-def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
-    """What placebos gained over the first candidate."""
-    means = [(each.placebo, mean) for each in candidates if (mean := each.mean_over(val, seeds=seeds)) is not None]
-    placebos = [mean for placebo, mean in means if placebo]
-    others = [mean for placebo, mean in means if not placebo]
-    if not (placebos and others):
-        return Noise()
-    return Noise(tuple(round(mean - others[0], 4) for mean in placebos), max(placebos) - max(others) >= WORTH)
-
-
 # Power: how large a gain must be for a compile to confirm it.
 
 POWER = 0.80  # share of compiles that must confirm a gain for it to be called confirmable: four of five
 DRAWS = 400  # confirmations that are simulated; a share of 80% is off by 2 points, as standard error
 _SIZES = (8, 10)  # smallest and largest flip, in ninths of the usual one: 40 to 50 points where that is 45
 _STEP = 0.001  # gains are looked for in tenths of a point
-
-LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)
-"""The largest gain that such flips allow, in whole tenths of a point: all of them go up."""
+LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)  # that such flips allow: all of them go up
 
 
 def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
@@ -344,8 +293,7 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
 
 @lru_cache(maxsize=256)
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
-    """The smallest true gain that so many pairs confirm in four of five compiles, once the candidate is chosen. None
-    when they do not confirm even the largest one so often."""
+    """The smallest true gain that so many pairs confirm in four of five compiles; None if not even the largest one."""
     low, high = 0, round(LARGEST_GAIN / _STEP)
     if compute_power(high * _STEP, pairs, seeds) < POWER:
         return None
@@ -381,17 +329,15 @@ def confirm(
     num_threads: int = 1,
     level: float = LEVEL,
 ) -> PairedTest:
-    """Test whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples. The
-    metric may give a number, a truth value or a prediction with a ``score``. `p` is valid only if neither program was
-    made from these examples or chosen by them. Raises `UsageError` for what cannot be compared, with the number of its
-    example from 1, and what a program or the metric raises: an error is no score."""
+    """Test whether `program_b` is better than `program_a` by `metric(example, prediction)`, a number, a truth value or
+    a prediction with a ``score``. `p` is valid only if neither program was made from these examples or chosen by them.
+    Raises `UsageError` for what cannot be compared, with the number of its example from 1, and what a program or the
+    metric raises: an error is no score."""
     if not examples:
         raise UsageError("there are no examples to confirm by")
     if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):
-        raise UsageError(
-            f"{repeats} of the {len(examples)} examples equal an earlier one, and would count as independent: give "
-            "each once"
-        )
+        what = f"{repeats} of the {len(examples)} examples equal an earlier one"
+        raise UsageError(f"{what}, and would count as independent: give each once")
     if not 0 < level < 0.5:
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
 

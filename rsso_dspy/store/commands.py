@@ -8,7 +8,7 @@ All commands of a folder share one configuration, as far as results depend on it
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,8 +28,6 @@ CONFIG = "config.toml"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part `number`, from 1, of `of` parts."""
-
     number: int
     of: int
 
@@ -39,10 +37,8 @@ class Shard:
         number, slash, of = text.partition("/")
         read = [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else 0 for part in (number, of)]
         if not (slash and 1 <= read[0] <= read[1] <= MOST_SHARDS):
-            raise UsageError(
-                f"--shard {shorten_text(text)}: expected i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. "
-                "2/8"
-            )
+            wanted = f"i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. 2/8"
+            raise UsageError(f"--shard {shorten_text(text)}: expected {wanted}")
         return cls(*read)
 
     def __str__(self) -> str:
@@ -50,7 +46,7 @@ class Shard:
 
 
 def list_missing_shards(played: Iterable[str]) -> list[str]:
-    """Return the shards that complete these, each as ``i/n``; empty if none is missing. Raises `UsageError`."""
+    """The shards that complete these, each as ``i/n``. Raises `UsageError`."""
     parts = {Shard.parse(text) for text in played}
     totals = sorted({part.of for part in parts})
     return [str(each) for of in totals for number in range(1, of + 1) if (each := Shard(number, of)) not in parts]
@@ -73,13 +69,16 @@ class RunSpec:
     shard: Shard | None = None  # the shard to play; None means the whole run
 
     def locate_files(self, folder: Path, out: Path) -> "RunSpec":
-        """Return the same with input files in this folder, to be played into `out`."""
+        return self.name_files(lambda _, path: folder / path, out)
+
+    def name_files(self, name: Callable[[str, Path], Path], out: Path) -> "RunSpec":
+        """Return the same with other names of its input files, given by their kind and name."""
         return replace(
             self,
             out=out,
-            compiled=tuple(folder / file for file in self.compiled),
-            skills=folder / self.skills if self.skills else None,
-            constitution=folder / self.constitution if self.constitution else None,
+            compiled=tuple(name("programs", path) for path in self.compiled),
+            skills=name("skills", self.skills) if self.skills else None,
+            constitution=name("constitution", self.constitution) if self.constitution else None,
         )
 
 
@@ -87,8 +86,13 @@ _SPEC, _PRICES = TypeAdapter(RunSpec), TypeAdapter(dict[str, PriceConfig])
 
 
 def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
-    """Return the arguments of a command with its input files named as in `given`, and these by that name."""
-    files = {CONFIG: dump_config_toml(config)}
+    """Return the arguments of a command with its input files named as in `given`, and these by that name: the
+    configuration with the selected backend only and without secrets in addresses."""
+    import tomlkit
+
+    data = config.dump_settings(exclude_none=True)
+    data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
+    files = {CONFIG: f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"}
 
     def add(kind: str, path: Path) -> Path:
         files[f"{kind}/{path.name}"] = read_text(path)
@@ -96,19 +100,12 @@ def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, 
 
     if config.memory.constitution.examples:
         add("examples", Path(config.memory.constitution.examples))
-    asked = replace(
-        spec,
-        out=Path(),
-        compiled=tuple(add("programs", path) for path in spec.compiled),
-        skills=add("skills", spec.skills) if spec.skills else None,
-        constitution=add("constitution", spec.constitution) if spec.constitution else None,
-    )
-    return asked, files
+    return spec.name_files(add, Path()), files
 
 
 def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the commands and files of a run with these added. Of two files of one name the later is right: the
-    folder's identity covers what plays, such as the prompts of a compiled file, but not its verdict."""
+    """Return the commands and files of a run with these added. Of two files of one name the later is right: what plays
+    is in the folder's identity, and a verdict is not."""
     data = store.read_file() if store.exists else {}
     command = _SPEC.dump_python(asked, mode="json")
     commands = [*data.get("commands", ()), *([command] if command not in data.get("commands", ()) else [])]
@@ -116,7 +113,6 @@ def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[
 
 
 def load_commands(store: Store) -> list[RunSpec]:
-    """Load the arguments of all commands of a folder, in order. Raises `UsageError` if they are damaged."""
     try:
         return [_SPEC.validate_python(each) for each in store.read_file().get("commands", ())]
     except (ValidationError, TypeError):
@@ -128,16 +124,14 @@ def read_given(store: Store) -> dict[str, str]:
     return {str(path): str(text) for path, text in given.items()} if isinstance(given, dict) else {}
 
 
-def extract_given(store: Store, folder: Path, kind: str = "") -> list[Path]:
-    """Write the input files of a run, or those of a kind such as ``programs``, below a folder; return their paths."""
-    paths = []
-    for name, text in read_given(store).items():
-        if name.startswith(f"{kind}/" if kind else ""):
-            if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {name}")
-            atomic_write_text(folder / name, text)
-            paths.append(folder / name)
-    return paths
+def extract_given(store: Store, folder: Path) -> list[Path]:
+    """Write the input files of a run below a folder; return their paths."""
+    texts = {folder / name: text for name, text in read_given(store).items()}
+    for path, text in texts.items():
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {path}")
+        atomic_write_text(path, text)
+    return list(texts)
 
 
 def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
@@ -147,12 +141,3 @@ def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
             text = read_given(Store(folder, read_only=True)).get(CONFIG, "")
             found |= _PRICES.validate_python(tomllib.loads(text).get("prices", {}))
     return found
-
-
-def dump_config_toml(config: Config) -> str:
-    """Return the configuration as TOML, with the selected backend only and without secrets in addresses."""
-    import tomlkit
-
-    data = config.dump_settings(exclude_none=True)
-    data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
-    return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}"

@@ -1,7 +1,5 @@
-"""Guards against leaks: a run must not use anything that saw its held-out variants or was made on another benchmark.
-
-Planning a run (`run.plan_run`) applies every guard once.
-"""
+"""Guards of `runs.plan_run` against leaks: a run must not use anything that saw its held-out variants or was made on
+another benchmark."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,20 +16,18 @@ from rsso_dspy.store.commands import RunSpec
 
 def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
     """Raise `SplitError` if a program compiled on these variants would be scored on one of them."""
-    if seen := [variant.key for variant in held_out if variant.key in calibration]:
-        raise SplitError(
-            f"the program was compiled on {', '.join(dict.fromkeys(seen))}: a score there is not held out. "
-            "Drop them from this run, or compile on other variants (--calib)."
-        )
+    if seen := dict.fromkeys(variant.key for variant in held_out if variant.key in calibration):
+        fix = "Drop them from this run, or compile on other variants (--calib)."
+        raise SplitError(f"the program was compiled on {', '.join(seen)}: a score there is not held out. {fix}")
 
 
 def check_benchmark(what: object, made_on: str, wanted: str) -> None:
     """Raise `UsageError` if something made on one benchmark would be used on another."""
     if made_on != wanted:
+        fix = f"name {made_on} (--benchmark {made_on}), or take one that was made on {wanted}"
         raise UsageError(
             f"{what} was made on the benchmark {made_on}, not on {wanted}, which has other tasks, actions and points: "
-            f'name {made_on} (--benchmark {made_on}, or benchmark = "{made_on}" in the configuration), or take one '
-            f"that was made on {wanted}"
+            f"{fix}"
         )
 
 
@@ -67,11 +63,9 @@ def check_sources(
 def check_readers(spec: RunSpec) -> None:
     """Raise `UsageError` if a method needs a constitution to read and there is none."""
     rows = [get_method(name) for name in spec.methods]
-    idle = [row.name for row in rows if "constitution" in row.memories and row.writing is None]
+    idle = ", ".join(row.name for row in rows if "constitution" in row.memories and row.writing is None)
     if idle and not spec.constitution:
-        raise UsageError(
-            f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or drop +constitution"
-        )
+        raise UsageError(f"{idle} would have nothing to read: add --constitution FILE, or drop +constitution")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ class CompileEnvironment:
         return f"{self.name} {self.version}, simplification {self.simplification or 'none'}"
 
 
-Programs = Mapping[str, Any]  # `CompiledProgram` by name; None, the zero-shot program, needs no entry
+Programs = Mapping[str, Any]  # `Compiled` by name; None, the zero-shot program, needs no entry
 
 
 def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
@@ -100,23 +94,17 @@ def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
         raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Pass every compiled program by its name.")
     if idle := [name for name in given if name not in spec.programs]:
         raise UsageError(f"{', '.join(idle)} would not be played: name it among the programs of the run, or drop it")
-    files = {path.stem: path for path in spec.compiled}
+    files, played = {path.stem: path for path in spec.compiled}, CompileEnvironment.of(config)
     for name, program in given.items():
-        check_environment(program, files.get(name, name), CompileEnvironment.of(config))
-        if other := [each for each in spec.methods if program.method not in (each, each.partition("+")[0])]:
+        source, made_in = files.get(name, name), program.environment or played
+        check_benchmark(source, made_in.name, played.name)
+        if made_in != played:
             raise UsageError(
-                f"{name} was compiled for the method {program.method}, not for {', '.join(other)}: "
-                f"use --methods {program.method}, or compile one for each"
+                f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version "
+                "and environment.simplification, or compile again"
             )
-
-
-def check_environment(program: Any, source: object, played: CompileEnvironment) -> None:
-    """Raise `UsageError` if a program was compiled in another environment than that of the run."""
-    made_in = program.environment
-    if made_in is None or made_in == played:
-        return
-    check_benchmark(source, made_in.name, played.name)
-    raise UsageError(
-        f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version and "
-        "environment.simplification, or compile again"
-    )
+        if other := ", ".join(each for each in spec.methods if program.method not in (each, each.partition("+")[0])):
+            raise UsageError(
+                f"{name} was compiled for the method {program.method}, not for {other}: use --methods "
+                f"{program.method}, or compile one for each"
+            )

@@ -47,8 +47,7 @@ class PooledRuns:
         return self._label_records(Store.load_begun)
 
     def _label_records(self, read: Callable[[Store], Iterable[Any]]) -> Iterator[Any]:
-        for store in self.stores:
-            yield from (replace(record, arm=self.label_arm(store, record.arm)) for record in read(store))
+        return (replace(each, arm=self.label_arm(store, each.arm)) for store in self.stores for each in read(store))
 
     def label_usage(self, store: Store, usage: Iterable[RoleUsage]) -> list[RoleUsage]:
         return [(self.label_arm(store, arm), role, spent) for arm, role, spent in usage]
@@ -89,9 +88,8 @@ class PooledRuns:
             for identity, own in zip(identities, settings, strict=True)
         )
         if ours != theirs:
-            raise RunMismatch(
-                f"{one.folder} and {other.folder} cannot be compared:\n{describe_difference(ours, theirs)}"
-            )
+            difference = describe_difference(ours, theirs)
+            raise RunMismatch(f"{one.folder} and {other.folder} cannot be compared:\n{difference}")
 
     def _check_arms(self) -> None:
         """Raise `RunMismatch` if arms of one label have other programs or initial memories."""
@@ -116,22 +114,16 @@ class PooledRuns:
                     raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
 
 
-def _list_read_memories(arm: str) -> tuple[str, ...]:
-    """Return the memories that an arm reads, by its name; all memories for an unknown method."""
-    base, *added = arm.split("+")
-    if base not in METHODS:
-        return ("skills", "constitution")
-    return (*METHODS[base].memories, *(["constitution"] if set(added) & set(ADDITIONS) else []))
-
-
 def _select_carried(identity: Mapping[str, Any], arm: str) -> dict[str, str]:
-    """Return the digests of the files that an arm starts from, by what they hold."""
-    read = _list_read_memories(arm)
+    """The digests of the files that an arm starts from, by what they hold; of an unknown method all."""
+    base, *added = arm.split("+")
+    read = METHODS[base].memories if base in METHODS else ("skills", "constitution")
+    read = (*read, *(["constitution"] if set(added) & set(ADDITIONS) else []))
     return {name: digest for name, digest in identity.get("carried", {}).items() if name.split()[0] in read}
 
 
 def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> dict[str, str]:
-    """Return digest to name of the files that units start from; where files share a name, the start of the digest."""
+    """Digest to name of the files that units start from; where files share a name, the start of the digest."""
     names: dict[str, str] = {}
     for store, (identity, _) in identities.items():
         given = {path.parent.name: path.stem for path in map(Path, read_given(store))}
@@ -142,7 +134,7 @@ def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> di
 
 
 def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted key to value of the settings that are set, but the seed; the backend's below `backend`."""
+    """Dotted key to value of the settings that are set, but the seed; the backend's below `backend`."""
     config = dict(identity.get("config", {}))
     name, backends = config.pop("backend", ""), config.pop("backends", {})
     found = flatten_keys({**config, "backend": backends.get(str(name), {}) if isinstance(backends, dict) else backends})
@@ -154,12 +146,8 @@ def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
 def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return of each of these mappings its values that are not the same in all of them, as ``key=value``. Keys are
     shortened to as many of their last parts as tell them apart; unset ones are left out."""
-    first = settings[0]
-    keys = [
-        key
-        for key in dict.fromkeys(chain.from_iterable(settings))
-        if any(each.get(key) != first.get(key) for each in settings)
-    ]
+    known = dict.fromkeys(chain.from_iterable(settings))
+    keys = [key for key in known if any(each.get(key) != settings[0].get(key) for each in settings)]
     named = {key: _shorten_key(key, keys) for key in keys}
     return [" ".join(f"{named[key]}={_format_value(each[key])}" for key in keys if key in each) for each in settings]
 

@@ -25,13 +25,11 @@ from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, 
 from rsso_dspy.files import atomic_write_text, find_packed, pick_quarantine_path, read_bytes, read_json
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
-from rsso_dspy.store.unit_log import JobRecord, UnitLog
+from rsso_dspy.store.unit_log import JobRecord, UnitLog, describe_flaw
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A row of the comparison: a method with a program."""
-
     method: Method
     program: str = ZERO_SHOT
 
@@ -132,8 +130,8 @@ class Store:
     # run.json
 
     def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the arms of the existing run, name to program fingerprint. Raises `RunMismatch` if its identity or a
-        program differs, and `UsageError` if the folder holds something else. Changes nothing."""
+        """Return the arms of the run, name to program fingerprint. Raises `RunMismatch` if its identity or a program
+        differs, and `UsageError` if the folder holds something else. Changes nothing."""
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another {self.option}")
         if not self.exists:
@@ -143,15 +141,11 @@ class Store:
             return {}
         known, there = self.read_identity()
         if known != identity:
-            raise RunMismatch(
-                f"{self.folder} holds a run of another configuration:\n{describe_difference(known, identity)}\n"
-                f"Use the same settings, or another {self.option}"
-            )
+            what = f"a run of another configuration:\n{describe_difference(known, identity)}"
+            raise RunMismatch(f"{self.folder} holds {what}\nUse the same settings, or another {self.option}")
         if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
-            raise RunMismatch(
-                f"{self.folder} holds units of {', '.join(other)} that another program played: "
-                f"use another {self.option}, or rename the compiled file"
-            )
+            what = f"units of {', '.join(other)} that another program played"
+            raise RunMismatch(f"{self.folder} holds {what}: use another {self.option}, or rename the compiled file")
         return there
 
     def open(
@@ -162,8 +156,8 @@ class Store:
         planned: Iterable[str] = (),
         **told: Any,
     ) -> None:
-        """Create the run, or resume it, possibly with more arms. `shard` is the part about to be played, empty for the
-        whole run; `planned` the keys of its units; `told` further content of the file."""
+        """Create the run, or resume it, possibly with more arms. `shard` is the part about to be played, `planned` the
+        keys of its units; `told` further content of the file."""
         before = self.check_identity(identity, arms)
         data = self.read_file() if self.exists else {}
         there = data.get("shards", ()) if data else (shard,)
@@ -188,9 +182,8 @@ class Store:
             self._known = None
 
     def read_file(self) -> dict[str, Any]:
-        """Return the content of run.json. Raises `UsageError` if the folder holds no run or a damaged one."""
-        if self._known is None:
-            self._known = self._read_file()
+        """The content of run.json. Raises `UsageError` if the folder holds no run or a damaged one."""
+        self._known = self._known or self._read_file()
         return self._known
 
     def _read_file(self) -> dict[str, Any]:
@@ -205,17 +198,13 @@ class Store:
         try:
             data: dict[str, Any] = read_json(file)
             _RUN.validate_python(data, strict=True)
+            return data
         except (DamagedFile, ValidationError) as error:
-            flaws = [] if isinstance(error, DamagedFile) else error.errors()
-            why = "; ".join(f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in flaws)
-            raise UsageError(
-                f"{file} is damaged ({why or getattr(error, 'why', '')}); restore it, move the folder away, or update "
-                "rsso-dspy, if a newer version wrote it"
-            ) from None
-        return data
+            why = error.why if isinstance(error, DamagedFile) else describe_flaw(error)
+            fix = "restore it, move the folder away, or update rsso-dspy, if a newer version wrote it"
+            raise UsageError(f"{file} is damaged ({why}); {fix}") from None
 
     def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the identity of the run, and its arms in order with their program fingerprints."""
         data = self.read_file()
         return data["identity"], data["arms"]
 
@@ -229,12 +218,7 @@ class Store:
         path = self.path_of(work)
         if packed := find_packed(path):
             raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {self.folder}")
-        try:
-            log = self._read(path, whole=True)
-        except DamagedFile as error:
-            self._set_aside(path, error.why)
-            log = None
-        if log is None:
+        if (log := self._read_or_set_aside(path, whole=True)) is None:
             self.check_exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             log = UnitLog(whole=True)
@@ -244,7 +228,6 @@ class Store:
         return log
 
     def append_text(self, path: Path, text: str) -> None:
-        """Append to a file of the folder. Raises `FolderGone` once the folder is gone."""
         self.check_exists()
         try:
             with path.open("ab") as file:
@@ -289,42 +272,34 @@ class Store:
         except DamagedFile as error:
             raise NotRecorded(f"{path} is damaged ({error.why}); restore it from a copy") from None
         known = sum(len(find_logs(self.folder / kind)) for kind in ("units", "trainings"))
-        raise NotRecorded(
-            f"{name_log(work)} is not among the {known} logs in {self.folder}: play what was recorded, or drop "
-            "--replay to ask the model"
-        )
+        fix = "play what was recorded, or drop --replay to ask the model"
+        raise NotRecorded(f"{name_log(work)} is not among the {known} logs in {self.folder}: {fix}")
 
     def load_log(self, path: Path) -> UnitLog | None:
-        """Return a log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""
+        """A log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""
         if path in self._logs:
             return self._logs[path]
-        try:
-            log = self._read(path)
-        except DamagedFile as error:
-            self._set_aside(path, error.why)
-            log = None
+        log = self._read_or_set_aside(path)
         if self.read_only:
             self._logs[path] = log
         return log
 
     def load(self, work: Job | JobRecord, begun: bool = False) -> Any:
-        """Return the record of finished work, or with `begun` also of work with any finished trial."""
+        """The record of finished work, or with `begun` also of work with any finished trial."""
         log = self.load_log(self.path_of(work))
         return log.make_record() if log is not None and (begun or log.is_finished) else None
 
     def units(self) -> Iterator[UnitRecord]:
-        """Yield all finished units, ordered by arm (in the order of the run), task, variant and seed."""
         return self._load_records("units")
 
     def trainings(self) -> Iterator[TrainingRecord]:
         return self._load_records("trainings")
 
     def records(self) -> Iterator[JobRecord]:
-        """Yield all finished units, then all finished trainings; none without a run."""
+        """All finished units, then all finished trainings; none without a run."""
         return self._load_records("units", "trainings") if self.exists else iter(())
 
     def load_begun(self) -> list[JobRecord]:
-        """Return the finished trials of units and trainings that are not finished."""
         return [*self._load_records(finished=False)]
 
     def _load_records(self, *kinds: str, finished: bool = True) -> Iterator[Any]:
@@ -341,16 +316,15 @@ class Store:
                     yield path.parts[-3], log
 
     def read_spending(self) -> Iterator[tuple[str, Usage]]:
-        """Return role and usage of all answers paid for in this run, including void and interrupted trials."""
-        for _, log in self.load_logs():
-            yield from log.sum_usage().items()
+        """Role and usage of all answers paid for in this run, including void and interrupted trials."""
+        return (each for _, log in self.load_logs() for each in log.sum_usage().items())
 
     def read_abandoned(self) -> list[RoleUsage]:
-        """Return arm, role and usage of trials that do not count: played again, or handed a void start."""
+        """Arm, role and usage of trials that do not count: played again, or handed a void start."""
         return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.abandoned.items()]
 
     def read_under_way(self) -> list[RoleUsage]:
-        """Return arm, role and usage of current trials, or of interrupted ones that were not resumed."""
+        """Arm, role and usage of current trials, or of interrupted ones that were not resumed."""
         return [(arm, role, usage) for arm, log in self.load_logs() for role, usage in log.sum_current().items()]
 
     # Faults
@@ -363,22 +337,25 @@ class Store:
         """Raise `FolderGone` if the run was opened and its folder is gone."""
         if self._held and not self.exists:
             raise FolderGone(
-                f"the folder {self.folder} is gone: it was moved, deleted or unmounted while it was written to, and "
-                f"nothing was written there since. Put it back, or repeat the command with {self.option} at its new "
-                "place, to resume."
+                f"the folder {self.folder} is gone: it was moved, deleted or unmounted, and nothing was written there "
+                f"since. Put it back, or repeat the command with {self.option} at its new place, to resume."
             )
 
-    def _set_aside(self, path: Path, why: str) -> None:
-        aside = pick_quarantine_path(path)
-        if not self.read_only:
-            self.check_exists()
-            os.replace(path, aside)
-        self.set_aside.setdefault(aside, f"{aside.with_suffix('')} cannot be read ({why})")
+    def _read_or_set_aside(self, path: Path, whole: bool = False) -> UnitLog | None:
+        try:
+            return self._read(path, whole)
+        except DamagedFile as error:
+            aside = pick_quarantine_path(path)
+            if not self.read_only:
+                self.check_exists()
+                os.replace(path, aside)
+            self.set_aside.setdefault(aside, f"{aside.with_suffix('')} cannot be read ({error.why})")
+            return None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the folder against other processes for the block; inside, writes raise `FolderGone` once it is gone.
-        Removes partial files of a killed process."""
+        What a killed process was writing is removed."""
         from filelock import FileLock, Timeout
 
         try:
@@ -404,11 +381,10 @@ class Store:
             self._held = False
 
     def is_playing(self) -> bool | None:
-        """Return whether a process holds the folder; None if unknown. Locks it for microseconds; `lock` retries."""
+        """Whether a process holds the folder; None if unknown. Locks it for microseconds; `lock` retries."""
         from filelock import FileLock, Timeout
 
-        file = self.folder / ".lock"
-        if not file.exists():
+        if not (file := self.folder / ".lock").exists():
             return False
         try:
             with FileLock(file, timeout=0):
@@ -427,13 +403,12 @@ def name_log(work: Job | JobRecord) -> str:
 
 
 def find_logs(folder: Path) -> list[Path]:
-    """Return the files named like a unit or training below a folder of arms; of packed ones their names unpacked."""
+    """The files named like a unit or training below a folder of arms; of packed ones their names unpacked."""
     names = {path.with_name(path.name.removesuffix(".gz")) for path in folder.glob("*/*/*.jsonl*")}
     return [path for path in sorted(names) if _LOG_FILE.fullmatch(path.name)]
 
 
 def get_position(path: Path, arms: list[str]) -> tuple[int, str, str, int, int]:
-    """Return the sort key of a log: arms in order of the run, tasks, variants, seeds."""
     arm, task = path.parts[-3:-1]
     index, _, seed = path.stem.rpartition("s")
     return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)

@@ -5,8 +5,8 @@
     {"trial": 2, "time": "...", "seconds": 31.2, "memories": {...}, "result": {...}}       a finished trial
     {"void": 2, "why": "..."}                   trial 2 and later ones do not count, nor does what came after trial 1
 
-A kill may leave half a line at the end, which is left out. What it costs to play is the sum over all calls: those of
-trials stand in their results, those of void trials and of the current one are counted from their lines.
+A kill may leave half a line at the end, which is left out. The cost is the sum over all calls: those of trials stand in
+their results, those of void trials and of the current one are counted from their lines.
 """
 
 import json
@@ -34,19 +34,17 @@ CALLS = (b'{"text"', b'{"call"', b'{"read"')  # how lines of calls begin
 
 
 class UnitLog(CallLines):
-    """One log. `whole` also takes in the calls, for playing, replaying and showing them."""
-
     def __init__(self, content: bytes = b"", write: Write = lambda _: None, path: Path = Path(), whole: bool = False):
-        """Raises `DamagedFile` that names `path` for a line, but the last one, that is no line of a log."""
+        """`whole` also takes in the calls, for playing, replaying and showing them. Raises `DamagedFile` that names
+        `path` for a line, but the last one, that is no line of a log."""
         super().__init__(write)
         self.path = path
         self.head: dict[str, Any] = {}
         self.times: list[str] = []  # when trials ended, in UTC; of void ones too
         self.rollout: dict[str, Any] | None = None  # what a finished rollout came to
         self.abandoned: dict[str, Usage] = {}  # usage of void trials by role
-        self._lines: list[dict[str, Any]] = []
-        self._results: dict[int, TrialResult] = {}
-        self._tail: list[bytes] = []
+        self._lines: list[dict[str, Any]] = []  # of the trials that count
+        self._tail: list[bytes] = []  # of calls since the last of them
         self.complete = content.rfind(b"\n") + 1  # bytes of the complete lines
         for number, line in enumerate(content[: self.complete].split(b"\n")[:-1], start=1):
             self._parse(line, number, whole)
@@ -62,7 +60,7 @@ class UnitLog(CallLines):
         if "unit" in entry:
             self.head = entry["unit"]
         elif "trial" in entry:
-            self._lines.append(entry)
+            self._lines.append(entry | {"result": self._read_result(entry)})
             self.times.append(entry["time"])
             self._tail = []
         elif "void" in entry:
@@ -76,38 +74,29 @@ class UnitLog(CallLines):
             raise DamagedFile(self.path, f"line {number} is no JSON object")
         return entry
 
-    def _take_void(self, first: int) -> None:
-        for trial in [each for each in self._lines if each["trial"] >= first]:
-            self.abandoned = add_usage(self.abandoned, self._read_result(trial).usage)
-        self.abandoned = _sum_calls(self._tail, self.abandoned)
-        self._lines = [each for each in self._lines if each["trial"] < first]
-        self._results = {number: result for number, result in self._results.items() if number < first}
-        self._tail = []
-        self.by_number = {
-            number: lines
-            for number, lines in self.by_number.items()
-            if lines[0]["trial"] < first or lines[0]["role"] == EMBEDDER
-        }
+    def _read_result(self, entry: Mapping[str, Any]) -> TrialResult:
+        try:
+            return _TRIAL.validate_python(entry["result"])
+        except ValidationError as error:
+            why = f"its trial {entry['trial']} is no record of one ({describe_flaw(error)})"
+            raise DamagedFile(self.path, why) from None
 
-    def _read_result(self, line: Mapping[str, Any]) -> TrialResult:
-        number = line["trial"]
-        if number not in self._results:
-            try:
-                self._results[number] = _TRIAL.validate_python(line["result"])
-            except ValidationError as error:
-                raise DamagedFile(self.path, f"its trial {number} is no record of one ({_shorten(error)})") from None
-        return self._results[number]
+    def _take_void(self, first: int) -> None:
+        void = [each["result"].usage for each in self._lines if each["trial"] >= first]
+        self.abandoned = _sum_calls(self._tail, add_usage(self.abandoned, *void))
+        self._lines, self._tail = [each for each in self._lines if each["trial"] < first], []
+        calls = self.by_number.items()
+        self.by_number = {n: c for n, c in calls if c[0]["trial"] < first or c[0]["role"] == EMBEDDER}
 
     # What it holds.
 
     @property
     def results(self) -> tuple[TrialResult, ...]:
-        """The trials that count, in order. Raises `DamagedFile`."""
-        return tuple(map(self._read_result, self._lines))
+        """The trials that count, in order."""
+        return tuple(each["result"] for each in self._lines)
 
     @property
     def memories(self) -> dict[str, Any]:
-        """Snapshots after the last trial that counts."""
         return self._lines[-1]["memories"] if self._lines else {}
 
     @property
@@ -116,7 +105,7 @@ class UnitLog(CallLines):
 
     @property
     def has_error(self) -> bool:
-        return bool(self._lines) and self._lines[-1]["result"]["trajectory"] is None
+        return bool(self._lines) and self._lines[-1]["result"].trajectory is None
 
     @property
     def is_finished(self) -> bool:
@@ -124,33 +113,32 @@ class UnitLog(CallLines):
         if not self._lines:
             return False
         allowed = self.head.get("trials_allowed") or len(self.head.get("budgets", ()))
-        solved = self.head.get(STOPS) and self.results[-1].trajectory and self.results[-1].trajectory.solved
-        return self.has_error or bool(solved) or len(self._lines) >= allowed
+        played = self._lines[-1]["result"].trajectory
+        return played is None or (played.solved and bool(self.head.get(STOPS))) or len(self._lines) >= allowed
 
     def make_record(self) -> JobRecord | None:
-        """Return the unit or training with the trials that count; None without one. Raises `DamagedFile`."""
+        """The unit or training with the trials that count; None without one. Raises `DamagedFile`."""
         if not self._lines:
             return None
         head = {name: value for name, value in self.head.items() if name != STOPS}
         try:
             record = _JOB.validate_python({**head, "trials": self.results, "memories": self.memories})
         except ValidationError as error:
-            raise DamagedFile(self.path, f"it is no record of a unit ({_shorten(error)})") from None
+            raise DamagedFile(self.path, f"it is no record of a unit ({describe_flaw(error)})") from None
         numbers = list(range(1, len(self._lines) + 1))
         if [result.trial for result in record.trials] != numbers or [each["trial"] for each in self._lines] != numbers:
             raise DamagedFile(self.path, "its trials are not numbered one by one")
         return record
 
     def sum_current(self) -> dict[str, Usage]:
-        """Return the usage by role of a trial that is under way, or was cut off and not played again."""
+        """Usage by role of a trial that is under way, or was cut off and not played again."""
         return _sum_calls(self._tail, {})
 
     def sum_usage(self) -> dict[str, Usage]:
-        """Return the usage by role of everything that was ever answered here."""
         return add_usage(self.abandoned, sum_usage(self.results), self.sum_current())
 
     def make_answers(self, name: str) -> RecordedCalls:
-        attempts = {line["trial"]: line["result"].get("replayed", 0) for line in self._lines}
+        attempts = {line["trial"]: line["result"].replayed for line in self._lines}
         return RecordedCalls(name, self, attempts=attempts)
 
     # Writing.
@@ -204,7 +192,6 @@ class UnitLog(CallLines):
             self._write = write
 
     def void(self, first: int, why: str) -> None:
-        """Write that this trial and later ones do not count."""
         self.write_entry({"void": first, "why": why})
 
 
@@ -228,5 +215,6 @@ def _sum_calls(lines: Sequence[bytes], total: Mapping[str, Usage]) -> dict[str, 
     return {role: usage for role, usage in found.items() if usage != Usage()}
 
 
-def _shorten(error: ValidationError) -> str:
-    return str(error).splitlines()[1].strip()
+def describe_flaw(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

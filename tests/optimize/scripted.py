@@ -134,7 +134,6 @@ class Keep(EventStream):
         self.told.append((event.candidate.program, event.rollout))
 
 
-def rollouts_of(live: Session, limit: int = 10, steps: int = STEPS) -> Rollouts:
+def rollouts_of(live: Session, limit: int = 10) -> Rollouts:
     """Rollouts outside a compile, on the first of `LONGEST`."""
-    request = wanted(train=LONGEST[1:], val=LONGEST[:1], rollouts=limit, steps=steps)
-    return Rollouts(live, request, events=Keep())
+    return Rollouts(live, wanted(train=LONGEST[1:], val=LONGEST[:1], rollouts=limit), events=Keep())

@@ -10,20 +10,21 @@ from rsso_dspy.records import Variant
 
 TRAIN = tasks.parse("boil::0")
 VAL = tasks.parse("boil::14")
-FOUR = "identify-life-stages-2"
-"""The task with the fewest training variants."""
-OTHERWISE = Variant("boil", 0, "train", "teleportAction")
-"""The first one, played otherwise."""
+FOUR = "identify-life-stages-2"  # the task with the fewest training variants
 HELD_OUT = r"held-out test split: boil::22;.*train or dev"
 
 
 @pytest.mark.parametrize(
     ("train", "val", "error", "said"),
     [
-        *(((TRAIN, Variant("boil", 22, split)), (VAL,), SplitError, HELD_OUT) for split in ("train", "dev", "test")),
+        ((TRAIN, Variant("boil", 22, "test")), (VAL,), SplitError, HELD_OUT),
         ((TRAIN,), (Variant("boil", 22, "train"), VAL), SplitError, HELD_OUT),
-        ((TRAIN,), (OTHERWISE, VAL), SplitError, "both in train and in val: boil::0;"),
-        ((TRAIN,), (), UsageError, "in val: both"),
+        (
+            (TRAIN,),
+            (Variant("boil", 0, "train", "teleportAction"), VAL),
+            SplitError,
+            "both in train and in val: boil::0;",
+        ),
         ((), (VAL,), UsageError, "in train: both"),
         ((), (), UsageError, "none in val"),
     ],
@@ -33,7 +34,7 @@ def test_no_held_out_variant_calibrates_none_twice_and_both_parts_are_needed(tra
         Calibration(train, val)
 
 
-@pytest.mark.parametrize(("k", "short"), [(1, 1), (2, 2), (3, 4)])
+@pytest.mark.parametrize(("k", "short"), [(1, 1), (3, 4)])
 def test_k_variants_of_every_task_and_three_times_as_many_to_confirm(k: int, short: int):
     calibration = draw_calibration(f"{k}-per-task", None, seed=0)
     for part, wanted in (("train", k), ("val", k), ("confirm", 3 * k)):
@@ -44,7 +45,7 @@ def test_k_variants_of_every_task_and_three_times_as_many_to_confirm(k: int, sho
     assert len({variant.key for variant in calibration.variants}) == len(calibration.variants)
     assert {tasks.split_of(v.task, v.index) for v in calibration.variants} == {"train"}
     assert len(calibration.notes) == short
-    assert k > 2 or not {*calibration.variants} - tasks.shipped_lengths().keys()
+    assert k > 1 or not {*calibration.variants} - tasks.shipped_lengths().keys()
 
 
 def test_rules_are_learnt_from_train_alone_and_half_of_a_task_is_there_for_them():
@@ -85,19 +86,17 @@ def test_a_task_with_few_variants_shares_them_out_and_says_so(pool: int, k: int,
         assert note == "boil has 2 train variants: 1 for train, 1 for val and none for confirm instead of 1, 1 and 3"
 
 
-@pytest.mark.parametrize("text", ["1per-task", "0-per-task", "1.5-per-task", "", "9" * 5000 + "-per-task"])
-def test_a_text_of_another_form_and_an_unknown_task_are_refused(text: str):
-    with pytest.raises(UsageError, match=r"is not K-per-task with K from 1 to 1,000"):
-        draw_calibration(text, None, seed=0)
+def test_a_text_of_another_form_and_an_unknown_task_are_refused():
+    for text in ("1per-task", "0-per-task", "1.5-per-task", "", "9" * 5000 + "-per-task"):
+        with pytest.raises(UsageError, match=r"is not K-per-task with K from 1 to 1,000"):
+            draw_calibration(text, None, seed=0)
     with pytest.raises(UnknownName, match="did you mean find-plant"):
         draw_calibration("1-per-task", ["find-plants"], seed=0)
 
 
 def test_an_example_is_a_key_and_nothing_else():
-    first, second = build_examples([TRAIN, VAL])
+    (first,) = build_examples([TRAIN])
     assert first.toDict() == first.inputs().toDict() == {"variant": "boil::0"}
-    assert second.variant == "boil::14"
-    given = {"tasks": ["boil", "find-plant"], "seed": 3}
-    drawn = draw_calibration("1-per-task", given["tasks"], 3)
-    assert rsso_dspy.trainset("scienceworld", "1-per-task", **given) == build_examples(drawn.train)
-    assert rsso_dspy.valset("scienceworld", "1-per-task", **given) == build_examples(drawn.val)
+    drawn, given = draw_calibration("1-per-task", ["boil", "find-plant"], 3), ("1-per-task", ["boil", "find-plant"], 3)
+    assert rsso_dspy.trainset("scienceworld", *given) == build_examples(drawn.train)
+    assert rsso_dspy.valset("scienceworld", *given) == build_examples(drawn.val)

@@ -1,7 +1,6 @@
 """A compile finds what helps, keeps what is as good, and never spends more than it was allowed."""
 
-import os
-import signal
+import json
 from dataclasses import replace
 
 import dspy
@@ -10,26 +9,22 @@ from dspy.utils.exceptions import LMServerError
 
 from rsso_dspy.config import PriceConfig, load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.errors import BackendFailure
+from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.optimize.compile import ENDED, compile, compile_agent, load_finished_compile
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
 from rsso_dspy.optimize.verdict import LEVEL
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
-from tests.chaos.process import until
 from tests.live import FAST, REWARDED
-from tests.optimize.conftest import record
 from tests.optimize.scripted import (
     ADVICE,
-    LONGEST,
     SHORTEST,
     STEPS,
     Keep,
     Models,
     actor,
     advised,
-    asks_for,
     proposer,
     wanted,
 )
@@ -44,19 +39,16 @@ def play(live, models, request=None, **more):
     return compile_agent(Agent("react"), models.within(live), request or wanted(), **more)
 
 
-def test_gepa_finds_the_one_line_that_earns_points(live, tmp_path):
+def test_gepa_finds_the_one_line_that_earns_points(live):
     models = Models(actor=actor(advised), proposer=proposer(LINES))
     compiled = play(live, models, CONFIRMED)
-    assert (compiled.improved, compiled.confirmation.verdict, compiled.candidate) == (True, "confirmed", None)
+    assert (compiled.improved, compiled.candidate) == (True, None)
     assert (compiled.confirmation.difference, compiled.confirmation.p) == (0.416667, 1 / 32), "one starts outside"
-    assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
     assert {name for name in REACT if compiled.chosen_state[name] != REACT[name]} == {"actor"}
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
-    compiled.save(tmp_path / "saved.json")
-    there = load(tmp_path / "saved.json")
-    assert describe_verdict(there).endswith(f"level {LEVEL}; p below {LEVEL}")
-    assert repr(there) == f"Compiled(react, gepa, {there.confirmation})"
+    assert describe_verdict(compiled).endswith(f"level {LEVEL}; p below {LEVEL}")
+    assert repr(compiled) == f"Compiled(react, gepa, {compiled.confirmation})"
     with models.within(live).activate_for_run():
         assert compiled.agent()(variant=REWARDED, trials=1) is not None
     assert advised(models.engines["actor"].prompts[-1])
@@ -86,20 +78,6 @@ def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_an
     assert saved.after == free.after
 
 
-@pytest.mark.parametrize(
-    ("goes", "programs"),
-    [
-        pytest.param(lambda _: False, 1, id="no line helps"),
-        pytest.param(lambda prompt: advised(prompt) and asks_for("longest")(prompt), 2, id="only where it was learnt"),
-        pytest.param(lambda prompt: not advised(prompt), 1, id="the line does harm"),
-    ],
-)
-def test_without_something_better_the_program_stays_as_it_was(live, goes, programs):
-    compiled = play(live, Models(actor=actor(goes), proposer=proposer([ADVICE])), wanted(rollouts=8))
-    assert (compiled.candidate, len(compiled.tried), compiled.before) == (None, programs, compiled.after)
-    assert (compiled.state, compiled.program) == (REACT, fingerprint_program(Agent("react")))
-
-
 @pytest.mark.parametrize(("jobs", "most"), [(1, 6), (2, 12)])
 def test_no_rollout_is_played_beyond_the_budget(live, jobs, most):
     models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
@@ -117,27 +95,21 @@ def fail(*_):
     raise LMServerError("oops")
 
 
-def test_a_dead_backend_ends_the_compile_with_its_error_and_no_score(live, tmp_path):
-    models, out = Models(actor=fail), tmp_path / "compiled.json"
-    with pytest.raises(BackendFailure, match=r"lifespan-shortest-lived::\d+ could not be played: .*oops.*doctor"):
-        play(live, models, out=out)
-    there = load(out)
-    assert (there.ended_by, there.before, there.after, there.tried) == ("error", None, None, ())
-    assert (models.asked["actor"], there.state) == (1, REACT)
-
-
-def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
-    """The candidate's actor fails; nothing that it was played on counts as 0, and the program as it was is kept."""
+@pytest.mark.parametrize(
+    ("fails", "scores"), [(lambda _: True, []), (advised, [0.5] * 3)], ids=["of the program", "of a candidate"]
+)
+def test_an_error_of_the_actor_ends_the_compile_and_is_no_score(live, tmp_path, fails, scores):
+    """Nothing that failed counts as 0, and the program as it was is kept."""
     goes = actor(lambda _: True)
-    models = Models(actor=lambda prompt: (fail if advised(prompt) else goes)(prompt), proposer=proposer([ADVICE]))
+    models = Models(actor=lambda prompt: (fail if fails(prompt) else goes)(prompt), proposer=proposer([ADVICE]))
     out, keep = tmp_path / "compiled.json", Keep()
-    with pytest.raises(BackendFailure, match="oops"):
+    with pytest.raises(BackendFailure, match=r"lifespan-\w+-lived::\d+ could not be played: .*oops.*doctor"):
         play(live, models, events=keep, out=out)
-    assert sum(map(advised, models.engines["actor"].prompts)) == 1
-    played = [rollout for c in keep.of.candidates.values() for one in c.rollouts for rollout in c.list_rollouts(one)]
-    assert [rollout.score for rollout in played] == [0.5] * 3
+    assert sum(map(fails, models.engines["actor"].prompts)) == 1
+    assert [rollout.score for _, rollout in keep.told] == scores
     there = load(out)
-    assert (there.ended_by, there.improved, there.before) == ("error", False, ProgramScores(0.5, 50))
+    assert (there.ended_by, there.improved, there.state) == ("error", False, REACT)
+    assert there.before == (ProgramScores(0.5, 50) if scores else None)
     repeat_mended(live, out)
 
 
@@ -160,23 +132,6 @@ def test_a_proposer_that_fails_ends_the_compile(live, name, fault, tmp_path):
     repeat_mended(live, out, name)
 
 
-def test_ctrl_c_stops_rollouts_before_their_next_step(live):
-    sent = []
-
-    def answer(prompt):
-        if models.asked["proposer"] and not sent:
-            sent.append(models.asked["actor"])
-            os.kill(os.getpid(), signal.SIGINT)
-            assert until(lambda: keep.of.ended_by, 60), "the signal takes its time, and was not heard"
-        return goes(prompt)
-
-    goes, keep = actor(advised), Keep()
-    models = Models(actor=answer, proposer=proposer([ADVICE]))
-    with pytest.raises(KeyboardInterrupt):
-        play(live, models, events=keep)
-    assert models.asked["actor"] == sent[0]
-
-
 def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, capsys):
     session = Models(actor=actor(lambda _: False)).within(live)
     compiled = compile(Agent("react"), session, tasks=["lifespan-shortest-lived"], optimizer="none", trials=1, steps=1)
@@ -189,28 +144,84 @@ def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, caps
 
 
 @pytest.mark.usefixtures("fresh_simulators")
-def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(live, tmp_path):
+def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(gepa_compile, tmp_path):
     """Once one rollout at a time, in a used simulator that describes its goals otherwise; then two at a time in fresh
     ones."""
-    small = wanted("gepa", LONGEST[:2], LONGEST[2:3], rollouts=6, method_name="rsso", trials=2, steps=4)
     once, again = tmp_path / "once.json", tmp_path / "again.json"
-    first = record(live, small)
-    first.compiled.save(once)
+    gepa_compile.compiled.save(once)
     with session(load_config(overrides=FAST), jobs=2) as two:
-        compile_agent(Agent("rsso"), two, small, jobs=2, out=again)
-    assert len(first.observed.of.candidates) > 1
+        compile_agent(Agent("rsso"), two, gepa_compile.request, jobs=2, out=again)
     assert again.read_bytes() == once.read_bytes()
 
 
-def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(
-    live, monkeypatch, tmp_path
-):
-    def interrupt(*_):
+def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(live, tmp_path):
+    def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rsso_dspy.optimize.rollouts.Rollouts.play_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("react"), live, wanted(), out=tmp_path / "early.json")
+        play(live, Models(actor=interrupt), out=tmp_path / "early.json")
     there = load(tmp_path / "early.json")
-    assert (there.ended_by, there.before, there.improved, there.rollouts) == ("interrupted", None, False, 0)
-    assert fingerprint_program(there.agent()) == fingerprint_program(Agent("react"))
+    assert (there.ended_by, there.before, there.improved, there.tried) == ("interrupted", None, False, ())
+    assert there.state == REACT
+
+
+# Resume
+
+
+PHASES = replace(CONFIRMED, max_rollouts=26, placebos=1)  # after 15 rollouts, confirm is under way
+
+
+class CutShort(Keep):
+    """Ends the compile after so many rollouts, as Ctrl-C would."""
+
+    def __init__(self, after: int):
+        super().__init__()
+        self.after = after
+
+    def on_rollout(self, event):
+        super().on_rollout(event)
+        if len(self.told) == self.after:
+            event.rollouts.stop_compile("interrupted")
+
+
+def make_models():
+    return Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
+
+
+@pytest.fixture(scope="module")
+def whole_phases(live, tmp_path_factory):
+    """The file of that compile in one go, by two jobs, and how often it asked each role."""
+    out, models = tmp_path_factory.mktemp("phases") / "whole.json", make_models()
+    whole = play(live, models, PHASES, out=out, jobs=2)
+    assert (whole.confirmation.verdict, whole.tried[1].placebo, whole.rollouts) == ("confirmed", True, 21)
+    return out.read_bytes(), models.asked
+
+
+@pytest.mark.parametrize("after", [3, 15])
+def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(
+    live, whole_phases, tmp_path, after
+):
+    out, models = tmp_path / "cut.json", make_models()
+    with pytest.raises(KeyboardInterrupt):
+        play(live, models, PHASES, out=out, events=CutShort(after))
+    assert load(out).confirmation.verdict in ("unconfirmed", "not better")
+    play(live, models, PHASES, out=out)
+    assert (out.read_bytes(), models.asked) == whole_phases
+    data = json.loads(out.read_text())
+    assert all(set(tried["per_variant"]) <= {*data["train"], *data["val"], *data["confirm"]} for tried in data["tried"])
+    out.unlink()
+    with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
+        play(live, models, replace(PHASES, seed=1), out=out)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["cut off", "damaged"])
+def test_a_rollout_whose_log_was_cut_off_or_damaged_is_played_again(live, whole_phases, tmp_path, end):
+    out = tmp_path / "cut.json"
+    with pytest.raises(KeyboardInterrupt):
+        play(live, make_models(), PHASES, out=out, events=CutShort(3))
+    log = sorted(out.with_name(f"{out.name}.rollouts").glob("units/*/lifespan*/*.jsonl"))[0]
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2] + end)
+    play(live, make_models(), PHASES, out=out)
+    there, whole = (json.loads(content) for content in (out.read_bytes(), whole_phases[0]))
+    assert {**there, "abandoned": {}} == {**whole, "abandoned": {}}
+    assert log.with_suffix(".jsonl.damaged").exists() == bool(end)

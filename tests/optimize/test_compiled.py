@@ -9,16 +9,8 @@ import pytest
 
 from rsso_dspy.config import load_config as configuration
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.optimize.program_file import (
-    Compiled,
-    ProgramScores,
-    TriedProgram,
-    align_sentences,
-    compare_states,
-    derive_program_name,
-    hash_schema,
-    load,
-)
+from rsso_dspy.optimize import program_file
+from rsso_dspy.optimize.program_file import Compiled, ProgramScores, TriedProgram, align_sentences, compare_states, load
 from rsso_dspy.optimize.verdict import Confirmation
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
@@ -45,17 +37,14 @@ def a_program(method: str = "rsso", advice: str = "Visit another room first.") -
         val=("lifespan-longest-lived::7",),
         before=ProgramScores(0.25, 25.0),
         after=ProgramScores(0.5, 50.0),
-        tried=(
-            TriedProgram("a", ProgramScores(0.25, 25.0)),
-            TriedProgram(fingerprint_program(agent), ProgramScores(0.5, 50.0)),
-        ),
+        tried=(TriedProgram("a", ProgramScores(0.25, 25.0)), TriedProgram("b", ProgramScores(0.5, 50.0))),
         rollouts=8,
         usage={"actor": Usage(110, 1000, 100), "proposer": Usage(10, 100, 10, 1)},
         model="embedded/explorer",
         proposer="embedded/explorer",
         rule_based=True,
         environment=CompileEnvironment.of(config),
-        signatures=hash_schema(agent),
+        signatures=program_file.hash_schema(agent),
         identity=make_run_identity(config, resolve_protocol(config)),
         program=fingerprint_program(agent),
         state=agent.dump_state(),
@@ -77,10 +66,8 @@ def edited(tmp_path):
     return write
 
 
-def test_what_is_saved_is_loaded_and_is_the_same_program_that_people_can_read(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-planted-secret")
-    config, file = configuration(overrides=["backend=anthropic"]), tmp_path / "new folder" / "compiled.json"
-    compiled = replace(a_program(), identity=make_run_identity(config, resolve_protocol(config)))
+def test_what_is_saved_is_loaded_and_is_the_same_program_that_people_can_read(tmp_path):
+    compiled, file = a_program(), tmp_path / "new folder" / "compiled.json"
     compiled.save(file)
     there = load(file)
     assert there == compiled
@@ -88,25 +75,21 @@ def test_what_is_saved_is_loaded_and_is_the_same_program_that_people_can_read(tm
     assert there.agent().actor.signature.instructions.endswith("Visit another room first.")
     assert there.changes == ("instruction of actor",)
     assert '"val": [\n  "lifespan-longest-lived::7"\n ]' in file.read_text()
-    assert "planted" not in file.read_text()
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(lambda text: text[: len(text) // 2], "damaged or no compiled program", id="truncated"),
-        pytest.param(lambda _: "", "damaged or no compiled program", id="empty"),
-        pytest.param(lambda _: "[1, 2]", "no compiled program of version 1; `rsso-dspy", id="a list"),
-        pytest.param(lambda text: text.encode("utf-16"), "damaged or no compiled program", id="other encoding"),
+        (b"", "damaged or no compiled program"),
+        (b"[1, 2]", "no compiled program of version 1; `rsso-dspy"),
+        ("{}".encode("utf-16"), "damaged or no compiled program"),
     ],
+    ids=["empty", "a list", "other encoding"],
 )
 def test_a_file_that_is_no_compiled_program_is_refused(tmp_path, content, said):
-    path = tmp_path / "odd.json"
-    a_program().save(path)
-    changed = content(path.read_text())
-    path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
+    (tmp_path / "odd.json").write_bytes(content)
     with pytest.raises(UsageError, match=rf"odd\.json.*{said}"):
-        load(path)
+        load(tmp_path / "odd.json")
 
 
 def state(edit: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
@@ -123,19 +106,14 @@ def change(**values: Any) -> Callable[[dict[str, Any]], Any]:
         (change(schema=2), "no compiled program of version 1; `rsso-dspy compile -o FILE` makes one"),
         (change(signatures="0123456789ab"), "other signatures.*compile again"),
         (change(method="rss"), "unknown method 'rss': did you mean rsso"),
-        (change(train="boil::0"), r"damaged \(train: "),
         (change(train=["boil"]), "'boil' does not name a variant"),
         (change(train=[]), "no calibration variants in train"),
-        (change(train=[HELD_OUT]), f"held-out test split: {HELD_OUT}; take train or dev"),
         (change(val=[HELD_OUT]), f"held-out test split: {HELD_OUT}; take train or dev"),
         (change(before={"metric": 1}), r"damaged \(before\.mean: "),
-        (change(ended_by="magic"), r"damaged \(ended_by: "),
         (change(state=None), r"damaged \(state: "),
         (state(lambda each: each.update(planner=each["actor"])), "planner.*compile again"),
         (state(lambda each: each.pop("reflector")), "reflector.*compile again"),
         (state(lambda each: each["actor"].update(lm={"model": "openai/x"})), "actor.*compile again"),
-        (state(lambda each: each["actor"].update(tools=[])), "actor.*compile again"),
-        (state(lambda each: each.update(actor={})), "actor.*compile again"),
         (state(lambda each: each["actor"].update(demos=["look"])), "actor.*compile again"),
         (state(lambda each: each["actor"]["signature"].update(instructions=5)), "actor.*compile again"),
     ],
@@ -146,20 +124,27 @@ def test_content_that_does_not_hold_is_named_with_the_fix(edited, edit, said):
     assert isinstance(caught.value, SplitError) == ("held-out" in said)
 
 
-def test_the_hash_of_the_signatures_follows_fields_and_not_words():
-    plain, fewer = Agent("rsso"), Agent("rsso")
-    fewer.actor.signature = fewer.actor.signature.delete("skills")
-    assert hash_schema(plain) == hash_schema(a_program().agent())
-    assert len({hash_schema(each) for each in (plain, fewer, Agent("react"))}) == 3
-
-
-def test_a_program_plays_its_method_with_a_constitution_too():
-    compiled = a_program()
+def test_a_program_plays_its_method_with_a_constitution_too_and_the_hash_of_its_signatures_follows_fields_alone():
+    compiled, fewer = a_program(), Agent("rsso")
     agent = compiled.agent("rsso+constitution")
     assert agent.method.memories == ("constitution", "reflections", "skills")
     assert agent.actor.signature.instructions == compiled.agent().actor.signature.instructions
     with pytest.raises(UsageError, match="rename the file"):
-        derive_program_name("constitution.json")
+        program_file.derive_program_name("constitution.json")
+    fewer.actor.signature = fewer.actor.signature.delete("skills")
+    assert (
+        program_file.hash_schema(Agent("rsso"))
+        == program_file.hash_schema(compiled.agent())
+        != program_file.hash_schema(fewer)
+    )
+
+
+@pytest.mark.parametrize(("metric", "lines"), [(0.5, 1), (0.9, 2)])
+def test_what_a_placebo_gained_is_told_and_that_it_beat_every_candidate(metric, lines):
+    tried = (*a_program().tried, TriedProgram("c", ProgramScores(metric, 0), placebo=True))
+    noise, *warning = program_file.describe_noise(replace(a_program(), tried=tried))
+    assert f"gained +{100 * (metric - 0.25):.1f} points on val" in noise
+    assert ["WARNING: that placebo" in line for line in warning] == [True] * (lines - 1)
 
 
 # What it changes, beside the zero-shot program

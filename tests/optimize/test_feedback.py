@@ -10,12 +10,14 @@ import scienceworld
 
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.scienceworld.lessons import LESSONS
+from rsso_dspy.errors import BackendFailure, EnvironmentFailure
 from rsso_dspy.offline.proposer import extract_feedback_lines
-from rsso_dspy.optimize.feedback import LINES, RULES, build_feedback, digest_trials, match_steps
+from rsso_dspy.optimize.feedback import LINES, RULES, build_feedback, digest_trials, match_steps, metric
 from rsso_dspy.programs.methods import ROLE_OF
+from rsso_dspy.programs.prediction import INVALID_COST, SOLVED, score_trials
 from rsso_dspy.programs.render import render_transcript
-from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
-from tests.records import STATE
+from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
+from tests.records import STATE, record, trajectory
 
 GOALS = LESSONS.goals
 VARIANT = Variant("find-plant", 28, "train")
@@ -50,38 +52,27 @@ PLAYED = trial(
 )
 
 
+ONCE_MORE = trial(("wait", 0), ("open box", 5), ("wait", 0))
+REPEATS = "This action repeated an earlier one, with the same answer and to no effect.\nIt was the last action of its"
+
+
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("played", "action", "done", "said"),
     [
-        ("pick up fern", "Facts:\nThe score rose by 25 points at this action.\nIt came after: "),
-        ("opne door", "Facts:\nThis action was not understood."),
-        ("focus on rock", "Facts:\nThe score fell by 133 points at this action.\nIt was the last action of its trial."),
+        (PLAYED, "`pick up fern`", (), "The score rose by 25 points at this action.\nIt came after: "),
+        (PLAYED, "opne door", (), "This action was not understood."),
+        (PLAYED, "focus on rock", (), "The score fell by 133 points at this action.\nIt was the last action of its"),
+        (PLAYED, " ", (), "This answer held no action."),
+        (ONCE_MORE, "wait", (), "The score rose at: open box"),
+        (ONCE_MORE, "wait", ("wait", "open box"), REPEATS),
     ],
 )
-def test_the_actor_hears_what_its_action_did(action, said):
-    text = actor(action, PLAYED)
-    assert text.startswith(said)
-    assert "-100 of 100 points" in text
-
-
-def test_an_answer_is_blamed_for_its_own_step():
-    """The same words twice: the history tells which of the two."""
-    again = trial(("wait", 0), ("open box", 5), ("wait", 0, {"reasoning": "I will wait."}))
-    first, last = actor("wait", again), actor("wait", again, done=("wait", "open box"))
-    assert "last action" not in first
-    assert last.splitlines()[1:3] == [
-        "This action repeated an earlier one, with the same answer and to no effect.",
-        "It was the last action of its trial.",
-    ]
-    assert "Do not repeat an action that changed nothing." in extract_feedback_lines(last)
-    assert "repeated" not in first
-
-
-def test_an_answer_of_the_flat_scaffold_is_found_too():
-    said = dspy.Prediction(thought="I will pick up fern.", action="`pick up fern`")
-    assert "rose by 25 points" in build_feedback("actor", {}, said, [PLAYED])
-    assert match_steps(said, [PLAYED.trajectory]) == [(PLAYED.trajectory, 3)]
-    assert match_steps(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED.trajectory]) == []
+def test_the_actor_hears_what_its_action_did_and_the_history_tells_which_of_two(played, action, done, said):
+    text = actor(action, played, done=done, thought=f"I will {action.strip('`')}.")
+    assert text.startswith(f"Facts:\n{said}")
+    assert ("-100 of 100 points" in text) == (played is PLAYED)
+    assert ("- Do not repeat an action that changed nothing." in text.splitlines()) == (said == REPEATS)
+    assert match_steps(dspy.Prediction(thought="No.", action=action), [played.trajectory]) == []
 
 
 ORDERS = re.compile(r"fern|rock|greenhouse|bedroom|closet|door", re.I)
@@ -103,7 +94,7 @@ def test_facts_name_what_was_done_and_advice_names_none_of_it():
 
 BOILING = trial(("move water to pot", 0), ("activate stove", 0), ("open closet", 25))
 LOOP = trial(*[("look around", 0)] * 5)
-SOLVED = trial(("focus on fern", 100), number=2, outcome="solved")
+SOLVING = trial(("focus on fern", 100), number=2, outcome="solved")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +104,7 @@ SOLVED = trial(("focus on fern", 100), number=2, outcome="solved")
         ("look around", [LOOP], "The action look around was taken 5 times and earned nothing.", "brought"),
         ("look around", [LOOP], "1-5. look around x5", "2-5."),
         ("look around", [LOOP], "Advice:\n- Perhaps: Do not repeat an action that changed nothing.", "2."),
-        ("look around", [LOOP, SOLVED], "Facts:", "Advice:"),
+        ("look around", [LOOP, SOLVING], "Facts:", "Advice:"),
     ],
 )
 def test_what_came_before_is_credited_loops_are_named_and_a_solved_variant_hears_facts_alone(
@@ -123,25 +114,31 @@ def test_what_came_before_is_credited_loops_are_named_and_a_solved_variant_hears
     assert (said in text, unsaid in text) == (True, False), text
 
 
-def test_missed_goals_become_advice_by_their_kind():
-    first = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", False, False))
-    second = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, False))
-    missed = actor("open closet", PLAYED, goals=(first,))
+def test_goals_are_told_by_kind_and_never_by_class_and_become_advice_where_no_trial_reached_them():
+    plant, room = Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", False, False)
+    missed = actor("open closet", PLAYED, goals=((plant, room),))
     assert all(line in missed for kind in ("GoalFocusOnPlant", "GoalMoveToLocation") for line in GOALS[kind][1])
-    once = actor("open closet", PLAYED, PLAYED, goals=(first, second))
+    here, helps = Goal("GoalMoveToLocation", True, True), Goal("GoalContainerOpen", False, False)
+    once = actor("open closet", PLAYED, PLAYED, goals=((plant, room, helps), (plant, here, helps)))
     assert GOALS["GoalMoveToLocation"][1][0] not in once, "one of the trials reached it"
+    text = actor("open closet", PLAYED, goals=((plant, here, helps),))
+    assert "The trials reached 1 of 2 goals that the task requires." in text
+    assert "These kinds of goals were reached: a place to be in." in text
+    assert "These kinds of goals were missed: the thing asked for in focus." in text
+    assert not re.search(rf"Goal[A-Z]|{VARIANT.task}|28|budget", missed + once + text)
     unheard = actor("open closet", PLAYED, goals=((Goal("GoalUnheardOf", False, True),),))
     counted = "The trials reached 0 of 1 goals that the task requires."
     assert sorted(unheard.splitlines()) == sorted([*actor("open closet", PLAYED).splitlines(), counted])
 
 
-def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
+def test_every_kind_of_goal_has_advice_that_a_proposer_can_use_and_a_phrase_that_is_none():
     jar = Path(scienceworld.__file__).parent / "scienceworld.jar"
     names = [PurePosixPath(name) for name in ZipFile(jar).namelist() if name.endswith(".class")]
     kinds = {name.stem for name in names if name.stem.startswith("Goal") and "$" not in name.stem}
     assert GOALS.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
-    for line in {line for _, said in GOALS.values() for line in said}:
-        assert extract_feedback_lines(line) == [line]
+    for phrase, lines in GOALS.values():
+        assert [each for line in lines for each in extract_feedback_lines(line)] == list(lines)
+        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 
 def reflector(plan, *results, wrong=""):
@@ -178,29 +175,12 @@ def test_the_reflector_is_blamed_for_what_it_does_not_name():
     assert extract_feedback_lines(good) == []
 
 
-def test_other_predictors_get_the_result_alone():
-    text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
-    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
-
-
-def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class_and_no_variant_or_budget_is():
-    plant, here, helps = Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, True), False
-    text = actor("open closet", PLAYED, goals=((plant, here, Goal("GoalContainerOpen", False, helps)),))
-    assert "The trials reached 1 of 2 goals that the task requires." in text
-    assert "These kinds of goals were reached: a place to be in." in text
-    assert "These kinds of goals were missed: the thing asked for in focus." in text
-    assert not re.search(rf"Goal[A-Z]|{VARIANT.task}|28|budget", text)
-
-
-def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
-    for phrase in {phrase for phrase, _ in GOALS.values()}:
-        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
-
-
-def test_every_predictor_with_a_rule_has_a_row_of_the_page():
+def test_every_predictor_with_a_rule_has_a_row_of_the_page_and_others_get_the_result_alone():
     page = (Path(__file__).parents[2] / "docs" / "COMPILING.md").read_text(encoding="utf-8")
     feedback = page.partition("\n## Feedback\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([\w.]+)` \|", feedback, re.M)) == RULES.keys() <= ROLE_OF.keys()
+    text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
+    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
 # The digest
@@ -224,3 +204,67 @@ def test_a_trial_is_told_in_a_few_lines():
     assert lines[-3] == '35. focus on red box -150 | "You did focus on red box." | it thought: "Boxes boil."'
     assert lines[-2] == "Trial 2, 1 steps."
     assert len(lines) == 1 + LINES + 1 + 2
+
+
+# The metric
+
+
+def trials(*scores, at_reset=0):
+    return record("rsso", "boil", 0, scores, at_reset).trials
+
+
+def with_invalid(invalid, of):
+    """One trial of 50 points in which so many actions were not understood."""
+    state = State("", "", "")
+    steps = [Step("look", "look", state, 0, 50, understood=number >= invalid) for number in range(of - 1)]
+    steps.append(Step("open door", "open door", state, 50, 50, understood=True))
+    return (TrialResult(1, Trajectory(VARIANT, 1, "A task.", state, 0, tuple(steps), "budget")),)
+
+
+@pytest.mark.parametrize(
+    ("scores", "at_reset", "worth"),
+    [
+        ([[50, 0, 50, 100]], 0, 0.9992),
+        ([[50, -100], [20, 100]], 0, 0.75 * 0.9996 + 0.25 * 0.50),  # a collapse of trial 1 is seen
+        ([[90, 99]], 0, 0.9),
+        ([[10, 30], [40]], 0, 0.75 * 0.40 + 0.25 * 0.30),
+        ([[30, 30]], 20, 0.30),
+        ([[20, 60, -100]], 0, 0.60),  # what was earned is not erased by a wrong ending
+        ([[-100]], 0, 0.0),
+    ],
+)
+def test_three_quarters_for_the_best_trial_and_one_for_trial_1(scores, at_reset, worth):
+    played = score_trials(trials(*scores, at_reset=at_reset))
+    assert played == pytest.approx(worth)
+    assert (played >= SOLVED) == (100 in scores[0])
+
+
+def test_invalid_actions_break_ties_and_no_more():
+    clean, clumsy = score_trials(with_invalid(0, of=10)), score_trials(with_invalid(5, of=10))
+    assert clean - clumsy == pytest.approx(INVALID_COST / 2)
+    assert clean == pytest.approx(0.50)
+    assert clumsy > score_trials(trials([40]))
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Failure("SimulatorDied", "gone"), EnvironmentFailure),
+        (Failure("LMServerError", "SimulatorDied: 500"), BackendFailure),
+    ],
+)
+def test_an_error_is_no_score(failure, kind):
+    played = TrialResult(1, trajectory(VARIANT, 1, [100]))
+    with pytest.raises(kind, match=str(failure)):
+        score_trials((played, TrialResult(2, None, failure=failure)))
+    with pytest.raises(BackendFailure, match="at least one"):
+        score_trials(())
+
+
+def test_the_metric_is_a_number_until_a_predictor_is_named():
+    prediction = dspy.Prediction(trials=trials([25]))
+    assert metric(None, prediction) == pytest.approx(0.25)
+    said = metric(None, prediction, None, "actor", [(None, {"history": ""}, dspy.Prediction(action="look"))])
+    assert said.score == pytest.approx(0.25)
+    assert "25 of 100 points" in said.feedback
+    assert metric(None, None) == 0, "what SIMBA asks about a program that raised"

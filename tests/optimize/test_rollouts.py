@@ -17,8 +17,6 @@ from tests.live import says
 from tests.optimize.scripted import GO, LONGEST, STEPS, Models, actor, rollouts_of
 
 FIRST = LONGEST[0]
-PATIENCE = 60
-"""Seconds after which a test that waits for another thread gives up."""
 
 
 @pytest.fixture
@@ -47,7 +45,6 @@ def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, mo
     assert [told for _, told in rollouts.events.told].count(first) == 1
     assert (first.score, first.accumulator, first.variant) == (0.5, 50, FIRST)
     assert rollouts.usage["actor"].calls == 3 * STEPS
-    assert list(rollouts.candidates) == [fingerprint_program(Agent("react")), fingerprint_program(reworded("Play."))]
 
 
 def test_copies_of_a_student_share_its_rollouts_and_leave_their_own_calls_in_the_trace(live, models):
@@ -78,7 +75,7 @@ def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_aga
     goes = actor(lambda _: True)
 
     def answer(prompt):
-        assert again.wait(PATIENCE), "DSPy never asked again"
+        assert again.wait(60), "DSPy never asked again"
         return goes(prompt)
 
     made = ParallelExecutor.__init__
@@ -94,33 +91,30 @@ def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_aga
 # Ends
 
 
-def test_the_last_rollout_of_the_budget_is_played_and_none_after_it(live, models):
+def test_after_the_last_rollout_of_the_budget_none_begins_and_what_is_known_costs_nothing(live, models):
     rollouts = rollouts_of(models.within(live), limit=1)
     rollout = rollouts.play(Agent("react"), FIRST)
-    assert rollouts.ended_by is None
     with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), LONGEST[1])
     assert rollouts.ended_by == "rollouts"
-    assert rollouts.play(Agent("react"), FIRST) is rollout, "what is known costs nothing"
+    assert rollouts.play(Agent("react"), FIRST) is rollout
     assert models.asked["actor"] == STEPS
     for why in ("interrupted", "cost"):  # while the last ones are played
         rollouts.stop_compile(why)
     assert rollouts.ended_by == "interrupted"
 
 
-def test_a_rollout_under_way_stops_before_its_next_step_has_no_score_and_none_begins_after_it(live):
+def test_a_rollout_under_way_stops_before_its_next_step_and_has_no_score(live):
     def answer(_):
-        if models.asked["actor"] == 2:
-            rollouts.stop_compile("interrupted")
+        rollouts.stop_compile("interrupted")
         return says(thought="t", action=GO)
 
     models = Models(actor=answer)
-    rollouts = rollouts_of(models.within(live), steps=5)
-    for variant in (FIRST, FIRST, LONGEST[1]):
+    rollouts = rollouts_of(models.within(live))
+    for _ in range(2):
         with pytest.raises(CompileStopped):
-            rollouts.play(Agent("react"), variant)
-    rollouts.wait_until_idle()
-    assert (models.asked["actor"], rollouts.spent, rollouts.best_candidate) == (2, 1, None)
+            rollouts.play(Agent("react"), FIRST)
+    assert (models.asked["actor"], rollouts.spent, rollouts.best_candidate) == (1, 1, None)
 
 
 @pytest.mark.parametrize(("score", "better"), [(0.5004, False), (0.502, True)])

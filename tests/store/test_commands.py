@@ -1,5 +1,7 @@
 """What a run's folder keeps of its commands, and parts of a run."""
 
+from dataclasses import replace
+
 import pytest
 
 from rsso_dspy.api import collect_played
@@ -31,15 +33,10 @@ def test_a_command_is_read_back_as_it_was_given_with_copies_of_its_files(tmp_pat
     )
     store = open_store(config, order)
     (command,) = load_commands(store)
-    again = command.locate_files(given, order.out)
-    assert again == RunSpec(**{**vars_of(order), "compiled": (given / "programs/mine.json",)})
+    assert command.locate_files(given, order.out) == replace(order, compiled=(given / "programs/mine.json",))
     paths = extract_given(store, given)
     assert [path.relative_to(given).as_posix() for path in paths] == ["config.toml", "programs/mine.json"]
     assert load_config(paths[0]).hash() == config.hash()
-
-
-def vars_of(spec: RunSpec) -> dict:
-    return {name: getattr(spec, name) for name in RunSpec.__dataclass_fields__}
 
 
 def test_no_password_gets_into_the_folder(tmp_path):
@@ -55,7 +52,7 @@ def test_no_password_gets_into_the_folder(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [[], ["protocol.setting=transfer", "protocol.train_trials=1"]])
-@pytest.mark.parametrize("of", [1, 2, 3])
+@pytest.mark.parametrize("of", [1, 3])
 def test_shards_are_the_run_each_unit_once_and_arms_stay_together(settings, of):
     plan = plan_held_out(
         load_config(overrides=settings), ["react-sso", "sso"], ["boil", "find-plant", "freeze"], per_task=3
@@ -69,13 +66,10 @@ def test_shards_are_the_run_each_unit_once_and_arms_stay_together(settings, of):
         assert all(part.get_training(unit) == plan.get_training(unit) for unit in part.units)
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/0", "-1/2"])
-def test_what_is_no_shard_is_refused_by_form(text):
-    with pytest.raises(UsageError, match="expected i/n"):
-        Shard.parse(text)
-
-
-def test_a_shard_without_units_is_refused():
+def test_what_is_no_shard_or_holds_no_units_is_refused():
+    for text in ("", "1", "0/2", "3/2", "a/b", "1/0", "-1/2"):
+        with pytest.raises(UsageError, match="expected i/n"):
+            Shard.parse(text)
     plan = plan_held_out(load_config(), ["sso"], ["boil"], per_task=2)
     with pytest.raises(UsageError, match="at most 2 parts"):
         select_shard(plan, Shard(3, 3))
