@@ -28,7 +28,6 @@ from rsso_dspy.errors import (
     BackendFailure,
     BackendUnreachable,
     MissingKey,
-    RssoError,
     Stopped,
     UsageError,
     find_shortage,
@@ -43,8 +42,6 @@ T = TypeVar("T")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise LiteLLM downloads prices
 
 # Asking through the log.
-
-ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
 
 WAYS = {
     "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
@@ -63,13 +60,6 @@ def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mappin
         "messages": messages if messages is not None else [{"role": "user", "content": prompt}],
         "parameters": json.loads(json.dumps(known, default=make_plain)),
     }
-
-
-def restore_error(said: Mapping[str, Any]) -> LMError:
-    kind = getattr(exceptions, str(said.get("kind")), LMError)
-    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
-    about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
-    return kind(message=str(said.get("message")), **about)
 
 
 # Limits of a request.
@@ -179,6 +169,38 @@ def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
     return lookup_policy(kind) if isinstance(kind, type) else None
 
 
+ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
+ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
+"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
+
+
+def normalize_error(error: LMError) -> Exception:
+    """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
+    that they refuse, and messages end up in records. A shortage on this machine, which is not the provider's fault and
+    which retrying does not help, is returned as itself."""
+    if shortage := find_shortage(error):
+        return shortage
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    for below in list_causes(error) if known["retry_after"] is None else ():
+        with suppress(ValueError):  # LiteLLM keeps the headers in a cause of the error
+            asked = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
+            known["retry_after"] = max(0.0, float(asked))
+            break
+    return classify(error)(message=redact(ADVICE.sub("", error.message)), **known)
+
+
+def dump_error(error: LMError) -> dict[str, Any]:
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    return {"kind": type(error).__name__, "message": error.message, **known}
+
+
+def restore_error(said: Mapping[str, Any]) -> LMError:
+    kind = getattr(exceptions, str(said.get("kind")), LMError)
+    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
+    about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
+    return kind(message=str(said.get("message")), **about)
+
+
 # Retries.
 
 TICK = 0.2  # seconds between a waiting thread's checks whether it should stop
@@ -231,18 +253,7 @@ class RequestRetrier:
             time.sleep(min(TICK, left))
 
 
-def read_retry_after(error: BaseException) -> float | None:
-    """Return the wait that a server asked for, from the headers that LiteLLM keeps in a cause of the error."""
-    for below in list_causes(error):
-        with suppress(ValueError):
-            return max(0.0, float((getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")))
-    return None
-
-
 # Models.
-
-ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
-"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
 
 DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
 """Options of a request that control decoding."""
@@ -287,22 +298,17 @@ class Logged:
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
-        at, calls = get_playing().ledger, get_playing().calls
+        at, calls, number = get_playing().ledger, get_playing().calls, 0
         if at is not None:
             if self.seeds is not None:
                 kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
             if not self.is_player:
                 at.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
-        number = 0
         if calls is not None:
             place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
             request = describe_request(self, prompt, messages, kwargs)
-            try:
-                found = calls.find(place, request)
-            except RssoError as error:  # callers may treat any other error as the model's and ask again
-                raise Stopped from error
-            if found is not None:
+            if (found := calls.find(place, request)) is not None:
                 call, is_own = found
                 if not is_own:
                     calls.copy(call)
@@ -319,7 +325,7 @@ class Logged:
             return self.patience.send_with_retries(lambda: self._attempt(number, prompt, messages, kwargs))
         except LMError as error:
             if calls is not None:
-                calls.end(number, error={"kind": type(error).__name__, "message": error.message, **_read_fields(error)})
+                calls.end(number, error=dump_error(error))
             raise
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -340,8 +346,7 @@ class Logged:
             if answer == []:
                 raise exceptions.LMProviderError("a response without any choice", model=self.model)
         except LMError as error:
-            # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or normalize_error(error)
+            failure = normalize_error(error)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
             cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
@@ -470,16 +475,3 @@ class _CutOff(logging.Filter):
 
 
 logging.getLogger("dspy.clients.lm").addFilter(_CutOff())
-
-
-def _read_fields(error: LMError) -> dict[str, Any]:
-    return {name: getattr(error, name, None) for name in ERROR_FIELDS}
-
-
-def normalize_error(error: LMError) -> LMError:
-    """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
-    that they refuse, and messages end up in records."""
-    known = _read_fields(error)
-    if known["retry_after"] is None:
-        known["retry_after"] = read_retry_after(error)
-    return classify(error)(message=redact(ADVICE.sub("", error.message)), **known)
