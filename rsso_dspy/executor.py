@@ -297,25 +297,20 @@ class Executor:
         self._failures = 0
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
-        """Play `work`, up to `jobs` at once, trainings first. Every finished trial is kept. After Ctrl-C, raises
-        KeyboardInterrupt once current work has stopped; a failing backend raises `BackendUnreachable` likewise."""
+        """Play `work`, up to `jobs` at once, in order, but each after what it starts from. Every finished trial is
+        kept. After Ctrl-C, raises KeyboardInterrupt once current work has stopped; a failing backend raises
+        `BackendUnreachable` likewise."""
         outcome = RunOutcome()
-        if not work:
-            return outcome
-        with self.engine(self.player, jobs) as submit:
-            self._run_jobs(submit, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
-            units = [each for each in work if isinstance(each, Unit)]
-            needed = {unit: plan.get_training(unit) for unit in units}
-            lacking = set(_select_unfinished(self.player.store, {each for each in needed.values() if each}))
-            ready = [unit for unit in units if needed[unit] not in lacking]
-            outcome.untrained = [unit for unit in units if needed[unit] in lacking]
-            outcome.untrained += self._run_jobs(submit, plan, ready, jobs, outcome)
+        if work:
+            with self.engine(self.player, jobs) as submit:
+                left = self._run_jobs(submit, plan, work, jobs, outcome)
+            outcome.untrained = [each for each in left if isinstance(each, Unit)]
         return outcome
 
-    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[J], jobs: int, outcome: RunOutcome) -> list[J]:
+    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[Job], jobs: int, outcome: RunOutcome) -> list[Job]:
         """Play what can be played; return the rest, whose predecessors errored."""
         waiting = list(work)
-        running: dict[Future[JobRecord], J] = {}
+        running: dict[Future[JobRecord], Job] = {}
         pending: set[Job] = set(work)
         try:
             while True:
@@ -361,8 +356,9 @@ class Executor:
             )
 
 
-def _pop_next_job(plan: Plan, waiting: list[J], pending: AbstractSet[Job]) -> J | None:
+def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> Job | None:
     for place, each in enumerate(waiting):
-        if not isinstance(each, Unit) or not pending & {plan.get_previous_unit(each), plan.get_first_unit(each)}:
+        of = (plan.get_training, plan.get_previous_unit, plan.get_first_unit) if isinstance(each, Unit) else ()
+        if pending.isdisjoint({get(each) for get in of}):
             return waiting.pop(place)
     return None
