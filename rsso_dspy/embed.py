@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from dspy.clients.errors import error_boundary
 from dspy.utils.exceptions import LMError
 
 from rsso_dspy.config import MINILM, EmbedderConfig
-from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey, RssoError, Stopped
+from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
 from rsso_dspy.lm import bypass_proxy, read_key
 from rsso_dspy.logged_lm import LONGEST_WAIT, RequestRetrier, call_with_timeout, import_litellm, normalize_error
 from rsso_dspy.playing import get_playing
@@ -58,10 +58,7 @@ class Embedder:
         at = get_playing()
         calls = at.calls if self._route.remote else None
         if calls is not None:
-            try:
-                recorded = calls.find_vectors(self.model, [text for text in distinct if text not in self._known])
-            except RssoError as error:  # callers may treat any other error as the model's and ask again
-                raise Stopped from error
+            recorded = calls.find_vectors(self.model, [text for text in distinct if text not in self._known])
             self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in recorded.items()})
         if any(text not in self._known for text in distinct):
             with nullcontext() if self._route.remote else self._lock:  # requests run in parallel
@@ -81,12 +78,8 @@ class Embedder:
             self._route.check()
 
     def _store_vectors(self, vectors: Mapping[str, np.ndarray]) -> None:
-        size = next(iter((self._known or vectors).values())).size if vectors else 0
-        if odd := [row.size for row in vectors.values() if row.size != size]:
-            raise BackendFailure(
-                f"the embedder {self.model} returned a vector of {odd[0]} dimensions after vectors of {size}: the "
-                "model behind this name has changed; start a new run"
-            )
+        if len({row.size for row in chain(islice(self._known.values(), 1), vectors.values())}) > 1:
+            raise BackendFailure(f"vectors of {self.model} differ in size: another model has its name; start a new run")
         self._known.update(vectors)
 
 
@@ -294,8 +287,7 @@ class LiteLLMRoute:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
-        key = self._read_key()
-        litellm = import_litellm()
+        key, litellm = self._read_key(), import_litellm()
         variable = f"{self.model.partition('/')[0].upper()}_API_KEY"
         if key is None and variable in litellm.validate_environment(self.model).get("missing_keys", ()):
             raise MissingKey(

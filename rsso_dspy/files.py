@@ -158,12 +158,8 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """Read the content as JSON data. Refuses NaN; infinity stands for no limit."""
-    return parse_json(read_text(path), path)
-
-
-def parse_json(text: str, path: Path) -> Any:
     try:
-        return _parse_strict_json(text)
+        return _parse_strict_json(read_text(path))
     except (ValueError, RecursionError) as error:
         raise DamagedFile(path, str(error)) from None
 

@@ -65,7 +65,7 @@ def test_decoding_settings_arrive_as_set_and_only_when_set(wire, settings, sent)
     [
         ("anthropic/claude-sonnet-4-6", {"repetition_penalty": 1.1}, "repetition_penalty: leave it out"),
         ("anthropic/claude-sonnet-4-6", {"temperature": 1.5}, "1 is the highest"),
-        ("ollama_chat/llama3.1", {"top_k": 40}, "PARAMETER top_k 40"),
+        ("ollama_chat/llama3.1", {"top_k": 40}, "Modelfile"),
         ("openai/gpt-4.1-mini", {"top_k": 40}, "base_url"),
         ("openai/gpt-4.1-mini", {"roles": {"reflector": {"top_k": 2}}}, "role reflector does not support top_k"),
     ],
