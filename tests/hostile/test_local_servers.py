@@ -18,13 +18,11 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import import_litellm
 from tests.provider_formats import WIRES
 from tests.provider_runs import KEY, VARIABLE
-from tests.provider_server import provider, serving
+from tests.provider_server import serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 NAME = "hosted_vllm/tiny"
-ONE = ("--methods", "react", "--variants", "inclined-plane-determine-angle::163", "--trials", "1")
-FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/2-cap60")
 
 
 @pytest.mark.parametrize(
@@ -38,16 +36,6 @@ FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/2-cap60")
 def test_a_line_names_a_model_as_a_file_would(words, table):
     config = load_config(overrides=["backend=model", *name_model(*words, None)])
     assert {name: getattr(config.active_backend, name) for name in table} == table
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_a_model_that_is_not_there_stops_the_run_at_once(rsso):
-    error = {"error": {"message": "The model `tiny` does not exist.", "code": "model_not_found"}}
-    with provider(lambda _: (404, error)) as served:
-        code, _, err = rsso("run", "--model", NAME, "--base-url", served.url, *ONE, *FAST, "--out", "run")
-    assert code == 1
-    assert "The model `tiny` does not exist." in err
-    assert len(served.requests) == 1
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from tests.provider_server import completion, provider
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 KEY = "sk-planted-secret"
+CLAUDE = "anthropic/claude-sonnet-4-6"
 
 
 def ask(backend: Backend, role: str, rollout: int = 0) -> str:
@@ -29,6 +30,12 @@ def ask(backend: Backend, role: str, rollout: int = 0) -> str:
         ({"model": "gpt-4"}, ConfigError, "provider/model"),
         ({"model": "openai/"}, ConfigError, "provider/model"),
         ({"model": "embedded/oracle"}, ConfigError, "embedded/explorer"),
+        ({"model": "openai/gpt-5-mini"}, ConfigError, r"gpt-5-mini.* of role actor .*temperature.*max_tokens"),
+        ({"model": CLAUDE, "repetition_penalty": 1.1}, ConfigError, "repetition_penalty: leave it out"),
+        ({"model": CLAUDE, "temperature": 1.5}, ConfigError, "1 is the highest"),
+        ({"model": "ollama_chat/llama3.1", "top_k": 40}, ConfigError, "top_k: .*Modelfile"),
+        ({"model": "openai/x", "top_k": 40}, ConfigError, "base_url"),
+        ({"model": "openai/x", "roles": {"reflector": {"top_k": 2}}}, ConfigError, "role reflector does not support"),
         ({"model": "openai/x", "base_url": "http://127.0.0.1:9/v1"}, BackendUnreachable, r"127\.0\.0\.1:9"),
     ],
 )
