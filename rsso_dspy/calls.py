@@ -79,8 +79,8 @@ class TextTable:
             self._numbers.setdefault(line, len(self.lines))
 
     def encode(self, text: str, add: bool = True) -> str | None:
-        """Return the numbers of a text's lines, as ``1-9 3 12``. Without `add`, None for an unknown line. A line is
-        kept in its redacted form."""
+        """Return the numbers of a text's lines, which are kept redacted, as ``1-9 3 12``. Without `add`, None for an
+        unknown line."""
         numbers = []
         for line in text.split("\n"):
             if line not in self._numbers:

@@ -72,8 +72,8 @@ class Embedder:
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def check(self, replayed: bool = False) -> None:
-        """Raise errors that would stop every unit, without loading anything: missing files or packages, and a key that
-        is not set or cannot be sent. With `replayed`, a log answers and a remote route is not checked."""
+        """Raise errors that would stop every unit, without loading anything. With `replayed`, a log answers in place of
+        a server."""
         if not (replayed and self._route.remote):
             self._route.check()
 

@@ -1,11 +1,9 @@
-"""Executes a plan: trainings, then units, several at once on an engine, each from its last finished trial on.
+"""Executes a plan: trainings and units, several at once on an engine, each from its last finished trial on.
 
-    player = UnitRunner(live, store, programs, provenance, events=events)
-    Executor(player).run(plan, list_pending_jobs(plan, store), jobs=2)
+    Executor(UnitRunner(live, store, programs, provenance)).run(plan, list_pending_jobs(plan, store), jobs=2)
 
 A unit starts from empty memories, from those of its training, from what the previous unit in its stream hands on, or
-from loaded files. Every finished trial is saved at once, and a started unit resumes from the memories after it. An
-errored unit has no score, ends its stream, and is played again by the next run. A failing backend stops the run.
+from loaded files. An errored unit has no score, ends its stream, and is played again by the next run.
 """
 
 import threading
@@ -36,13 +34,11 @@ from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
 
 class Event:
-    """Base class of events; subscribe to it to receive all of them."""
+    """Base class of events."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSpent(Event):
-    """An answer was paid for."""
-
     work: Job
     role: str
     usage: Usage
@@ -50,8 +46,6 @@ class UsageSpent(Event):
 
 @dataclass(frozen=True, slots=True)
 class TrialFinished(Event):
-    """A trial is finished and saved."""
-
     work: Job
     result: TrialResult
 
@@ -297,9 +291,8 @@ class Executor:
         self._failures = 0
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
-        """Play `work`, up to `jobs` at once, in order, but each after what it starts from. Every finished trial is
-        kept. After Ctrl-C, raises KeyboardInterrupt once current work has stopped; a failing backend raises
-        `BackendUnreachable` likewise."""
+        """Play `work` in order, up to `jobs` at once, each after what it starts from. After Ctrl-C, raises
+        KeyboardInterrupt once current work has stopped; a failing backend raises `BackendUnreachable` likewise."""
         outcome = RunOutcome()
         if work:
             with self.engine(self.player, jobs) as submit:

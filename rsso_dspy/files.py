@@ -1,8 +1,7 @@
 """Files: atomic writes, reads that end with data or with a sentence, and the user's cache folder.
 
 `DamagedFile` is raised for a folder, and for files that are not UTF-8, not JSON or not TOML. Failures of the system
-(missing file, no permission, disk error) stay `OSError`. The cache folder, with gold lengths that are not shipped, can
-be deleted.
+(missing file, no permission, disk error) stay `OSError`.
 """
 
 import errno

@@ -54,8 +54,8 @@ configuration always uses DSPy's client."""
 
 
 class Backend:
-    """The models of one `[backends.NAME]` table. Thread-safe; creates a model on the first call of its role. Waiting
-    threads call `stopped` and give up when it returns True. `users_lm` replaces the models of all roles."""
+    """The models of one `[backends.NAME]` table, or `users_lm` in all roles. Thread-safe. Waiting threads give up when
+    `stopped` returns True."""
 
     def __init__(
         self, config: BackendConfig, stopped: Callable[[], bool] = lambda: False, users_lm: dspy.BaseLM | None = None

@@ -47,8 +47,7 @@ WAYS = {
     "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
     "rollout_id",
 }  # fmt: skip
-"""Options that only say how the model is reached. No answer depends on them, and some are secret: they are not
-written."""
+"""Options that only say how the model is reached: no answer depends on them, and some are secret."""
 
 
 def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,9 +174,8 @@ ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
 
 
 def normalize_error(error: LMError) -> Exception:
-    """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
-    that they refuse, and messages end up in records. A shortage on this machine, which is not the provider's fault and
-    which retrying does not help, is returned as itself."""
+    """Return the error with its narrower class and only the provider's message, without keys, which providers quote. A
+    shortage on this machine is returned as itself: it is not the provider's fault, and retrying does not help."""
     if shortage := find_shortage(error):
         return shortage
     known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
@@ -278,17 +276,14 @@ class RequestTracker:
 
 
 class Logged:
-    """What a model does whose calls go through the log of the unit that is played: a mixin before a class of models. It
-    retries through `patience`, since DSPy's own retries wait as long as a server asks. With a rollout number as
-    `seeds`, each request has its own seed. With `replays` it sends nothing. `asks_again` tells adapters whether to ask
-    a second time."""
+    """A mixin before a class of models: calls go through the log of the unit that is played."""
 
     model: str
     kwargs: dict[str, Any]
-    patience: RequestRetrier
-    seeds: int | None = None
-    replays = False
-    asks_again = True
+    patience: RequestRetrier  # in place of DSPy's own retries, which wait as long as a server asks
+    seeds: int | None = None  # a rollout number, for each request to have its own seed
+    replays = False  # whether nothing is sent
+    asks_again = True  # whether adapters may ask a second time
 
     @property
     def is_player(self) -> bool:

@@ -2,9 +2,8 @@
 
     Executor(player, open_ray_engine).run(plan, work, jobs=32)
 
-A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays with the
-driver: workers reach it through `StoreActor` on the driver's node. A task whose node or process dies is started again
-elsewhere and goes on after its last finished trial.
+A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays on the
+driver's node. A task whose node or process dies is started again elsewhere.
 """
 
 import logging
@@ -238,8 +237,7 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
 
 @cache
 def open_worker_session(settings: str, then: tuple[tuple[str, str], ...]) -> Session:
-    """Return this process's session, whose simulator ends with it. Raises `RssoError` if this installation would
-    produce other records than the driver's."""
+    """Return this process's session. Raises `RssoError` if this installation would produce other records."""
     config = Config.model_validate_json(settings)
     here = make_provenance(config)
     if other := [f"{n} {here.get(n)} instead of {v}" for n, v in then if n in ORIGIN and here.get(n) != v]:
