@@ -351,7 +351,9 @@ class Executor:
 
 def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> Job | None:
     for place, each in enumerate(waiting):
-        of = (plan.get_training, plan.get_previous_unit, plan.get_first_unit) if isinstance(each, Unit) else ()
-        if pending.isdisjoint({get(each) for get in of}):
+        before: set[Job | None] = set()
+        if isinstance(each, Unit):
+            before = {plan.get_training(each), plan.get_previous_unit(each), plan.get_first_unit(each)}
+        if pending.isdisjoint(before):
             return waiting.pop(place)
     return None
