@@ -163,11 +163,13 @@ class Backend:
             bare = provider in NATIVE and NATIVE[provider].bare and not urlsplit(settings.base_url).path.strip("/")
             options["api_base"] = f"{settings.base_url.rstrip('/')}/v1" if bare else settings.base_url
             options["engine"] = "lm15" if provider in NATIVE else "auto"
-        if is_litellm_needed(settings):
+        set_beside = settings.top_k is not None or settings.repetition_penalty is not None
+        needs_litellm = set_beside and provider in ("openai", "hosted_vllm")  # where DSPy's own client omits these
+        if needs_litellm:
             options["engine"] = "litellm"
         address = settings.base_url or resolve_provider_address(settings.model or "")
         by_variable = not settings.base_url and provider in NATIVE and address != NATIVE[provider].address
-        if provider not in NATIVE or by_variable or is_litellm_needed(settings):
+        if provider not in NATIVE or by_variable or needs_litellm:
             import_litellm()  # now, because its seconds should not count against the first request's timeout
         if key := read_key(settings.key_variable, settings.model or "", "--backend embedded"):
             options["api_key"] = key
@@ -232,9 +234,6 @@ def bypass_proxy(*addresses: str | None) -> None:
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = names
 
 
-# Keys.
-
-
 def read_key(variable: str | None, model: str, otherwise: str) -> str | None:
     """Return the key in an environment variable, without surrounding white space; without a `variable`, that in the
     provider's usual one if libraries would send it with white space, else None. Raises `MissingKey`, which names the
@@ -260,9 +259,6 @@ def read_key(variable: str | None, model: str, otherwise: str) -> str | None:
     return key if variable or key != found else None
 
 
-# Decoding settings.
-
-
 def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> dict[str, Any]:
     """Return the decoding options except temperature and length. Raises `ConfigError` for one not supported."""
     found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
@@ -285,9 +281,3 @@ def list_refused_settings(model: str, base_url: str | None) -> tuple[str, ...]:
     """Settings that the provider of a model does not take; none where a server of one's own speaks OpenAI's format."""
     provider = model.partition("/")[0]
     return NATIVE[provider].refused if provider in NATIVE and not (provider == "openai" and base_url) else ()
-
-
-def is_litellm_needed(settings: RoleOverride) -> bool:
-    """Return whether LiteLLM must send the settings, because DSPy's own client omits them in OpenAI's format."""
-    provider = (settings.model or "").partition("/")[0]
-    return provider in ("openai", "hosted_vllm") and not (settings.top_k is settings.repetition_penalty is None)

@@ -52,9 +52,6 @@ def describe_sources(sources: Sequence[Source]) -> str:
     return said
 
 
-# What units start from
-
-
 @dataclass(frozen=True, slots=True)
 class InitialMemories:
     """Memories learned elsewhere, with their sources."""
@@ -126,9 +123,6 @@ def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-# Constitutions of a run
-
-
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
     """Read a file, or the final constitution of an arm of a run with all its edits; by default of the first arm that
     wrote one. Raises `UsageError` that lists the arms that have one."""
@@ -179,9 +173,6 @@ def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
     except UsageError as error:
         raise UsageError(f"{out}: {error}") from None
     atomic_write_text(out, text)
-
-
-# Libraries of a run
 
 
 def export_library(

@@ -48,9 +48,6 @@ ENVIRONMENT = {
 Failed = tuple[type[BaseException], str]  # kind and text of an error, because some errors cannot be pickled
 
 
-# The driver
-
-
 @contextmanager
 def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
     """Open an engine that plays as Ray tasks, on the cluster of RAY_ADDRESS or of `ray start` on this machine,
@@ -165,9 +162,6 @@ class StoreActor:
         self._stopping = stopping
         events, self._events = self._events, []
         return events
-
-
-# A worker
 
 
 class RemoteStore:
