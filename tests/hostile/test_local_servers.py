@@ -4,7 +4,6 @@ import gc
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 
 import dspy
 import pytest
@@ -18,7 +17,7 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import import_litellm
 from tests.provider_formats import WIRES
 from tests.provider_runs import KEY, VARIABLE
-from tests.provider_server import serving
+from tests.provider_server import replying
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -43,19 +42,11 @@ def answering(body: bytes, status: int = 200, headers: Mapping[str, str] | None 
     """A server with one answer; gives its address and the paths and headers of its requests."""
     arrived: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            arrived.append(f"{self.path} {self.headers}")
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def reply(path, sent, _):
+        arrived.append(f"{path} {sent}")
+        return status, headers or {}, body
 
-        do_GET = do_POST = _answer
-
-    with serving(Handler) as url:
+    with replying(reply) as url:
         yield url, arrived
 
 
