@@ -63,12 +63,11 @@ def show(value: Any) -> str:
     return json.dumps(serialize_for_json(value))
 
 
-@lru_cache(maxsize=256)
-def _remove_fields(signature: Signature, names: tuple[str, ...], words: tuple[str, ...]) -> Signature:  # noqa: ARG001
-    """Cached, because it takes longer than a simulator step, also by the `words`, which can be changed in place."""
-    for name in names:
-        signature = signature.delete(name)
-    return signature
+def _list_asked(signature: Signature) -> Fields:
+    """Return the outputs that are asked for: at least the last."""
+    fields = signature.output_fields
+    asked = {name: field for name, field in fields.items() if name not in get_playing().unasked}
+    return asked or dict([*fields.items()][-1:])
 
 
 def _show_field(name: str, text: str) -> str:
@@ -109,13 +108,8 @@ class ChatAdapter(dspy.Adapter):
         rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
         if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
-        processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
-        words = (field.json_schema_extra["desc"] for field in processed.fields.values())
-        return _remove_fields(processed, self._list_unasked(processed), (processed.instructions, *words))
-
-    def _list_unasked(self, signature: Signature) -> tuple[str, ...]:
-        names = tuple(name for name in signature.output_fields if name in get_playing().unasked)
-        return names[:-1] if len(names) == len(signature.output_fields) else names
+        processed: Signature = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
+        return processed
 
     def _call_postprocess(
         self, processed_signature: Any, original_signature: Any, outputs: list[Any], *rest: Any
@@ -126,7 +120,8 @@ class ChatAdapter(dspy.Adapter):
             raise AdapterParseError(type(self).__name__, original_signature, "", "The answer is empty.")
         values: list[Fields] = super()._call_postprocess(processed_signature, original_signature, outputs, *rest)
         for value, part in zip(values, parts, strict=True):
-            value.update({name: "" for name in self._list_unasked(original_signature) if value.get(name) is None})
+            unasked = original_signature.output_fields.keys() - _list_asked(original_signature).keys()
+            value.update({name: "" for name in unasked if value.get(name) is None})
             if self._get_history_field_name(original_signature):
                 value[SAID] = part.get("text") or ""
         return values
@@ -171,7 +166,7 @@ class ChatAdapter(dspy.Adapter):
         yield "user", _join_blocks([*opening, *self._list_inputs(signature, each, inputs)])
         if self.unread is not None:
             yield "assistant", self.unread.strip()
-            kinds = _list_kinds(signature.output_fields)
+            kinds = _list_kinds(_list_asked(signature))
             required = [field.replace("_", " ") for field, kind in kinds.items() if not kind.optional]
             again = f"No {required[0]} could be read from that. Answer with the {required[0]} alone."
             yield "user", again if len(required) == 1 else "That could not be read. Answer again in the form asked for."
@@ -185,18 +180,18 @@ class ChatAdapter(dspy.Adapter):
         return blocks
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
-        blocks = []
-        for name in signature.output_fields:
+        blocks, asked = [], _list_asked(signature)
+        for name in asked:
             text = show(value := outputs.get(name))
             if isinstance(value, list | tuple):
                 text = list_items([show(item) for item in value]) or "none"
             if text.strip():
-                blocks.append(text if len(signature.output_fields) == 1 else _show_field(label(name), text))
+                blocks.append(text if len(asked) == 1 else _show_field(label(name), text))
         return "\n".join(blocks)
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
-        outputs = {name: (_read_description(name, field), field) for name, field in signature.output_fields.items()}
+        outputs = {name: (_read_description(name, field), field) for name, field in _list_asked(signature).items()}
         if len(outputs) == 1:
             ((name, (told, field)),) = outputs.items()
             form = _tell_kind(field.annotation, "one a line", "one a line, each in the form `{}`")
@@ -225,13 +220,13 @@ class JSONAdapter(ChatAdapter):
     """The same, with the answer as one JSON object."""
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
-        said = {name: outputs[name] for name in signature.output_fields if outputs.get(name) not in (None, "")}
+        said = {name: outputs[name] for name in _list_asked(signature) if outputs.get(name) not in (None, "")}
         return json.dumps(said, ensure_ascii=False, default=lambda value: value.model_dump()) if said else ""
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
         lines = ["Answer with one JSON object that has these keys:"]
-        for name, field in signature.output_fields.items():
+        for name, field in _list_asked(signature).items():
             form = _tell_kind(field.annotation, "a list", "a list of objects in the form `{}`", as_json=True)
             told = (form or "text", _read_description(name, field))
             lines.append(f'"{name}": {": ".join(filter(None, told))}')
@@ -333,7 +328,7 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
 def read_answer(signature: Signature, completion: str) -> Fields | None:
     """Return the fields of the answer in the signature's order; None if they are unclear. The strictest way of reading
     goes first: as the action that it is, as an object, below headers, below headers inside of lines, as one value."""
-    kinds = _list_kinds(signature.output_fields)
+    kinds = _list_kinds(_list_asked(signature))
     text = re.sub(r"^>[ \t]?", "", TOKENS.sub("", completion).strip(), flags=re.M)
     thinking = "\n".join(match[1] or "" for match in THINKING.finditer(text))
     text = THINKING.sub("\n", text).strip()

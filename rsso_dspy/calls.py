@@ -23,7 +23,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rsso_dspy.errors import NotRecorded, UsageError
+from rsso_dspy.errors import NotRecorded, Stopped, UsageError
 from rsso_dspy.files import read_json
 from rsso_dspy.records import Usage, add_usage, read_usage
 from rsso_dspy.redact import redact, redact_json
@@ -79,20 +79,19 @@ class TextTable:
             self._numbers.setdefault(line, len(self.lines))
 
     def encode(self, text: str, add: bool = True) -> str | None:
-        """Return the numbers of a text's lines, as ``1-9 3 12``. Without `add`, None for an unknown line."""
-        numbers = [self._numbers.get(line) or self._number_line(line, add) for line in text.split("\n")]
-        return _write_ranges(numbers) if all(numbers) else None
-
-    def _number_line(self, line: str, add: bool) -> int:
-        """Return the number of a line that was not seen as it is; 0 if its redacted form is unknown and not to add."""
-        safe = redact(line)
-        if safe not in self._numbers:
-            if not add:
-                return 0
-            self.lines.append(safe)
-            self._numbers[safe] = len(self.lines)
-        self._numbers[line] = self._numbers[safe]
-        return self._numbers[line]
+        """Return the numbers of a text's lines, which are kept redacted, as ``1-9 3 12``. Without `add`, None for an
+        unknown line."""
+        numbers = []
+        for line in text.split("\n"):
+            if line not in self._numbers:
+                safe = redact(line)
+                if safe not in self._numbers:
+                    if not add:
+                        return None
+                    self.extend([safe])
+                self._numbers[line] = self._numbers[safe]
+            numbers.append(self._numbers[line])
+        return _write_ranges(numbers)
 
     def decode(self, ranges: str) -> str:
         parts = []
@@ -171,12 +170,16 @@ class CallLines:
 
     def find(self, place: Place, request: Mapping[str, Any]) -> tuple[Call, bool] | None:
         """Return the call that answers a request, and whether it is already a line of this log; None if a model is to
-        be asked. Raises `NotRecorded` where another log answers and lacks the request."""
+        be asked. Raises `Stopped` where another log answers and lacks the request: callers may treat any other error as
+        the model's and ask again."""
         with self._lock:
             shared = self.shared.take(place, request) if self.shared is not None else None
             if self._own is not None and (own := self._own.take(place, request)) is not None:
                 return own, True
-            answer = shared if self.source is None else self.source.find(place, request)
+            try:
+                answer = shared if self.source is None else self.source.find(place, request)
+            except NotRecorded as error:
+                raise Stopped from error
             return None if answer is None else (answer, False)
 
     def count_unused(self, trial: int) -> dict[str, Usage]:
@@ -185,7 +188,7 @@ class CallLines:
         return add_usage(*({lines[0]["role"]: read_cost(lines)} for lines in unused))
 
     def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
-        """Return the known vectors by text. Raises `NotRecorded` for a text that the log that answers lacks."""
+        """Return the known vectors by text. Raises `Stopped` for a text that the log that answers lacks."""
         found = {}
         for text in texts:
             if self._own is not None and (own := self._own.get_vector(model, text)):
@@ -193,7 +196,7 @@ class CallLines:
             elif self.source is not None and self.source.vectors:
                 found[text] = self.source.get_vector(model, text)
                 if not found[text]:
-                    raise NotRecorded(
+                    raise Stopped from NotRecorded(
                         f"not recorded: the vector of a text in {self.source.name}, from {model}: "
                         f"{redact(text)[:LETTERS]!r}\nRepeat the recorded command, or leave --replay out."
                     )
@@ -338,14 +341,14 @@ class RecordedCalls:
             return "no request of this role was recorded"
         asked = _list_lines(request)
         nearest = max(calls, key=lambda call: len(set(asked).intersection(_list_lines(call.request))))
-        pairs = list(difflib.unified_diff(_list_lines(nearest.request), asked, lineterm="", n=0))
-        changed = [f"  {line[0]} {line[1:]}" for line in pairs[2:] if not line.startswith("@@")]
+        pairs = difflib.unified_diff(_list_lines(nearest.request), asked, lineterm="", n=0)
+        changed = [f"  {line[0]} {line[1:LETTERS]}" for line in list(pairs)[2:] if not line.startswith("@@")]
         if not changed:
             same = sum(_list_lines(call.request) == asked for call in calls)
             return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
         more = [f"  and {len(changed) - LINES} more lines"] if len(changed) > LINES else []
-        lines = [line if len(line) <= LETTERS else f"{line[:LETTERS]}..." for line in changed[:LINES]] + more
-        return "\n".join((f"this request was not recorded; the nearest one was sent at step {nearest.step}:", *lines))
+        found = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
+        return "\n".join((found, *changed[:LINES], *more))
 
 
 def _list_lines(request: Mapping[str, Any]) -> list[str]:
@@ -385,16 +388,20 @@ def text_of(content: object) -> str:
 
 def find_log_folder(path: Path) -> Path:
     """Return the folder of the logs of a run, a compiled program or a constitution, by its name or theirs."""
+    return _find_run_file(path)[0]
+
+
+def _find_run_file(path: Path) -> tuple[Path, Path]:
     for folder in (path, path.with_name(f"{path.name}.rollouts"), path.with_name(f"{path.name}.run")):
-        if (folder / "run.json").is_file() or (folder / "1" / "run.json").is_file():
-            return folder
+        for file in (folder / "run.json", folder / "1" / "run.json"):
+            if file.is_file():
+                return folder, file
     raise UsageError(f"{path} holds no run and no logs beside it; name the folder of a run, or what was made with logs")
 
 
 def read_replayed_backend(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the name and the settings of the backend that a log was made with. Raises `UsageError`."""
-    folder = find_log_folder(path)
-    file = folder / "run.json" if (folder / "run.json").is_file() else folder / "1" / "run.json"
+    _, file = _find_run_file(path)
     try:
         config = read_json(file)["identity"]["config"]
         return str(config["backend"]), dict(config["backends"][config["backend"]])

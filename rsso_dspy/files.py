@@ -1,8 +1,7 @@
 """Files: atomic writes, reads that end with data or with a sentence, and the user's cache folder.
 
 `DamagedFile` is raised for a folder, and for files that are not UTF-8, not JSON or not TOML. Failures of the system
-(missing file, no permission, disk error) stay `OSError`. The cache folder, with gold lengths that are not shipped, can
-be deleted.
+(missing file, no permission, disk error) stay `OSError`.
 """
 
 import errno
@@ -158,12 +157,8 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """Read the content as JSON data. Refuses NaN; infinity stands for no limit."""
-    return parse_json(read_text(path), path)
-
-
-def parse_json(text: str, path: Path) -> Any:
     try:
-        return _parse_strict_json(text)
+        return _parse_strict_json(read_text(path))
     except (ValueError, RecursionError) as error:
         raise DamagedFile(path, str(error)) from None
 

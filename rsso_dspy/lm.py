@@ -8,10 +8,12 @@ Keys are read from the environment when a model is created and are stored nowher
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -25,24 +27,35 @@ from rsso_dspy.logged_lm import LoggedLM, RequestRetrier, import_litellm
 from rsso_dspy.redact import register_secret, strip_credentials, watch_variable
 
 CONNECT_SECONDS = 5.0  # seconds that an endpoint may take to accept a connection
-ADDRESSED_BY_HOST = {"anthropic", "ollama", "ollama_chat"}  # providers whose address is usually given without /v1
 
-ADDRESSES = {
-    "anthropic": "https://api.anthropic.com",
-    "openai": "https://api.openai.com",
-    "hosted_vllm": "http://localhost:8000",
-    "ollama": "http://localhost:11434",
-    "ollama_chat": "http://localhost:11434",
-}  # addresses of providers, used to find the proxy for them; others are assumed to be at https://NAME
 
-NATIVE = ADDRESSES.keys()
-"""Providers that DSPy's own client supports. Variables such as ANTHROPIC_BASE_URL make DSPy use LiteLLM instead, which
-builds other paths; an endpoint in the configuration always uses DSPy's client."""
+class Provider(NamedTuple):
+    """What is known of a provider that DSPy's own client supports."""
+
+    address: str  # to find the proxy for it; other providers are assumed to be at https://NAME
+    refused: tuple[str, ...] = ()  # settings that it lacks and may drop silently: refused before anything is sent
+    instead: str = ""  # what to do about these
+    hottest: float = inf  # highest temperature; DSPy would silently reduce a higher one
+    bare: bool = False  # whether its address is usually given without /v1
+
+
+OLLAMA = Provider(
+    "http://localhost:11434", ("top_k", "repetition_penalty"), ", and set it in the model's Modelfile", bare=True
+)
+NATIVE = {
+    "anthropic": Provider("https://api.anthropic.com", ("repetition_penalty", "seed"), hottest=1.0, bare=True),
+    "openai": Provider("https://api.openai.com", OLLAMA.refused, ", or name a server of your own with base_url"),
+    "hosted_vllm": Provider("http://localhost:8000"),
+    "ollama": OLLAMA,
+    "ollama_chat": OLLAMA,
+}
+"""Variables such as ANTHROPIC_BASE_URL make DSPy use LiteLLM instead, which builds other paths; an endpoint in the
+configuration always uses DSPy's client."""
 
 
 class Backend:
-    """The models of one `[backends.NAME]` table. Thread-safe; creates a model on the first call of its role. Waiting
-    threads call `stopped` and give up when it returns True. `users_lm` replaces the models of all roles."""
+    """The models of one `[backends.NAME]` table, or `users_lm` in all roles. Thread-safe. Waiting threads give up when
+    `stopped` returns True."""
 
     def __init__(
         self, config: BackendConfig, stopped: Callable[[], bool] = lambda: False, users_lm: dspy.BaseLM | None = None
@@ -86,8 +99,7 @@ class Backend:
         """Raise `BackendUnreachable` if an endpoint of the configuration accepts no connection."""
         for role in () if self.replay else ("actor", *self.config.roles):
             settings = self.config.resolve_role(role)
-            url = settings.base_url
-            if not url or settings.model == EMBEDDED:
+            if settings.model == EMBEDDED or not (url := settings.base_url):
                 continue
             proxy = find_proxy(url)
             parts = urlsplit(proxy or url)
@@ -148,19 +160,18 @@ class Backend:
                 "cannot carry: remove it, and name a variable with the server's key in key_variable"
             )
         if settings.base_url:
-            # The path /v1 for providers whose address is usually given without it.
-            bare = provider in ADDRESSED_BY_HOST and not urlsplit(settings.base_url).path.strip("/")
+            bare = provider in NATIVE and NATIVE[provider].bare and not urlsplit(settings.base_url).path.strip("/")
             options["api_base"] = f"{settings.base_url.rstrip('/')}/v1" if bare else settings.base_url
             options["engine"] = "lm15" if provider in NATIVE else "auto"
-        if is_litellm_needed(settings):
+        set_beside = settings.top_k is not None or settings.repetition_penalty is not None
+        needs_litellm = set_beside and provider in ("openai", "hosted_vllm")  # where DSPy's own client omits these
+        if needs_litellm:
             options["engine"] = "litellm"
         address = settings.base_url or resolve_provider_address(settings.model or "")
-        by_variable = not settings.base_url and address != ADDRESSES.get(provider)
-        if provider not in NATIVE or by_variable or is_litellm_needed(settings):
+        by_variable = not settings.base_url and provider in NATIVE and address != NATIVE[provider].address
+        if provider not in NATIVE or by_variable or needs_litellm:
             import_litellm()  # now, because its seconds should not count against the first request's timeout
-        if settings.key_variable:
-            options["api_key"] = read_api_key(settings.key_variable, settings.model or "", "--backend embedded")
-        elif key := read_provider_key(settings.model or ""):
+        if key := read_key(settings.key_variable, settings.model or "", "--backend embedded"):
             options["api_key"] = key
         return options
 
@@ -169,7 +180,7 @@ def resolve_provider_address(model: str) -> str:
     """Return the address of a provider: that of its environment variables, otherwise its own."""
     provider = model.partition("/")[0]
     named = (os.environ.get(f"{provider.upper()}_{name}") for name in ("API_BASE", "BASE_URL"))
-    return next(filter(None, named), "") or ADDRESSES.get(provider, f"https://{provider}")
+    return next(filter(None, named), "") or (NATIVE[provider].address if provider in NATIVE else f"https://{provider}")
 
 
 def list_backend_proxies(config: Config) -> dict[str, str]:
@@ -191,13 +202,12 @@ def is_local(address: str) -> bool:
     host = (urlsplit(address).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost") or host == socket.gethostname().lower():
         return True
+    with suppress(OSError):
+        host = socket.inet_ntoa(socket.inet_aton(host))  # 127.1
     try:
         number = ip_address(host)
     except ValueError:
-        try:
-            number = ip_address(socket.inet_aton(host))  # 127.1
-        except OSError:
-            return False
+        return False
     number = getattr(number, "ipv4_mapped", None) or number
     return number.is_loopback or number.is_unspecified
 
@@ -224,66 +234,44 @@ def bypass_proxy(*addresses: str | None) -> None:
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = names
 
 
-# Keys.
-
-
-def read_api_key(variable: str, model: str, otherwise: str) -> str:
-    """Return the key in an environment variable, without surrounding white space. Raises `MissingKey`, which names the
+def read_key(variable: str | None, model: str, otherwise: str) -> str | None:
+    """Return the key in an environment variable, without surrounding white space; without a `variable`, that in the
+    provider's usual one if libraries would send it with white space, else None. Raises `MissingKey`, which names the
     option `otherwise` that needs none, and `ConfigError` for a key that no HTTP header can hold."""
-    watch_variable(variable)
-    key = os.environ.get(variable, "").strip()
+    name = variable or f"{model.partition('/')[0].upper()}_API_KEY"
+    watch_variable(name)
+    found = os.environ.get(name, "")
+    key = found.strip()
+    if not key and variable is None:
+        return None
     if not key:
         raise MissingKey(
-            f"{model} needs a key, and the environment variable {variable} is not set: "
-            f"`export {variable}=...`, or use {otherwise}, which needs none"
+            f"{model} needs a key, and the environment variable {name} is not set: "
+            f"`export {name}=...`, or use {otherwise}, which needs none"
         )
     if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
         what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
         raise ConfigError(
-            f"the key in {variable} contains {what}, which no request can carry: set it again to the key alone, "
-            f"`export {variable}=...`"
+            f"the key in {name} contains {what}, which no request can carry: set it again to the key alone, "
+            f"`export {name}=...`"
         )
     register_secret(key)
-    return key
-
-
-def read_provider_key(model: str) -> str | None:
-    """Return the key in the provider's usual variable if it has surrounding white space, which libraries would send."""
-    variable = f"{model.partition('/')[0].upper()}_API_KEY"
-    found = os.environ.get(variable, "")
-    key = read_api_key(variable, model, "--backend embedded") if found.strip() else found
-    return key if key != found else None
-
-
-# Decoding settings.
-
-NOT_TAKEN = {
-    "anthropic": ("repetition_penalty", "seed"),
-    **dict.fromkeys(("openai", "ollama", "ollama_chat"), ("top_k", "repetition_penalty")),
-}
-"""Provider to the settings that it does not support, which are refused before anything is sent: some providers drop
-them silently, and results would name settings that nobody used."""
-
-HOTTEST = {"anthropic": 1.0}  # highest temperatures; DSPy would silently reduce a higher one
+    return key if variable or key != found else None
 
 
 def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> dict[str, Any]:
     """Return the decoding options except temperature and length. Raises `ConfigError` for one not supported."""
     found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
     options: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
-    provider = (settings.model or "").partition("/")[0]
-    if (settings.temperature or 0) > HOTTEST.get(provider, float("inf")):
+    model, known = settings.model or "", NATIVE.get((settings.model or "").partition("/")[0], Provider(""))
+    if (settings.temperature or 0) > known.hottest:
         raise ConfigError(
-            f"model {settings.model!r} of role {role} does not support temperature {settings.temperature}: "
-            f"{HOTTEST[provider]:g} is the highest that {provider} supports"
+            f"model {model!r} of role {role} does not support temperature {settings.temperature}: {known.hottest:g} is "
+            "the highest that its provider supports"
         )
-    for name in list_refused_settings(settings.model or "", settings.base_url):
+    for name in list_refused_settings(model, settings.base_url):
         if name in options or (name == "seed" and seeded):
-            instead = {"openai": ", or name a server of your own with base_url"}.get(provider, "")
-            if provider.startswith("ollama"):
-                written = {"repetition_penalty": "repeat_penalty"}.get(name, name)
-                instead = f", and put `PARAMETER {written} {options[name]}` into the model's Modelfile"
-            raise ConfigError(f"model {settings.model!r} of role {role} does not support {name}: leave it out{instead}")
+            raise ConfigError(f"model {model!r} of role {role} does not support {name}: leave it out{known.instead}")
     if "repetition_penalty" in options:
         options["repeat_penalty"] = options["repetition_penalty"]  # llama.cpp's name; vLLM uses the other one
     return options
@@ -292,10 +280,4 @@ def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> d
 def list_refused_settings(model: str, base_url: str | None) -> tuple[str, ...]:
     """Settings that the provider of a model does not take; none where a server of one's own speaks OpenAI's format."""
     provider = model.partition("/")[0]
-    return () if provider == "openai" and base_url else NOT_TAKEN.get(provider, ())
-
-
-def is_litellm_needed(settings: RoleOverride) -> bool:
-    """Return whether LiteLLM must send the settings, because DSPy's own client omits them in OpenAI's format."""
-    provider = (settings.model or "").partition("/")[0]
-    return provider in ("openai", "hosted_vllm") and not (settings.top_k is settings.repetition_penalty is None)
+    return NATIVE[provider].refused if provider in NATIVE and not (provider == "openai" and base_url) else ()

@@ -28,7 +28,6 @@ from rsso_dspy.errors import (
     BackendFailure,
     BackendUnreachable,
     MissingKey,
-    RssoError,
     Stopped,
     UsageError,
     find_shortage,
@@ -44,14 +43,11 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise LiteL
 
 # Asking through the log.
 
-ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
-
 WAYS = {
     "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
     "rollout_id",
 }  # fmt: skip
-"""Options that only say how the model is reached. No answer depends on them, and some are secret: they are not
-written."""
+"""Options that only say how the model is reached: no answer depends on them, and some are secret."""
 
 
 def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,13 +59,6 @@ def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mappin
         "messages": messages if messages is not None else [{"role": "user", "content": prompt}],
         "parameters": json.loads(json.dumps(known, default=make_plain)),
     }
-
-
-def restore_error(said: Mapping[str, Any]) -> LMError:
-    kind = getattr(exceptions, str(said.get("kind")), LMError)
-    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
-    about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
-    return kind(message=str(said.get("message")), **about)
 
 
 # Limits of a request.
@@ -179,6 +168,37 @@ def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
     return lookup_policy(kind) if isinstance(kind, type) else None
 
 
+ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
+ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
+"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
+
+
+def normalize_error(error: LMError) -> Exception:
+    """Return the error with its narrower class and only the provider's message, without keys, which providers quote. A
+    shortage on this machine is returned as itself: it is not the provider's fault, and retrying does not help."""
+    if shortage := find_shortage(error):
+        return shortage
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    for below in list_causes(error) if known["retry_after"] is None else ():
+        with suppress(ValueError):  # LiteLLM keeps the headers in a cause of the error
+            asked = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
+            known["retry_after"] = max(0.0, float(asked))
+            break
+    return classify(error)(message=redact(ADVICE.sub("", error.message)), **known)
+
+
+def dump_error(error: LMError) -> dict[str, Any]:
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    return {"kind": type(error).__name__, "message": error.message, **known}
+
+
+def restore_error(said: Mapping[str, Any]) -> LMError:
+    kind = getattr(exceptions, str(said.get("kind")), LMError)
+    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
+    about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
+    return kind(message=str(said.get("message")), **about)
+
+
 # Retries.
 
 TICK = 0.2  # seconds between a waiting thread's checks whether it should stop
@@ -231,18 +251,7 @@ class RequestRetrier:
             time.sleep(min(TICK, left))
 
 
-def read_retry_after(error: BaseException) -> float | None:
-    """Return the wait that a server asked for, from the headers that LiteLLM keeps in a cause of the error."""
-    for below in list_causes(error):
-        with suppress(ValueError):
-            return max(0.0, float((getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")))
-    return None
-
-
 # Models.
-
-ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
-"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
 
 DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
 """Options of a request that control decoding."""
@@ -267,17 +276,14 @@ class RequestTracker:
 
 
 class Logged:
-    """What a model does whose calls go through the log of the unit that is played: a mixin before a class of models. It
-    retries through `patience`, since DSPy's own retries wait as long as a server asks. With a rollout number as
-    `seeds`, each request has its own seed. With `replays` it sends nothing. `asks_again` tells adapters whether to ask
-    a second time."""
+    """A mixin before a class of models: calls go through the log of the unit that is played."""
 
     model: str
     kwargs: dict[str, Any]
-    patience: RequestRetrier
-    seeds: int | None = None
-    replays = False
-    asks_again = True
+    patience: RequestRetrier  # in place of DSPy's own retries, which wait as long as a server asks
+    seeds: int | None = None  # a rollout number, for each request to have its own seed
+    replays = False  # whether nothing is sent
+    asks_again = True  # whether adapters may ask a second time
 
     @property
     def is_player(self) -> bool:
@@ -287,22 +293,17 @@ class Logged:
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
-        at, calls = get_playing().ledger, get_playing().calls
+        at, calls, number = get_playing().ledger, get_playing().calls, 0
         if at is not None:
             if self.seeds is not None:
                 kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
             if not self.is_player:
                 at.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
-        number = 0
         if calls is not None:
             place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
             request = describe_request(self, prompt, messages, kwargs)
-            try:
-                found = calls.find(place, request)
-            except RssoError as error:  # callers may treat any other error as the model's and ask again
-                raise Stopped from error
-            if found is not None:
+            if (found := calls.find(place, request)) is not None:
                 call, is_own = found
                 if not is_own:
                     calls.copy(call)
@@ -319,7 +320,7 @@ class Logged:
             return self.patience.send_with_retries(lambda: self._attempt(number, prompt, messages, kwargs))
         except LMError as error:
             if calls is not None:
-                calls.end(number, error={"kind": type(error).__name__, "message": error.message, **_read_fields(error)})
+                calls.end(number, error=dump_error(error))
             raise
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -340,8 +341,7 @@ class Logged:
             if answer == []:
                 raise exceptions.LMProviderError("a response without any choice", model=self.model)
         except LMError as error:
-            # A shortage on this machine is not the provider's fault, and retrying does not help.
-            failure = find_shortage(error) or normalize_error(error)
+            failure = normalize_error(error)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
             cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
@@ -470,16 +470,3 @@ class _CutOff(logging.Filter):
 
 
 logging.getLogger("dspy.clients.lm").addFilter(_CutOff())
-
-
-def _read_fields(error: LMError) -> dict[str, Any]:
-    return {name: getattr(error, name, None) for name in ERROR_FIELDS}
-
-
-def normalize_error(error: LMError) -> LMError:
-    """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
-    that they refuse, and messages end up in records."""
-    known = _read_fields(error)
-    if known["retry_after"] is None:
-        known["retry_after"] = read_retry_after(error)
-    return classify(error)(message=redact(ADVICE.sub("", error.message)), **known)

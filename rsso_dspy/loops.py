@@ -35,11 +35,8 @@ def is_repeated(steps: Sequence[Step]) -> bool:
 
 
 def find_loop(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> str:
-    """The semantic loop that the trial is in after its last step, as a clause; empty when it is in none.
-
-    Ten actions of at most three kinds, or eight steps in at most two places. Places are read from observations; the
-    rule on places needs eight steps whose place is known.
-    """
+    """The semantic loop that the trial is in after its last step, as a clause; empty when it is in none. The rule on
+    places needs eight steps whose place is known."""
     if loop := find_action_loop(steps):
         return loop
     places = list_places(steps, name_place)[-STEPS:]
@@ -51,10 +48,9 @@ def find_loop(steps: Sequence[Step], name_place: Callable[[State], str] = name_p
 def find_action_loop(steps: Sequence[Step]) -> str:
     """The first rule of `find_loop` alone."""
     recent = [step.action for step in steps[-ACTIONS:]]
-    kinds = list(dict.fromkeys(recent))
-    if len(recent) < ACTIONS or len(kinds) > KINDS:
-        return ""
-    return f"{ACTIONS} actions were of only {len(kinds)} kinds: {', '.join(kind or 'none' for kind in kinds)}"
+    kinds = [kind or "none" for kind in dict.fromkeys(recent)]
+    is_loop = len(recent) == ACTIONS and len(kinds) <= KINDS
+    return f"{ACTIONS} actions were of only {len(kinds)} kinds: {', '.join(kinds)}" if is_loop else ""
 
 
 def list_places(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> list[str]:

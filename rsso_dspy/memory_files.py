@@ -52,9 +52,6 @@ def describe_sources(sources: Sequence[Source]) -> str:
     return said
 
 
-# What units start from
-
-
 @dataclass(frozen=True, slots=True)
 class InitialMemories:
     """Memories learned elsewhere, with their sources."""
@@ -86,13 +83,9 @@ def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
 NOTHING_CARRIED = InitialMemories()
 
 
-def _read_by_any(memory: str, plan: Plan) -> bool:
-    return any(memory in unit.arm.method.memories for unit in plan.units)
-
-
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
     """Load the constitution that units start from; `say` receives a note on test variants behind it."""
-    if not _read_by_any("constitution", plan):
+    if not any("constitution" in unit.arm.method.memories for unit in plan.units):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
     kept = [category for category in LASTING if category in config.memory.constitution.categories]
@@ -106,7 +99,7 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
     """Load the library that units start from; `say` receives a note on test variants behind it."""
-    if not _read_by_any("skills", plan):
+    if not any("skills" in unit.arm.method.memories for unit in plan.units):
         raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
     variants = tuple(str(key) for key in library.provenance.get("variants", ()))
@@ -130,28 +123,21 @@ def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-# Constitutions of a run
-
-
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
-    if source.is_dir():
-        return load_stream_constitution(source, arm)
-    if arm is not None:
-        raise UsageError(f"{source} is a file, which has no arms; drop --arm")
-    return read_constitution(source)
-
-
-def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:
-    """Load the final constitution of an arm of a run with all its edits; by default of the first arm that wrote one.
-    Raises `UsageError` that lists the arms that have one."""
+    """Read a file, or the final constitution of an arm of a run with all its edits; by default of the first arm that
+    wrote one. Raises `UsageError` that lists the arms that have one."""
+    if not source.is_dir():
+        if arm is not None:
+            raise UsageError(f"{source} is a file, which has no arms; drop --arm")
+        return read_constitution(source)
     streams: dict[str, list[UnitRecord]] = {}
-    for record in Store(folder, read_only=True).units():
+    for record in Store(source, read_only=True).units():
         if record.stream and not record.has_errors and "constitution" in record.memories:
             streams.setdefault(record.arm, []).append(record)
     chosen = streams.get(next(iter(streams), "") if arm is None else arm)
     if chosen is None:
         there = f"; those of {', '.join(streams)} do" if streams else ""
-        raise UsageError(f"{folder} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
+        raise UsageError(f"{source} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
     return extract_constitution(sorted(chosen, key=get_stream_position))
 
 
@@ -187,9 +173,6 @@ def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
     except UsageError as error:
         raise UsageError(f"{out}: {error}") from None
     atomic_write_text(out, text)
-
-
-# Libraries of a run
 
 
 def export_library(

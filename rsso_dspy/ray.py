@@ -2,9 +2,8 @@
 
     Executor(player, open_ray_engine).run(plan, work, jobs=32)
 
-A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays with the
-driver: workers reach it through `StoreActor` on the driver's node. A task whose node or process dies is started again
-elsewhere and goes on after its last finished trial.
+A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays on the
+driver's node. A task whose node or process dies is started again elsewhere.
 """
 
 import logging
@@ -49,14 +48,11 @@ ENVIRONMENT = {
 Failed = tuple[type[BaseException], str]  # kind and text of an error, because some errors cannot be pickled
 
 
-# The driver
-
-
 @contextmanager
 def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
     """Open an engine that plays as Ray tasks, on the cluster of RAY_ADDRESS or of `ray start` on this machine,
     otherwise on a local one with `jobs` CPUs that ends with the block."""
-    pool, pending, closing = ThreadPoolExecutor(jobs + 1, "ray"), set[ray.ObjectRef](), threading.Event()
+    pool, pending, receiving = ThreadPoolExecutor(jobs, "ray"), set[ray.ObjectRef](), threading.Lock()
     with _connect_ray(jobs):
         here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
@@ -65,11 +61,20 @@ def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
         given = ray.put((player.live.config, states, player.provenance, player.carried))
         task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
 
+        def receive_events() -> None:
+            """Forward the events of the workers in order, and tell these whether to stop."""
+            with receiving:
+                for event in ray.get(home.drain_events.remote(player.stop.is_set())):
+                    player.events.emit(event)
+
         def play(plan: Plan, work: Job) -> JobRecord:
             """Play as a task. Raises the error that ended it, and `RssoError` if its process died too often."""
             reference = task.options(name=work.key).remote(home, given, plan, work)
             pending.add(reference)
             try:
+                while not ray.wait([reference], timeout=NEWS)[0]:
+                    receive_events()
+                receive_events()
                 reply: JobRecord | Failed = ray.get(reference)
             except RayError as error:
                 first = (str(error).strip().splitlines() or [""])[0]
@@ -79,40 +84,17 @@ def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
                 ) from None
             finally:
                 pending.discard(reference)
-            if listener.done():
-                listener.result()
             if isinstance(reply, tuple):
                 raise reply[0].__new__(*reply)
             return reply
 
-        listener = pool.submit(_forward_events, player, home, closing)
         try:
             yield lambda plan, work: pool.submit(play, plan, work)
         finally:
             pool.shutdown(wait=False)
-            closing.set()
-            try:
-                listener.result()
-            finally:
-                for reference in list(pending):
-                    ray.cancel(reference, force=True)
-                ray.kill(home)
-
-
-def _forward_events(player: UnitRunner, home: Any, closing: threading.Event) -> None:
-    """Forward events until the engine closes, and tell the workers to stop. What fails here stops the run."""
-    try:
-        while True:
-            is_last = closing.wait(NEWS)
-            for event in ray.get(home.drain_events.remote(player.stop.is_set())):
-                player.events.emit(event)
-            if is_last:
-                return
-    except BaseException:
-        player.stop.set()
-        with suppress(RayError):
-            ray.get(home.drain_events.remote(True))
-        raise
+            for reference in list(pending):
+                ray.cancel(reference, force=True)
+            ray.kill(home)
 
 
 @contextmanager
@@ -182,9 +164,6 @@ class StoreActor:
         return events
 
 
-# A worker
-
-
 class RemoteStore:
     """The remote store for one task, with the methods of `Store` that a player uses."""
 
@@ -238,8 +217,7 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
 
 @cache
 def open_worker_session(settings: str, then: tuple[tuple[str, str], ...]) -> Session:
-    """Return this process's session, whose simulator ends with it. Raises `RssoError` if this installation would
-    produce other records than the driver's."""
+    """Return this process's session. Raises `RssoError` if this installation would produce other records."""
     config = Config.model_validate_json(settings)
     here = make_provenance(config)
     if other := [f"{n} {here.get(n)} instead of {v}" for n, v in then if n in ORIGIN and here.get(n) != v]:

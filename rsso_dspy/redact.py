@@ -5,10 +5,9 @@
     redact_json('{"error": "..."}')         # changes only strings: names, numbers and structure stay
 
 Secrets are the values of variables with telling names (`*_API_KEY`, `*_TOKEN`, `*_PASSWORD`, ...) and of every
-`key_variable` of a configuration, everything sent as a key, and user and password in any address. The filter removes
-the value itself, quoted, escaped, percent-encoded and in base64 (alone or after a user's name), and every part of it or
-its base64 longer than 12 characters. Values shorter than 8 characters (placeholders like EMPTY) or that look like a
-word (letters of one case, fewer than 20) are not secrets, because ordinary text would be full of holes.
+`key_variable` of a configuration, everything sent as a key, and user and password in any address; docs/BACKENDS.md
+lists the forms in which they are found. What is short or looks like a word is none: ordinary text would be full of
+holes.
 """
 
 import base64

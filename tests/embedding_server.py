@@ -6,12 +6,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from email.message import Message
 from typing import Any
 
 import numpy as np
 
-from tests.provider_server import serving
+from tests.provider_server import replying
 
 Reply = tuple[int, dict[str, str], bytes]
 """HTTP status, headers and body."""
@@ -67,20 +67,15 @@ def embedding_server(
     """Serve on 127.0.0.1 for the time of the block."""
     lock = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with lock:
-                served.inputs.append(body["input"])
-                served.headers.append(dict(self.headers.items()))
-                fails = served.faults.pop(0) if served.faults else None
-            status, headers, data = fails or served.answer(body["input"])
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": len(data), **headers}.items():
-                self.send_header(name, str(value))
-            self.end_headers()
-            self.wfile.write(data)
+    def answer_one(_path: str, headers: Message, body: bytes) -> Reply:
+        texts = json.loads(body)["input"]
+        with lock:
+            served.inputs.append(texts)
+            served.headers.append(dict(headers.items()))
+            fails = served.faults.pop(0) if served.faults else None
+        status, more, data = fails or served.answer(texts)
+        return status, {"Content-Type": "application/json", **more}, data
 
-    with serving(Handler) as url:
+    with replying(answer_one) as url:
         served = EmbeddingServer(f"{url}/v1", answer, list(faults))
         yield served

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -80,6 +81,26 @@ def serving(
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def replying(reply: Callable[[str, Message, bytes], tuple[int, Mapping[str, object], bytes]]) -> Iterator[str]:
+    """Serve likewise: path, headers and body of any request to status, headers and body of what is replied."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _reply(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, headers, data = reply(self.path, self.headers, body)
+            self.send_response(status)
+            for name, value in {"Content-Length": len(data), **headers}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_CONNECT = _reply
+
+    with serving(Handler) as url:
+        yield url
 
 
 @contextmanager

@@ -229,15 +229,6 @@ def test_an_unreadable_answer_is_asked_again_in_the_same_conversation(adapter):
     assert asked == ("user", "That could not be read. Answer again in the form asked for.")
 
 
-def test_instructions_that_were_changed_in_place_are_told_also_where_an_output_is_unasked():
-    changed = FlatActor.with_instructions("Before.")
-    for words in ("Before.", "After."):
-        changed.instructions = words
-        with during(unasked={"thought"}):
-            asked = ChatAdapter()._call_preprocess(None, {}, changed, {})
-        assert (asked.instructions, [*asked.output_fields]) == (words, ["action"])
-
-
 @pytest.mark.parametrize(
     ("said", "settings", "thought", "repaired"),
     [

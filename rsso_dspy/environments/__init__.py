@@ -12,9 +12,8 @@ from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
 
 Interface = Literal["sso", "complete"]
-"""How an environment displays states and reads actions. ``sso``: as in the published SSO code, for fidelity.
-``complete``: with all possible actions and all visible things. An environment with a single interface uses it under
-both names."""
+"""How an environment displays states and reads actions: as in the published SSO code, or with all possible actions and
+all visible things. An environment with a single interface uses it under both names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,13 @@ class Transition:
 
 
 class Environment(Protocol):
-    """One simulator, played by one thread at a time; docs/EXTENDING.md says what each member is for.
+    """One simulator, played by one thread at a time; docs/EXTENDING.md says what each member is for, and which others
+    it may have.
 
     The same variant played with the same actions gives the same texts and scores, whatever was played before. A
     misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal
-    call nothing else. ``render`` shows the first state of a history window in full, later ones only with what is new.
-    Rules and lessons know only what is visible. Nothing reveals gold paths or the step budget.
-
-    Optional members: ``choose_interface(name)``, called before ``reset``; ``verbs``, first words of actions beyond
-    those of the templates; ``name_place(state)`` in lower case, or an empty text; ``admissible_actions()``, what
-    ``step`` will understand now, by what is in sight alone, in the forms of ``action_templates``, or the numbers of an
-    open question; ``goal_progress()``, the goals with their status, read for the feedback of a compile alone, which
-    raises ``SplitError`` for a variant of the test split.
+    call nothing else. Rules and lessons know only what is visible. Nothing reveals gold paths or the step budget;
+    ``goal_progress()`` raises ``SplitError`` for a variant of the test split.
     """
 
     @property
@@ -112,8 +106,7 @@ class Goal:
 
 
 class Environments(Protocol):
-    """A pool of environments. ``lease()`` lends one for a ``with`` block and starts it when needed. An environment
-    whose simulator died is replaced at the next lease."""
+    """A pool of environments. ``lease()`` lends one for a ``with`` block, in place of one whose simulator died."""
 
     def lease(self) -> AbstractContextManager[Environment]: ...
 

@@ -1,48 +1,18 @@
 """The one stream of events: who hears what, and what becomes of a run when a subscriber fails."""
 
-import pickle
-
 import pytest
 
-from rsso_dspy import executor as module
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import LimitReached
-from rsso_dspy.executor import Event, EventStream, StopRequested, TrialFinished, UnitFinished, UsageSpent
-from rsso_dspy.programs.methods import get_method
-from rsso_dspy.records import Usage, Variant
+from rsso_dspy.executor import Event, EventStream, TrialFinished, UsageSpent
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec
-from rsso_dspy.store.run_folder import Arm, Store, Unit
+from rsso_dspy.store.run_folder import Store
 from tests.cli.test_benchmark import counting
 from tests.provider_server import provider
-from tests.records import record
 from tests.toy_package import installed
-
-UNIT = Unit(Arm(get_method("rsso")), Variant("boil", 22), 0, 9)
-PLAYED = record("rsso", "boil", 22, [[10, 40], None])
-EVERY = (
-    UsageSpent(UNIT, "actor", Usage(1, 2, 3)),
-    TrialFinished(UNIT, PLAYED.trials[0]),
-    UnitFinished(UNIT, PLAYED),
-    StopRequested(),
-)
-
-
-def test_a_subscriber_hears_of_its_kind_in_order_and_of_everything_when_it_asks():
-    events, heard = EventStream(), []
-    events.subscribe(TrialFinished, lambda event: heard.append(("trials", event)))
-    events.subscribe(Event, lambda event: heard.append(("all", event)))
-    for event in EVERY:
-        events.emit(event)
-    assert heard == [("all", EVERY[0]), ("trials", EVERY[1]), *(("all", event) for event in EVERY[1:])]
-
-
-def test_every_kind_of_event_travels_between_processes():
-    kinds = {each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)}
-    assert kinds - {Event} == {type(event) for event in EVERY}
-    assert pickle.loads(pickle.dumps(EVERY)) == EVERY
 
 
 @pytest.fixture

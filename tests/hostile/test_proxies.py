@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import dspy
@@ -18,7 +17,7 @@ from rsso_dspy.lm import Backend, find_proxy, is_local
 from tests.live import says
 from tests.provider_formats import FORMATS, WIRES, Said
 from tests.provider_runs import KEY, SHORT, VARIABLE, backend
-from tests.provider_server import provider, serving
+from tests.provider_server import provider, replying
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -47,23 +46,14 @@ def proxy(monkeypatch) -> Iterator[Proxy]:
         monkeypatch.delenv(name)
     monkeypatch.setenv(VARIABLE, KEY)
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            there.asked.append(self.path)
-            there.shown.append(f"{self.headers}{body}")
-            form = FORMATS.get(urlsplit(self.path).path)
-            reply = form.answer(ANSWER) if form else {}
-            said = json.dumps(reply).encode()
-            self.send_response(200 if reply else 502)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+    def reply(path, headers, body):
+        there.asked.append(path)
+        there.shown.append(f"{headers}{body.decode()}")
+        form = FORMATS.get(urlsplit(path).path)
+        said = json.dumps(form.answer(ANSWER) if form else {})
+        return 200 if form else 502, {"Content-Type": "application/json"}, said.encode()
 
-        do_GET = do_POST = do_CONNECT = _answer
-
-    with serving(Handler) as url:
+    with replying(reply) as url:
         there = Proxy(url)
         yield there
 

@@ -2,7 +2,6 @@ import logging
 
 import dspy
 import pytest
-from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
@@ -10,16 +9,13 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.signatures import FlatActor
 from tests.provider_formats import Said
-from tests.provider_server import completion, provider
+from tests.provider_server import provider
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 KEY = "sk-planted-secret"
-
-
-def ask(backend: Backend, role: str, rollout: int = 0) -> str:
-    with dspy.context(adapter=backend.adapter, disable_history=True):
-        return dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm(role, rollout)).answer
+CLAUDE = "anthropic/claude-sonnet-4-6"
+TOLD = (None, True, False)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +25,12 @@ def ask(backend: Backend, role: str, rollout: int = 0) -> str:
         ({"model": "gpt-4"}, ConfigError, "provider/model"),
         ({"model": "openai/"}, ConfigError, "provider/model"),
         ({"model": "embedded/oracle"}, ConfigError, "embedded/explorer"),
+        ({"model": "openai/gpt-5-mini"}, ConfigError, r"gpt-5-mini.* of role actor .*temperature.*max_tokens"),
+        ({"model": CLAUDE, "repetition_penalty": 1.1}, ConfigError, "repetition_penalty: leave it out"),
+        ({"model": CLAUDE, "temperature": 1.5}, ConfigError, "1 is the highest"),
+        ({"model": "ollama_chat/llama3.1", "top_k": 40}, ConfigError, "top_k: .*Modelfile"),
+        ({"model": "openai/x", "top_k": 40}, ConfigError, "base_url"),
+        ({"model": "openai/x", "roles": {"reflector": {"top_k": 2}}}, ConfigError, "role reflector does not support"),
         ({"model": "openai/x", "base_url": "http://127.0.0.1:9/v1"}, BackendUnreachable, r"127\.0\.0\.1:9"),
     ],
 )
@@ -46,6 +48,8 @@ def test_the_embedded_backend_needs_nothing_and_a_run_is_labelled_when_it_answer
     assert backend.lm("actor", 1) is backend.lm("actor", 1)
     assert backend.lm("actor", 1).engine is not backend.lm("actor", 2).engine
     assert not Backend(BackendConfig(model="openai/x")).rule_based
+    asks_again = [Backend(BackendConfig(model="openai/x", ask_again=told)).lm("actor", 1).asks_again for told in TOLD]
+    assert asks_again == [True, True, False]
     assert Backend(BackendConfig(model="openai/x", roles={"reflector": {"model": "embedded/explorer"}})).rule_based
 
 
@@ -68,7 +72,6 @@ def test_no_key_and_no_address_reach_a_server_they_were_not_meant_for(monkeypatc
 
 
 STEP = '{"thought": "hm", "action": "look around"}'
-PROSE = "I would rather not say, and certainly in no format."
 FIELDS = {
     "task": "Look.",
     "action_templates": "look around",
@@ -77,33 +80,13 @@ FIELDS = {
 }
 
 
-def act(backend: Backend, ledger: TrialLedger, adapter: dspy.Adapter | None = None) -> str | None:
-    """The actor's action; None if it could not be read."""
-    told = {"adapter": adapter or backend.adapter, "lm": backend.lm("actor", 3), "disable_history": True}
-    with dspy.context(**told), ledger.book_under_role("actor"):
-        try:
-            return dspy.Predict(FlatActor)(**FIELDS).action
-        except AdapterParseError:
-            return None
-
-
-def start_ledger() -> TrialLedger:
-    return TrialLedger(lambda _role, _usage: None)
-
-
-@pytest.mark.parametrize("adapter", ["chat", "json"])
-@pytest.mark.parametrize(("again", "asked"), [(None, 2), (False, 1), (True, 2)])
-def test_what_cannot_be_read_is_asked_for_once_more(adapter, again, asked):
-    with provider(lambda _: completion(PROSE)) as served:
-        table = {"model": "hosted_vllm/m", "base_url": served.url, "adapter": adapter, "ask_again": again}
-        assert act(Backend(BackendConfig(**table)), start_ledger()) is None
-    assert len(served.requests) == asked
-
-
 def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
-    ledger = start_ledger()
+    ledger = TrialLedger(lambda _role, _usage: None)
     with provider(lambda _: Said(STEP, output=5, ending="length")) as served:
+        backend = Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json"))
+        told = {"adapter": backend.adapter, "lm": backend.lm("actor", 3), "disable_history": True}
         for _ in range(2):
-            act(Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json")), ledger)
+            with dspy.context(**told), ledger.book_under_role("actor"):
+                assert dspy.Predict(FlatActor)(**FIELDS).action == "look around"
     assert ledger.usage_by_role()["actor"].truncated == 2
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

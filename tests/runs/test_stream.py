@@ -14,7 +14,7 @@ from rsso_dspy.executor import Executor, list_pending_jobs, void_downstream_unit
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.memory_files import (
     get_stream_position,
-    load_stream_constitution,
+    open_constitution,
 )
 from rsso_dspy.plan import plan_held_out, select_shard
 from rsso_dspy.records import UnitRecord
@@ -100,7 +100,7 @@ def test_a_model_is_asked_every_r_freq_steps_and_patterns_ask_nobody(whole):
 
 
 def test_the_whole_log_of_a_stream_can_be_read(whole):
-    book = load_stream_constitution(whole, "omnireflect-neural")
+    book = open_constitution(whole, "omnireflect-neural")
     units = stream(whole, "omnireflect-neural")
     assert book.constitution.rules == rules(units[-1]).rules
     added = {edit.id for edit in book.constitution.edits if edit.what in ("add", "merge")}
