@@ -10,7 +10,7 @@ is loaded when it is needed.
 import re
 import warnings
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -203,29 +203,6 @@ def _add_regions(
     return signature
 
 
-GROUP = "rsso_dspy.memories"
-"""Entry points of packages that add memories and methods: each names a function without arguments, or a module, that
-calls `add_method`."""
-
-
-@cache
-def load_added_methods() -> None:
-    """Let installed packages add their methods, once in a process. Raises `UsageError` that names the package."""
-    from importlib.metadata import entry_points
-
-    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        package = point.dist.name if point.dist else "an unknown package"
-        try:
-            found = point.load()
-            if callable(found):
-                found()
-        except Exception as error:
-            raise UsageError(
-                f"the memories {point.name} of {package} ({point.value}) cannot be added: {type(error).__name__}: "
-                f"{error}. Fix that package or uninstall it"
-            ) from error
-
-
 def find_retry_control(name: str) -> str | None:
     """Return the method of the same scaffold without a memory, which has equal retries; None for such a method itself,
     and for a name that no row has."""
@@ -241,10 +218,7 @@ def get_method(name: str) -> Method:
     `UnknownName` with the nearest rows."""
     base, plus, added = name.partition("+")
     if base not in METHODS:
-        load_added_methods()
-    if base not in METHODS:
-        hint = f"Packages can add more through the entry point group {GROUP}."
-        raise UnknownName("method", base, METHODS, hint)
+        raise UnknownName("method", base, METHODS, "A script adds its own with add_method.")
     row = METHODS[base]
     if not plus:
         return row
