@@ -27,7 +27,8 @@ from rsso_dspy.config import (
 )
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.errors import ConfigError, UnknownName
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
+from rsso_dspy.files import read_toml
 from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.reflections import ReflectionSettings
@@ -217,7 +218,31 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
 
 def make_reflection_settings(config: Config) -> ReflectionSettings:
     chosen = config.memory.reflections
-    return ReflectionSettings(**{**chosen.model_dump(), "improvements": frozenset(chosen.improvements)})
+    if chosen.outcome == "solved" and chosen.index is None and not chosen.successes:
+        raise ConfigError(
+            "memory.reflections.outcome = solved finds nothing, for no solved trial writes a reflection: set "
+            "memory.reflections.successes = true"
+        )
+    read = {"improvements": frozenset(chosen.improvements), "examples": _read_examples(chosen.examples)}
+    return ReflectionSettings(**{**chosen.model_dump(exclude_none=True), **read})
+
+
+def _read_examples(name: str | None) -> list[dict[str, Any]]:
+    """Read what stands in the reflector's prompt as examples: tables of its fields."""
+    if name is None:
+        return []
+    fields = signatures.Reflect.fields.keys()
+    try:
+        rows = read_toml(Path(name).expanduser()).get("example", [])
+        fit = bool(rows) and all({"transcript", "plan"} <= row.keys() <= fields for row in rows)
+    except (OSError, DamagedFile, AttributeError, TypeError):
+        fit = False
+    if not fit:
+        raise ConfigError(
+            f"memory.reflections.examples: {name} is no TOML file of tables [[example]], each with transcript and "
+            f"plan, and with no other keys than {', '.join(fields)}"
+        )
+    return rows
 
 
 def _get_field_names(record: type) -> list[str]:

@@ -52,7 +52,7 @@ PROGRESS, NOTICE, POSSIBLE = "progress", "notice", "possible_actions"
 PRESENT = (NOTICE, "observation", POSSIBLE)
 """Regions that stand behind the history where all is one message."""
 
-SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index("task")]
+SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index(HISTORY)]
 """Regions that may stand in the system message: they are the same for all steps of a trial."""
 
 LONGEST_LISTED = 60

@@ -60,6 +60,12 @@ def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
         (["protocol.trials=3", "memory.reflections.size=1"], "adapt/3 trials=3 reflections=1"),
         (["protocol.preset=sso-adapt/2", "protocol.trials=3"], "sso-adapt/2 trials=3"),
         (["memory.skills.retrieved=4"], "adapt/3 skills.retrieved=4"),
+        (
+            ["memory.skills.min_window=4", "memory.skills.max_window=7"],
+            "adapt/3 skills.min_window=4 skills.max_window=7",
+        ),
+        (["protocol.layout=released"], "adapt/3 layout=released"),
+        (["memory.reflections.successes=true"], "adapt/3 reflections.successes=True"),
     ],
 )
 def test_departures_stand_in_the_protocols_name(settings, name):
@@ -149,6 +155,21 @@ def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the
             played = env.reset(table.variant(variant.task, index))
             start = f"Task: {env.task}\n{env.render([played])[0]}"  # rooms alone may look alike
             assert start not in env.action_templates, "no variant sees its own solution"
+
+
+def test_demonstrations_think_at_the_beginning_and_after_what_earned_points():
+    thinking = ["benchmark=pddl", "protocol.preset=omnireflect/2", "protocol.demonstration_thoughts=true"]
+    config = load_config(overrides=thinking)
+    assert resolve_protocol(config).id == "omnireflect/2 demonstration_thoughts=True"
+    with session(config) as live, live.runtime.environments.lease() as env:
+        env.reset(live.runtime.variant("gripper::50"))
+        lines = env.action_templates.splitlines()
+    thoughts = [place for place, line in enumerate(lines) if line.startswith("Thought: ")]
+    assert lines[thoughts[0]].startswith("Thought: To do this I have to ")
+    assert all(lines[place + 1].startswith("> ") for place in thoughts)
+    assert len(thoughts) == 1 + lines[thoughts[0]].count(", then ")
+    with pytest.raises(UsageError, match="there are no demonstrations to hold thoughts"):
+        resolve_protocol(load_config(overrides=thinking[2:]))
 
 
 def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_role():

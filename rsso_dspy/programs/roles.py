@@ -96,16 +96,24 @@ class Roles:
         return tell_outcome(trajectory)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
-        """What a call of the reflector is told besides, for these improvements: a signature with their fields, and the
-        loops. Empty without them, so that the prompt stays what it was.
-
-        Raises `UsageError` when the reflector was replaced by a module that lacks the fields and cannot be given them.
-        """
-        from rsso_dspy.signatures.reflection import ADDED_FIELDS, LOOPS, add_reflection_fields
+        """What a call of the reflector is told besides: examples, a signature with the fields of these improvements,
+        the loops; after a success, another signature. Raises `UsageError` when the reflector was replaced by a module
+        that cannot be told so."""
+        from rsso_dspy.signatures.reflection import ADDED_FIELDS, LOOPS, DrawPattern, add_reflection_fields
 
         asked, module = improvements.intersection(ADDED_FIELDS), self.modules["reflector"]
+        examples = self.runtime.reflections.examples if self.runtime.reflections else ()
+        if (examples or trajectory.solved) and not isinstance(module, dspy.Predict):
+            raise UsageError(
+                f"this {type(module).__name__} cannot be the reflector with memory.reflections.examples or successes: "
+                "use dspy.Predict, or leave them out"
+            )
+        if trajectory.solved:
+            return {"signature": DrawPattern}
         place_reader = get_place_reader(self.environment)
         told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, place_reader)} if "loops" in asked else {}
+        if examples:
+            told["demos"] = [*module.demos, *examples]
         if asked and isinstance(module, dspy.Predict):
             return {**told, "signature": add_reflection_fields(module.signature, asked)}
         if asked and all(add_reflection_fields(p.signature, asked) is not p.signature for p in module.predictors()):

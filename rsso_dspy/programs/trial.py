@@ -18,7 +18,7 @@ from rsso_dspy.environments import Environment, Transition, choose_interface, li
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.playing import playing
-from rsso_dspy.programs.methods import changes_each_step
+from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.render import UNREADABLE
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
@@ -74,7 +74,7 @@ class TrialRun:
                     self.budget = self.roles.runtime.budget(self.variant)
                     self.environment = self.roles.environment = environment
                     choose_interface(environment, self.rules.interface)
-                    self.conversation = Conversation(environment, self.rules)
+                    self.conversation = Conversation(environment, self.rules, self.roles.method.scaffold)
                     trajectory = play(self)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
@@ -112,10 +112,10 @@ class TrialRun:
         turn = self.conversation.begin_turn(states, steps, **changing)
         kept = {name: value for name, value in regions.items() if value and name not in each_step}
         self.offers_subgoals |= any(each.targets for each in recalled.values())
-        asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout == "paper"}
+        asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout != "conversation"}
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
-        with playing(layout=self.rules.layout, in_system=self.rules.in_system, unasked=unasked, **told):
+        with playing(layout=self.conversation.layout, in_system=self.rules.in_system, unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
         answer: Answer | None = None
         if said is not None:
@@ -178,7 +178,7 @@ class TrialRun:
 
 # What an actor and its environment have said.
 
-HISTORY_STATES = 10  # states in the history window of the layout `paper` (SSO reference, max_history)
+HISTORY_STATES = 10  # states in the history window of the layouts `paper` and `released` (SSO reference, max_history)
 MOST_LISTED = 100  # maximum number of actions listed in a prompt
 LONGEST_CONVERSATION = 60_000
 """Characters of a conversation, about 15,000 tokens; a longer one loses its older half at once, so that the rest of it
@@ -194,10 +194,13 @@ Turn = dict[str, Any]  # the inputs of one step, the outputs of the answer to it
 
 class Conversation:
     """What an actor and its environment have said in a trial. In the layout `conversation` nothing that was said ever
-    changes; in the layout `paper` it is made anew from the last states."""
+    changes; in the others it is made anew from the last states, or from all."""
 
-    def __init__(self, environment: Environment, rules: TrialRules):
+    def __init__(self, environment: Environment, rules: TrialRules, scaffold: Scaffold = "flat"):
         self._environment, self._rules = environment, rules
+        self._is_whole = rules.layout == "released" and scaffold == "flat"
+        in_one = self._is_whole or rules.layout == "paper"
+        self.layout = "paper" if in_one else "conversation"  # what the adapter makes of it
         self._turns: list[Turn] = []
         self._shown: dict[str, Any] = {}
         self._situation: tuple[str, ...] = ()
@@ -207,7 +210,7 @@ class Conversation:
         """Return the inputs of the next step; ``states[i + 1]`` follows ``steps[i]``. Of the texts `changing` from step
         to step, those are left out that the conversation holds already."""
         self._follow(states[-1], steps)
-        if self._rules.layout == "paper":
+        if self._rules.layout != "conversation":
             self._render_window(states, steps)
             said = {"observation": self._turns.pop()["observation"], **changing}
         else:
@@ -233,18 +236,24 @@ class Conversation:
         return dspy.History(messages=list(self._turns))
 
     def _render_window(self, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Make the turns anew from the last states, as the sources show them."""
-        first = max(0, len(states) - HISTORY_STATES)
+        """Make the turns anew from the last states, as the sources show them; or from all, as far as they are not too
+        long."""
+        first = 0 if self._is_whole else max(0, len(states) - HISTORY_STATES)
         self._turns = [{"observation": text} for text in self._environment.render(states[first:])]
         for turn, step in zip(self._turns, steps[first:], strict=False):
             named = {"subgoal": step.subgoal} if step.subgoal else {}
             turn |= {"thought": step.reasoning, **named, "action": step.action or UNREADABLE}
+        while self._is_whole and self._forget():
+            pass
 
-    def _forget(self) -> None:
-        if sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
-            del self._turns[: len(self._turns) // 2]
+    def _forget(self) -> bool:
+        """Drop the older half of what is too long. Return whether there was one."""
+        halved = len(self._turns) // 2
+        if too_long := sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
+            del self._turns[:halved]
             self._turns[0] = {**self._turns[0], "notice": FORGOTTEN}
             self._shown = {}
+        return too_long and halved > 0
 
     def _follow(self, present: State, steps: Sequence[Step]) -> None:
         """Note the last action, and the situation it led to: the same one where it was refused or had no effect."""

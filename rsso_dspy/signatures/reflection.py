@@ -25,6 +25,17 @@ class Reflect(dspy.Signature):
     plan: str = dspy.OutputField(desc="what to do differently next time, as short imperative sentences")
 
 
+DrawPattern = (
+    Reflect.delete("what_went_wrong")
+    .with_updated_fields("plan", desc="how to go about tasks of this type, as short imperative sentences")
+    .with_instructions(
+        "You attempted a task in a simulated world and completed it. Study the record and find what made it succeed: "
+        "where things were found, which actions earned points, in which order, and which were not needed. Then write "
+        "for other tasks of this type what to do again, and leave out what belongs to this task alone."
+    )
+)
+"""What the reflector is asked after a success instead."""
+
 LOOPS = "loops"  # input field of the improvement that tells of semantic loops
 ADDED_INPUTS = (LOOPS,)
 

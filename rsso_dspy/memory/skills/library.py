@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import reduce
+from functools import cache, reduce
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -121,9 +121,7 @@ def score_candidates(
 
 
 class Selection(NamedTuple):
-    """Positions in the pool."""
-
-    best: tuple[int, ...]  # the best set, best candidate first
+    best: tuple[int, ...]  # positions in the pool: the best set, best candidate first
     used: tuple[int, ...]  # every candidate of any beam, most used first; equally used ones in pool order
 
 
@@ -139,7 +137,17 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
     start empty with the whole pool, so the first round tries up to ``width`` squared candidates."""
     if not pool:
         return Selection((), ())
-    conflicts = ConflictMasks(pool)
+    spans = np.array([candidate.spans for candidate in pool], dtype=np.int64)
+    pieces, starts, ends = np.moveaxis(spans, 2, 0)
+
+    @cache
+    def mask_conflicts(position: int) -> int:
+        """The candidates in conflict with one, itself included."""
+        hit = np.zeros(len(spans), dtype=bool)
+        for piece, start, end in spans[position]:
+            hit |= ((np.maximum(starts, start) <= np.minimum(ends, end)) & (pieces == piece)).any(axis=1)
+        return int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
+
     beams = [Beam(0, (), 0, (1 << len(pool)) - 1)] * width
     seen: set[int] = set()
     uses = [0] * len(pool)
@@ -149,7 +157,7 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
             for position in _take_unseen_extensions(beam, seen, width):
                 later = beam.open >> (position + 1) << (position + 1)
                 members, mask = (*beam.members, position), beam.mask | 1 << position
-                grown.append(Beam(beam.score + scores[position], members, mask, later & ~conflicts[position]))
+                grown.append(Beam(beam.score + scores[position], members, mask, later & ~mask_conflicts(position)))
         beams = sorted(grown, key=lambda beam: -beam.score)[:width]
         for beam in beams:
             for position in beam.members:
@@ -168,23 +176,6 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
             seen.add(beam.mask | lowest)
             found.append(lowest.bit_length() - 1)
     return found
-
-
-class ConflictMasks(dict[int, int]):
-    """Masks of conflicting candidates, including the candidate itself; rows are computed on demand."""
-
-    def __init__(self, pool: Sequence[SkillCandidate]):
-        super().__init__()
-        self._spans = np.array([candidate.spans for candidate in pool], dtype=np.int64).reshape(len(pool), -1, 3)
-
-    def __missing__(self, position: int) -> int:
-        piece, start, end = np.moveaxis(self._spans, 2, 0)
-        hit = np.zeros(len(self._spans), dtype=bool)
-        for own_piece, own_start, own_end in self._spans[position]:
-            near = (np.maximum(start, own_start) <= np.minimum(end, own_end)) & (piece == own_piece)
-            hit |= near.any(axis=1)
-        self[position] = int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
-        return self[position]
 
 
 # The memory.
@@ -317,7 +308,6 @@ class SkillMemory(Memory):
     # After a trial: use, match, choose, write.
 
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        """Count shown and pursued skills, and store the discounted return from the first step of each pursuit on."""
         events: dict[str, tuple[float, bool]] = {}
         skills = self.held.skills
         for index, step in enumerate(trajectory.steps):
@@ -359,15 +349,15 @@ class SkillMemory(Memory):
         held, known = self.held, dict[Content, SkillCandidate]()
         kept: Sequence[SkillCandidate] = candidates
         for name, moments in held.similarities.items():
-            moments.add_values(getattr(candidate, name) for candidate in candidates)
+            moments.add_values(getattr(each, name) for each in candidates)
             kept = [each for each in kept if moments.accepts(getattr(each, name), self.settings.keep_when_constant)]
-        for candidate in (*(candidate for candidate, _ in held.pool), *kept):
+        for candidate in (*(each for each, _ in held.pool), *kept):
             known.setdefault(self._get_window_content(candidate.spans), candidate)
         events, distinct = self._collect_feedback(list(known)), list(known.values())
         scores = score_candidates(distinct, held.pieces, held.similarities, events, self.settings)
         pool = sorted(zip(distinct, scores, strict=True), key=lambda pair: -pair[1].total)
         worth = [round(scores.total * BILLION) for _, scores in pool]
-        choice = search_skill_set([candidate for candidate, _ in pool], worth, self.settings.beams)
+        choice = search_skill_set([each for each, _ in pool], worth, self.settings.beams)
         held.selected = [pool[position] for position in choice.best]
         kept_next = (pool[position] for position in choice.used[: self.settings.pool_size])
         held.pool = [(candidate, scores.total) for candidate, scores in kept_next]
@@ -391,7 +381,7 @@ class SkillMemory(Memory):
     def _build_library(self, counts: dict[str, int]) -> None:
         library: list[Skill] = []
         for candidate, scores in self.held.selected:
-            skill = self._verbalize_candidate(candidate, scores, counts)
+            skill = self._verbalize(candidate, scores, counts)
             if skill is None:
                 counts["malformed"] += 1
             elif library and self._is_duplicate(skill, library, counts):
@@ -401,9 +391,7 @@ class SkillMemory(Memory):
         before, self.held.library = self.held.library, [skill.id for skill in library]
         counts["written"] = sum(name not in before for name in self.held.library)
 
-    def _verbalize_candidate(
-        self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]
-    ) -> Skill | None:
+    def _verbalize(self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]) -> Skill | None:
         examples = self._get_windows(candidate.spans)
         told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
         name = _compute_skill_id(told)
@@ -427,8 +415,8 @@ class SkillMemory(Memory):
         return tuple(Window.from_span(span, self.held.pieces) for span in spans)
 
     def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
-        """The windows, with the next action where all pieces go on with the same one, which costs no points. The number
-        of an option means nothing without its question."""
+        """The windows, with the next action where all pieces go on with the same one at no cost; unless it is a number,
+        which means nothing without its question."""
         pieces = [(self.held.pieces[span.piece], span.end) for span in spans]
         if all(end < len(piece) and piece.rewards[end] >= 0 for piece, end in pieces):
             following = {normalize_text(piece.actions[end]) for piece, end in pieces}

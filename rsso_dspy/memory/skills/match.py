@@ -24,8 +24,7 @@ Partner = tuple[Span, int, int]
 
 
 def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
-    """Pieces end at a positive reward and have ``min_piece`` to ``max_piece`` states. ``number`` identifies the
-    trajectory."""
+    """Pieces end at a positive reward, and the smallest holds one window. ``number`` identifies the trajectory."""
     states = trajectory.states
     actions = ("", *(step.action for step in trajectory.steps))
     rewards = (0, *(step.reward for step in trajectory.steps))
@@ -39,11 +38,11 @@ def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[
     """Return [start, end) of each piece. It ends after the last reward in reach; if that makes it too short, the cut
     moves on by one state."""
     bounds: list[tuple[int, int]] = []
-    start = 0
+    start, fewest = 0, max(settings.min_piece, settings.min_window)
     while start < len(rewards):
         stop = min(start + settings.max_piece, len(rewards))
         end = next((index + 1 for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start)
-        if end - start >= settings.min_piece:
+        if end - start >= fewest:
             bounds.append((start, end))
             start = end
         else:

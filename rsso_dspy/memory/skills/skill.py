@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Recall
 from rsso_dspy.records import State, Step
 
@@ -28,9 +29,9 @@ class SkillSettings:
     pairs: Literal["across-trials", "any"] = "across-trials"  # (paper, section 2.2; release)
     max_trajectories: int = 10  # number of newest pieces to match with each other (release, skillset.py:90)
     max_piece: int = 50  # maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)
-    min_piece: int = 3  # minimum states in a piece: one smallest window. The release uses 4.
-    min_window: int = 3  # minimum states in a window, including first and last (paper, section 2)
-    max_window: int = 6  # (paper, section 2); the release stops at 5 (skillset.py:100)
+    min_piece: int = 3  # minimum states in a piece, or those of one smallest window. The release uses 4.
+    min_window: int = 3  # minimum states in a window, including first and last: one more than it has actions
+    max_window: int = 6  # the release stops at 5 (skillset.py:100). The paper's 3 to 6 steps are 4 to 7 states.
     beams: int = 20  # beam width of the search for a skill set (release, num_beams)
     pool_size: int = 5000  # maximum candidates kept for the next search (release, max_skills)
     retrieved: int = 3  # maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)
@@ -44,8 +45,8 @@ class SkillSettings:
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
-            raise ValueError(
-                "windows need 2 <= min_window <= max_window <= max_piece, "
+            raise UsageError(
+                "memory.skills: windows need 2 <= min_window <= max_window <= max_piece, "
                 f"not {self.min_window}, {self.max_window}, {self.max_piece}"
             )
 
