@@ -147,20 +147,6 @@ def compose_reflection(said: Any, trajectory: Trajectory) -> str:
     return "\n".join([*lines, str(said.plan)]).strip()
 
 
-def render_plans(long_term: str, others: Sequence[Reflection], own: Sequence[Reflection]) -> Recall:
-    """The text of the region: the long-term part, plans of other variants, and every own plan under the number of its
-    trial, oldest first; absent if there is none."""
-    texts = [long_term] if long_term else []
-    told = ("", ", which it solved")
-    texts += [
-        f"Attempt {each.trial}: (at another variant, of {each.task_type}{told[each.solved]}) {each.plan}"
-        for each in others
-    ]
-    texts += [f"Attempt {each.trial}: {'(it solved the task) ' * each.solved}{each.plan}" for each in own]
-    ids = [f"{each.variant}-attempt-{each.trial}" for each in others] + [f"attempt-{each.trial}" for each in own]
-    return Recall(items=tuple(texts), ids=tuple(ids))
-
-
 class ReflectionMemory(Memory):
     """The last three plans, each under the number of the trial below 100 points that it was written after, read once a
     trial. A method that names the module that distils is hierarchical."""
@@ -191,8 +177,17 @@ class ReflectionMemory(Memory):
             self._own = [each for each in self._own if each.variant == variant.key]
 
     def preamble(self) -> Recall:
+        """The long-term part, plans of other variants, and every own plan under the number of its trial."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
-        return render_plans("" if of_itself else self._long_term.text, self._select_others(), self._list_shown())
+        rows = [("", self._long_term.text)] if self._long_term.text and not of_itself else []
+        for each in self._select_others():
+            told = f"of {each.task_type}{', which it solved' if each.solved else ''}"
+            name = f"{each.variant}-attempt-{each.trial}"
+            rows.append((name, f"Attempt {each.trial}: (at another variant, {told}) {each.plan}"))
+        for each in self._list_shown():
+            told = "(it solved the task) " if each.solved else ""
+            rows.append((f"attempt-{each.trial}", f"Attempt {each.trial}: {told}{each.plan}"))
+        return Recall(items=tuple(text for _, text in rows), ids=tuple(name for name, _ in rows if name))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now. With

@@ -70,10 +70,6 @@ class TrialRules:
                 "demonstration_thoughts: there are no demonstrations to hold thoughts; leave it out, or set "
                 "protocol.demonstrations to 1 or more on a benchmark whose solutions are known"
             )
-        if self.max_repeat is not None and self.max_repeat < 2:
-            raise UsageError(
-                f"max_repeat={self.max_repeat}: one action is not a repetition; give 2 or more, or None for no limit"
-            )
 
     def find_ending(
         self,
@@ -155,8 +151,8 @@ class Runtime:
     @staticmethod
     @contextmanager
     def get_current() -> Iterator["Runtime"]:
-        """Yield the active runtime. Without one, yield that of the default session, which starts with the first call
-        and ends with the process. Raises `UsageError` where there is neither."""
+        """Yield the active runtime, or that of the default session, which starts with the first call and ends with the
+        process. Raises `UsageError` where there is neither."""
         runtime = get_playing().runtime
         if runtime is not None:
             yield runtime

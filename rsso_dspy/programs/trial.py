@@ -104,38 +104,35 @@ class TrialRun:
     def choose_action(
         self, states: Sequence[State], steps: Sequence[Step], plans: Recalls, recalled: Recalls
     ) -> Answer | None:
-        """Ask the actor for the next action, in the conversation so far, which takes in question and answer; None when
-        the answer was malformed."""
+        """Ask the actor for the next action, in the conversation so far; None when the answer was malformed."""
         regions = self.show_world() | self.show_regions(plans, recalled)
         each_step = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
         changing = {name: value for name, value in regions.items() if name in each_step}
         turn = self.conversation.begin_turn(states, steps, **changing)
         kept = {name: value for name, value in regions.items() if value and name not in each_step}
-        self.offers_subgoals |= any(each.targets for each in recalled.values())
+        targets = [target for each in recalled.values() for target in each.targets]
+        self.offers_subgoals |= bool(targets)
         asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout != "conversation"}
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
         with playing(layout=self.conversation.layout, in_system=self.rules.in_system, unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
-        answer: Answer | None = None
-        if said is not None:
-            answer = read_answer(said, [target for each in recalled.values() for target in each.targets])
-            if not answer.action:
-                self.roles.reject("actor", said)
-                answer = None
+        answer = None if said is None else read_answer(said, targets)
+        if said is not None and answer and not answer.action:
+            self.roles.reject("actor", said)
+            answer = None
         self.conversation.end_turn(turn, answer, unasked)
         return answer
 
     def take_step(
         self, answer: Answer | None, states: Sequence[State], steps: Sequence[Step], recalled: Recalls
     ) -> tuple[Step, Transition | None]:
-        """The step that an answer amounts to. A malformed answer is a step that does nothing: it costs budget, not the
-        run."""
+        """The step that an answer amounts to: of a malformed one a step that does nothing, at the cost of budget."""
         items = tuple(item for each in recalled.values() for item in each.ids)
         if answer is None:
             score = steps[-1].score if steps else self.environment.points_at_reset
             nothing = replace(states[-1], observation=NO_ACTION)
-            unread = self.ledger.last_unread("actor")
+            unread = (self.ledger.kept.get("actor") or [""])[-1]
             return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
         move = self.environment.step(answer.action)
         told = {name: getattr(move, name) for name in DONE}
@@ -145,13 +142,13 @@ class TrialRun:
     # What was shown.
 
     def show_world(self) -> dict[str, Any]:
-        """Return what the prompts of a trial say of the environment, and note the action templates if they differ from
-        the implied ones. Where the possible actions are listed, templates would say the same twice."""
+        """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
+        the possible actions are listed, they are left out."""
         about = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
         if self.rules.action_choice == "listed" and not self.rules.demonstrations:
             return about
         templates, implied = self.environment.action_templates, self.roles.runtime.implied_templates
-        if implied is not None and templates != implied:
+        if implied not in (None, templates):
             self.shown[TEMPLATES] = templates
         return about | {TEMPLATES: templates}
 
@@ -274,9 +271,8 @@ class Conversation:
         return AGAIN.format(action=step.action, times=times) if times > 1 else WITHOUT_EFFECT
 
     def _list_actions(self) -> list[str]:
-        """Return the actions that can be taken now, those last that were taken in the very same situation before. They
-        say what can be done, never what should be. Empty where the protocol lists none. Raises `EnvironmentFailure` if
-        none or too many are possible."""
+        """Return the actions that can be taken now, those last that were taken in the very same situation before; none
+        where the protocol lists none. Raises `EnvironmentFailure` if none or too many are possible."""
         if self._rules.action_choice == "free":
             return []
         list_possible: Callable[[], Sequence[str]] = getattr(self._environment, "admissible_actions", list)
@@ -298,16 +294,16 @@ TURNS_KEPT = 3
 
 
 def find_callers_trace() -> list[TraceEntry] | None:
-    """Return the trace that the caller opened with `dspy.context(trace=...)`, as DSPy's optimizers do. None for the
-    process-wide one, which DSPy always has and never empties: it would keep the prompts of thousands of steps."""
+    """Return the trace that the caller opened, as DSPy's optimizers do. None for the process-wide one, which is never
+    emptied: it would keep the prompts of thousands of steps."""
     trace: list[TraceEntry] | None = dspy.settings.trace
     return None if trace is main_thread_config.get("trace") else trace
 
 
 @contextmanager
 def _collect_calls() -> Iterator[tuple[list[TraceEntry], list[TraceEntry] | None]]:
-    """Collect the calls of the block apart from the trace of the program's caller, if there is one, so that a failing
-    block adds nothing to it; yield both."""
+    """Collect the calls of the block apart from the trace of the program's caller, so that a failing block adds nothing
+    to it; yield both."""
     outer = dspy.settings.trace
     calls: list[TraceEntry] = []
     with dspy.context(trace=None if outer is None else calls):
@@ -315,10 +311,16 @@ def _collect_calls() -> Iterator[tuple[list[TraceEntry], list[TraceEntry] | None
 
 
 def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
-    """Return the calls in order without the actor's uninformative ones, with the inputs that were in the prompt. An
-    unparsable answer leaves no call; an answer without an action is a malformed step and is kept."""
+    """Return the calls in order, with the inputs that were in the prompt, but of the actor's only those of steps that
+    changed the score, were not understood, repeated an action with the same result, or were the last. An unparsable
+    answer leaves no call; an answer without an action is a malformed step and is kept."""
     acting = {id(predictor) for predictor in actor.predictors()}
-    worth = iter(_mark_informative_steps([step for step in trajectory.steps if not step.malformed]))
+    steps = [step for step in trajectory.steps if not step.malformed]
+    did = [(step.action, step.state.observation) for step in steps]
+    worth = (
+        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
+        for place, step in enumerate(steps)
+    )
     kept = []
     for predictor, inputs, outputs in calls:
         has_action = first_line(outputs.get("action"))
@@ -330,13 +332,3 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
                 told[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
         kept.append((predictor, told, outputs))
     return kept
-
-
-def _mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
-    """Return for each step whether it is informative: it changed the score, was not understood, repeated an action with
-    the same result, or was the last."""
-    did = [(step.action, step.state.observation) for step in steps]
-    return [
-        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
-        for place, step in enumerate(steps)
-    ]

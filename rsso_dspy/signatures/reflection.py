@@ -38,7 +38,6 @@ DrawPattern = (
 
 LOOPS = "loops"  # input field of the improvement that tells of semantic loops
 ADDED_INPUTS = (LOOPS,)
-
 ADDED_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
     "loops": {LOOPS: (str, "where the attempt went in circles; the plan has to break them")},
     "structured": {
@@ -59,20 +58,17 @@ ADDED_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
 
 @lru_cache(maxsize=64)
 def add_reflection_fields(signature: Any, improvements: frozenset[str]) -> Any:
-    """A reflector's signature with the fields of these improvements, as far as it lacks them. The same object when it
-    lacks none. Cached, as building a signature class is dear."""
+    """A reflector's signature with the fields of these improvements; the same object when it lacks none. Cached, as
+    building a signature class is dear."""
     for improvement in sorted(improvements):
         for name, (kind, description) in ADDED_FIELDS.get(improvement, {}).items():
             if name in signature.fields:
                 continue
+            fields, following, field = signature.output_fields, "plan", dspy.OutputField(desc=description)
             if name in ADDED_INPUTS:
-                place, field = (
-                    list(signature.input_fields).index("outcome"),
-                    dspy.InputField(desc=description, default=""),
-                )
-            else:
-                place, field = list(signature.output_fields).index("plan"), dspy.OutputField(desc=description)
-            signature = signature.insert(place, name, field, kind)
+                fields, following = signature.input_fields, "outcome"
+                field = dspy.InputField(desc=description, default="")
+            signature = signature.insert(list(fields).index(following), name, field, kind)
     return signature
 
 

@@ -1,7 +1,6 @@
-"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data. As JSON data
-it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each window as
-piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal texts have
-equal rows."""
+"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data, which holds
+every text once; `pool` and `selected` are rows of numbers there. Embeddings are recomputed on demand, so a restored
+memory continues byte for byte if equal texts have equal rows."""
 
 import hashlib
 import json
@@ -18,9 +17,6 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.memory.skills.match import PieceTexts, TextIndex, cut_trajectory, match_windows, rank_by_similarity
 from rsso_dspy.memory.skills.skill import (
-    DISCOUNT,
-    FEEDBACK_TRIALS,
-    FREE,
     WEIGHTS,
     Piece,
     Skill,
@@ -28,7 +24,6 @@ from rsso_dspy.memory.skills.skill import (
     SkillScores,
     SkillSettings,
     Span,
-    Verbalization,
     Window,
     describe_skill,
     find_pursued_skill,
@@ -41,6 +36,8 @@ from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]
 Content = tuple[tuple[int, ...], ...]  # text indices per window, windows sorted
+FREE = frozenset({"past_reward", "skip_reached"})  # settings that a stored memory need not share
+FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
 
 
 # Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
@@ -90,8 +87,8 @@ def score_candidates(
     settings: SkillSettings,
 ) -> list[SkillScores]:
     """Return scores aligned with ``pool``: the weighted mean of coverage (steps), reward (points per window, losses
-    included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on:
-    (return in points, whether a reward followed) per event, by position in the pool."""
+    included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on
+    (events by position in the pool)."""
     recent = pieces[-settings.max_trajectories :]
     rewards = RunningMoments().add_values(points for piece in recent for points in piece.rewards if points > 0)
     steps = [sum(min(end, len(pieces[at])) - start - 1 for at, start, end in item.spans) for item in pool]
@@ -115,9 +112,8 @@ def score_candidates(
     return [SkillScores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-# Selection: beam search for the conflict-free candidates with the largest sum of scores (SSO, section 3.3; release,
-# skillset.py:241-273). Two candidates conflict if any of their windows overlap or touch in the same piece. Sets are bit
-# masks over the pool.
+# Selection: beam search for the candidates without conflicts with the largest sum of scores (SSO, section 3.3; release,
+# skillset.py:241-273). Two conflict if windows of theirs overlap or touch in a piece. Sets are bit masks over the pool.
 
 
 class Selection(NamedTuple):
@@ -133,8 +129,7 @@ class Beam(NamedTuple):
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
-    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. All beams
-    start empty with the whole pool, so the first round tries up to ``width`` squared candidates."""
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round."""
     if not pool:
         return Selection((), ())
     spans = np.array([candidate.spans for candidate in pool], dtype=np.int64)
@@ -176,9 +171,6 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
             seen.add(beam.mask | lowest)
             found.append(lowest.bit_length() - 1)
     return found
-
-
-# The memory.
 
 
 @dataclass(slots=True)
@@ -245,8 +237,7 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
 
 
 class SkillMemory(Memory):
-    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step. The
-    same inputs give the same bytes."""
+    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step."""
 
     region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
 
@@ -270,9 +261,8 @@ class SkillMemory(Memory):
         return rank_by_similarity(self.library, state, self._texts, self.settings)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Counts: ``retrieved`` and ``targeted`` steps of the trial; ``pieces`` stored from it, ``candidates`` matched;
-        skills ``written`` into the library that it lacked before, ``duplicates`` and ``malformed`` ones left out,
-        calls made; sizes of ``pool``, ``selected`` and ``library`` now."""
+        """Counts: ``retrieved`` and ``targeted`` steps; ``pieces`` stored, ``candidates`` matched; skills ``written``,
+        ``duplicates`` and ``malformed`` ones, calls; sizes now."""
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         held = self.held
@@ -301,11 +291,9 @@ class SkillMemory(Memory):
 
     @classmethod
     def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
-        """A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
-        most n / 8 of them; each costs three calls and one question whether it is known."""
+        """A skill takes two windows of three states or more that keep apart: n states hold at most n / 8. Each costs
+        three calls and one question whether it is known."""
         return {"verbalizer": 4 * (sum(states) // 8) if alone or len(states) > 1 else 0}
-
-    # After a trial: use, match, choose, write.
 
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         events: dict[str, tuple[float, bool]] = {}
@@ -403,7 +391,7 @@ class SkillMemory(Memory):
             said = services.ask(verbalizer, examples=told, action_templates=services.environment.action_templates)
             if said is not None and not said.steps:
                 services.reject(verbalizer, said)
-            words: Verbalization | None = said and said.skill
+            words = said and said.skill
             if words is None or not words.instructions or not words.target.strip():
                 return None
             beyond = len(told[0].actions) - len(examples[0].actions)
@@ -442,6 +430,6 @@ def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
 
 
 def _compute_skill_id(examples: Sequence[Window]) -> str:
-    """Return 12 hexadecimal digits over the content of the examples, independent of their order."""
+    """Return 12 hexadecimal digits over the content of the examples in any order."""
     said = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]

@@ -1,8 +1,7 @@
-"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1). A trajectory is
-cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each earlier piece:
-two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions between them, are in
-the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means are differences of
-cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index."""
+"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1): every window of a
+new piece with its best one in each earlier piece. Two windows of n states are as similar as their n aligned state
+descriptions, and the n - 1 actions between them, are in the mean: a difference of cumulative sums along a diagonal of
+one matrix per pair of pieces. Each distinct text is embedded once and referred to by its index."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from rsso_dspy.memory.texts import BILLION, Embed
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
-Partner = tuple[Span, int, int]
-"""The best window of an earlier piece, its state similarity and its action similarity in billionths."""
+Partner = tuple[
+    Span, int, int
+]  # the best window of an earlier piece, its state and its action similarity in billionths
 
 
 # Cut a trajectory into pieces, and a piece into windows (release, skillset.py:60-75, 99-105).
@@ -35,8 +35,7 @@ def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int 
 
 
 def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
-    """Return [start, end) of each piece. It ends after the last reward in reach; if that makes it too short, the cut
-    moves on by one state."""
+    """Return [start, end) of each piece. It ends after the last reward in reach; the cut moves on if that is short."""
     bounds: list[tuple[int, int]] = []
     start, fewest = 0, max(settings.min_piece, settings.min_window)
     while start < len(rewards):
@@ -173,8 +172,7 @@ def match_windows(
 def _find_best_partners(
     index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
 ) -> dict[tuple[int, int], Partner]:
-    """Return the most similar window of the old piece for each (start, length) of the new one, the earliest of equals,
-    by diagonal sums."""
+    """Return the most similar window of the old piece for each (start, length) of the new, the earliest of equals."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
         rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]
