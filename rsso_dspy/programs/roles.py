@@ -107,7 +107,7 @@ class Roles:
         told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, place_reader)} if "loops" in asked else {}
         if isinstance(module, dspy.Predict):
             if trajectory.solved:
-                return {"signature": DrawPattern}
+                return {"signature": DrawPattern, "demos": []}
             told |= {"demos": [*module.demos, *examples]} if examples else {}
             return told | ({"signature": add_reflection_fields(module.signature, asked)} if asked else {})
         signatures = [predictor.signature for predictor in module.predictors()]

@@ -15,9 +15,7 @@ from rsso_dspy.memory.texts import BILLION, Embed
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
-Partner = tuple[
-    Span, int, int
-]  # the best window of an earlier piece, its state and its action similarity in billionths
+Partner = tuple[Span, int, int]  # best window of an earlier piece; its state and action similarity in billionths
 
 
 # Cut a trajectory into pieces, and a piece into windows (release, skillset.py:60-75, 99-105).
