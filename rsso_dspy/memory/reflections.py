@@ -184,9 +184,7 @@ class ReflectionMemory(Memory):
             told = f"of {each.task_type}{', which it solved' if each.solved else ''}"
             name = f"{each.variant}-attempt-{each.trial}"
             rows.append((name, f"Attempt {each.trial}: (at another variant, {told}) {each.plan}"))
-        for each in self._list_shown():
-            told = "(it solved the task) " if each.solved else ""
-            rows.append((f"attempt-{each.trial}", f"Attempt {each.trial}: {told}{each.plan}"))
+        rows += [(f"attempt-{each.trial}", f"Attempt {each.trial}: {each.plan}") for each in self._list_shown()]
         return Recall(items=tuple(text for _, text in rows), ids=tuple(name for name, _ in rows if name))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
