@@ -1,5 +1,7 @@
 """Plans: which variants, under which protocol, with how many steps, and what they can cost."""
 
+import re
+
 import pytest
 
 from rsso_dspy.config import load_config
@@ -137,17 +139,23 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
         ("alfworld", "textworld", "pick_heat_then_place_in_recep::475"),
     ],
 )
-def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the_templates(
+def test_demonstrations_are_training_variants_that_were_won_with_thoughts_on_what_earns_points(
     benchmark, package, held_out
 ):
     pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
-    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2"])
+    thinking = "protocol.demonstration_thoughts=true"
+    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2", thinking])
+    assert resolve_protocol(config).id == "omnireflect/2 demonstration_thoughts=True"
+    with pytest.raises(UsageError, match="there are no demonstrations to hold thoughts"):
+        resolve_protocol(load_config(overrides=[thinking]))
     with session(config) as live, live.runtime.environments.lease() as env:
         variant = live.runtime.variant(held_out)
         first = env.reset(variant)
         shown = env.action_templates
         assert shown.startswith("Below are tasks of this kind that were solved")
         assert (shown.count("Example "), "\n> " in shown) == (1, True)
+        thoughts = re.findall(r"^Thought: (.*)\n> ", shown, re.M)
+        assert len(thoughts) == shown.count("Thought: ") == 1 + thoughts[0].count(", then ")
         assert benchmark != "alfworld" or "\n> move " not in shown, "`sso` says put"
         assert env.reset(variant) == first, "playing a demonstration leaves no trace"
         table = config.active_benchmark.tasks
@@ -155,21 +163,6 @@ def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the
             played = env.reset(table.variant(variant.task, index))
             start = f"Task: {env.task}\n{env.render([played])[0]}"  # rooms alone may look alike
             assert start not in env.action_templates, "no variant sees its own solution"
-
-
-def test_demonstrations_think_at_the_beginning_and_after_what_earned_points():
-    thinking = ["benchmark=pddl", "protocol.preset=omnireflect/2", "protocol.demonstration_thoughts=true"]
-    config = load_config(overrides=thinking)
-    assert resolve_protocol(config).id == "omnireflect/2 demonstration_thoughts=True"
-    with session(config) as live, live.runtime.environments.lease() as env:
-        env.reset(live.runtime.variant("gripper::50"))
-        lines = env.action_templates.splitlines()
-    thoughts = [place for place, line in enumerate(lines) if line.startswith("Thought: ")]
-    assert lines[thoughts[0]].startswith("Thought: To do this I have to ")
-    assert all(lines[place + 1].startswith("> ") for place in thoughts)
-    assert len(thoughts) == 1 + lines[thoughts[0]].count(", then ")
-    with pytest.raises(UsageError, match="there are no demonstrations to hold thoughts"):
-        resolve_protocol(load_config(overrides=thinking[2:]))
 
 
 def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_role():
