@@ -119,9 +119,8 @@ def make_session(config: Config, jobs: int) -> Session:
         if not (wanted := protocol.rules.demonstrations):
             return environment
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
-        made = DemonstratingEnvironment(environment, shown, wanted, demonstrations, data)
-        made.thinks = protocol.rules.demonstration_thoughts
-        return cast(PooledEnvironment, made)
+        told = (wanted, demonstrations, data, protocol.rules.demonstration_thoughts)
+        return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, *told))
 
     pool = EnvironmentPool(make_environment, jobs, Runtime.is_stopping)
     runtime = Runtime(

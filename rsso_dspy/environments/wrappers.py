@@ -36,9 +36,7 @@ class _Wrapper:
 class DemonstratingEnvironment(_Wrapper):
     """An environment whose action templates begin with `wanted` demonstrations, played once for each task type and
     interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded is
-    left out, and so is the variant that is played itself."""
-
-    thinks = False  # whether thoughts stand between the actions
+    left out, and so is the variant that is played itself. One that `thinks` shows thoughts between the actions."""
 
     def __init__(
         self,
@@ -47,9 +45,11 @@ class DemonstratingEnvironment(_Wrapper):
         wanted: int,
         texts: dict[DemonstrationKey, str],
         data: str | None = None,
+        thinks: bool = False,
     ):
         super().__init__(environment)
         self._benchmark, self._wanted, self._texts, self._data = benchmark, wanted, texts, data
+        self._thinks = thinks
         self._interface: Interface = "sso"
         self._text = ""
 
@@ -110,7 +110,7 @@ class DemonstratingEnvironment(_Wrapper):
         if not moves[-1].done or moves[-1].score < SOLVED_SCORE:
             return ""
         first, *seen = self._environment.render([start, *(move.state for move in moves)])
-        thoughts = think_aloud(moves) if self.thinks else [""] * len(moves)
+        thoughts = think_aloud(moves) if self._thinks else [""] * len(moves)
         answered = (f"{said}> {move.action}\n{text}" for said, move, text in zip(thoughts, moves, seen, strict=True))
         return "\n".join([f"Task: {self._environment.task}", first, *answered])
 
