@@ -222,7 +222,7 @@ def _read_examples(name: str | None) -> list[dict[str, Any]]:
         return []
     fields = signatures.Reflect.fields.keys()
     try:
-        rows = read_toml(Path(name).expanduser()).get("example", [])
+        rows: list[dict[str, Any]] = read_toml(Path(name).expanduser()).get("example", [])
         fit = bool(rows) and all({"transcript", "plan"} <= row.keys() <= fields for row in rows)
     except (OSError, DamagedFile, AttributeError, TypeError):
         fit = False

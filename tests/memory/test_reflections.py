@@ -189,7 +189,7 @@ def test_successes_write_what_worked_for_other_variants_and_widen_no_window():
     solve(memory, "boil::1")
     assert memory.snapshot()["failures"] == 0
     other = hand_on(memory, "across-tasks", successes=True)
-    assert fail(other, "boil::2") == "Attempt 1: (at another variant, of boil, which it solved) plan after 1"
+    assert fail(other, "boil::2") == "- Attempt 1: (at another variant, of boil, which it solved) plan after 1"
     assert [each.solved for each in other.entries(other.snapshot())] == [False, True]
 
 
