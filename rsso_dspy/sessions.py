@@ -195,4 +195,8 @@ def read_stored_reflections(config: Config) -> list[Reflection] | None:
         for held in () if unit.has_errors else unit.memories.get("reflections", {}).get("plans", ()):
             whose = held.get("variant") or unit.variant.key, held.get("task") or unit.trajectories[0].task
             plans[Reflection(held["trial"], held["plan"], *whose, held.get("solved", False))] = None
+    if settings.outcome and not any(each.solved == (settings.outcome == "solved") for each in plans):
+        raise UsageError(
+            f"memory.reflections.outcome: {settings.index} has none of a {settings.outcome} trial; drop it"
+        )
     return list(plans)

@@ -327,5 +327,9 @@ def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_var
     next(Path("one").glob("units/*/*/*.jsonl")).unlink()
     code, _, err = rsso(*again)
     assert (code, "memory.reflections.index: there " in err) == (1, True) or code == 2, err
+    code, _, err = rsso(
+        *play, *fast, *read, "--set", "memory.reflections.outcome=solved", "--per-task", "1", "--out", "four"
+    )
+    assert (code, "one has none of a solved trial; drop it" in " ".join(err.split())) == (2, True), err
     code, _, err = rsso(*play, *fast, *read[:3], "memory.reflections.index=three", "--out", "four")
     assert (code, "three is no folder of a run with finished units" in " ".join(err.split())) == (2, True)
