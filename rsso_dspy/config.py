@@ -228,14 +228,18 @@ class ProtocolConfig(Section):
     """Steps per trial, whatever the gold length; most presets have 1.5 times the gold length."""
     demonstrations: int | None = Field(None, ge=0, le=20)
     """Solved training variants of the task type shown to the actor, if the benchmark knows solutions."""
+    demonstration_thoughts: bool | None = None
+    """Whether thoughts stand in these: at the beginning, and after each action that earned points. Default: no."""
     retry_temperature: Temperature | None = None
     """Temperature of the actor from the second trial of a variant on. Default: 0.7 for an actor at temperature 0, whose
     trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
     action_choice: Literal["free", "listed"] | None = None
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
     benchmarks with short lists. `adapt/3` lists them where a benchmark can."""
-    layout: Literal["conversation", "paper"] | None = None
-    """Prompts of the actor: `conversation`, a message for a step; `paper`, one message with the last ten states."""
+    layout: Literal["conversation", "paper", "released"] | None = None
+    """Prompts of the actor: `conversation`, a message for a step; `paper`, one message with the last ten states;
+    `released`, what each scaffold was released with: flat, one message with the whole transcript; SSO, the last ten
+    states, a message each."""
     thoughts: bool | None = None
     """Whether the actor is asked for a thought beside the action. Default: where actions are not listed."""
     in_system: tuple[str, ...] | None = None
@@ -271,6 +275,10 @@ class SkillsConfig(Section):
     """`across-trials`: a skill needs windows of two trials; `any`: two pieces of one long trial suffice."""
     retrieved: Count | None = None
     """Skills shown per step."""
+    min_window: Count | None = None
+    """Fewest states of a stretch that a skill is made of: one more than it has actions. Default: 3."""
+    max_window: Count | None = None
+    """Most states of such a stretch. Default: 6 (`release`: 5); 4 and 7 are the 3 to 6 actions of the rSSO paper."""
     inventory_first: bool | None = None
     """Whether to put the inventory first when embedding states; embedders with short inputs would cut it off."""
 
@@ -308,6 +316,13 @@ def _digest_units(name: str) -> str:
     return digest.hexdigest()[:12]
 
 
+def _digest_file(name: str) -> str:
+    try:
+        return hashlib.sha256(Path(name).expanduser().read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise ConfigError(f"config key memory.reflections.examples: cannot read {name}: {error.strerror}") from None
+
+
 class ReflectionsConfig(Section):
     size: Count = 3
     """Number of reflections kept; the oldest is dropped first."""
@@ -324,15 +339,26 @@ class ReflectionsConfig(Section):
     """`retrieval`: number of reflections of other units that are shown."""
     index: str | None = None
     """`retrieval`: folder of an earlier run whose reflections are read; without one, those of the stream so far."""
+    same_type: bool | None = None
+    """`retrieval`: whether only reflections of the same task type are found. Default: no."""
+    outcome: Literal["solved", "failed"] | None = None
+    """`retrieval`: whether only reflections after solved, or after failed trials are found. Default: both."""
+    successes: bool | None = None
+    """Whether a solved trial writes what worked, which `across-tasks` and `retrieval` show to other variants. Default:
+    no."""
+    examples: str | None = None
+    """TOML file with examples for the reflector, tables `[[example]]` of its fields. Default: it is shown none."""
 
     def identify(self) -> dict[str, Any]:
         """What results depend on: the size, the improvements and what these read."""
-        used = {"size", "improvements"}
+        used = {"size", "improvements", "successes", "examples"}
         used |= {"novelty_threshold"} if "novelty" in self.improvements else set()
-        used |= {"retrieved", "index"} if "retrieval" in self.improvements else set()
+        used |= {"retrieved", "index", "same_type", "outcome"} if "retrieval" in self.improvements else set()
         data = self.model_dump(mode="json", include=used, exclude_none=True)
         if "index" in data:
             data["index"] = _digest_units(data["index"])  # results depend on what it holds, not on where it lies
+        if "examples" in data:
+            data["examples"] = _digest_file(data["examples"])
         return {**data, "improvements": sorted(self.improvements)}
 
 

@@ -16,18 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import rsso_dspy.signatures as signatures
-from rsso_dspy.config import (
-    EMBEDDED,
-    MINILM,
-    Config,
-    EnvironmentConfig,
-    MemoryConfig,
-    ProtocolConfig,
-    ReflectionsConfig,
-)
+from rsso_dspy.config import EMBEDDED, MINILM, Config
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.errors import ConfigError, UnknownName
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
+from rsso_dspy.files import read_toml
 from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.reflections import ReflectionSettings
@@ -144,8 +137,7 @@ def resolve_protocol(config: Config) -> NamedProtocol:
     if config.protocol.setting == "transfer":
         base = replace(base, rules=replace(base.rules, trials=1, frozen=True))
         setting = [f"transfer={config.protocol.train_trials}x{config.protocol.train_per_task}"]
-    wanted = config.protocol.model_dump(include={*_get_field_names(TrialRules)})
-    rules = {k: v for k, v in wanted.items() if v is not None}
+    rules = config.protocol.model_dump(include={each.name for each in fields(TrialRules)}, exclude_none=True)
     if base.rules.interface == "complete" and config.active_benchmark.lists_actions:
         base = replace(base, rules=replace(base.rules, action_choice="listed"))
     if rules.get("action_choice", base.rules.action_choice) == "listed":
@@ -156,12 +148,12 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         rules.setdefault("retry_temperature", _choose_retry_temperature(config))
     elif config.protocol.setting != "transfer":  # only compiles play a variant again, so the id does not name it
         base = replace(base, rules=replace(base.rules, retry_temperature=_choose_retry_temperature(config)))
-    skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
-    book = config.memory.constitution.model_dump(include={*_get_field_names(ConstitutionSettings)}, exclude_none=True)
+    kept = {each.name for each in fields(ConstitutionSettings)}
+    book = config.memory.constitution.model_dump(include=kept, exclude_none=True)
     changed = replace(
         base,
         rules=replace(base.rules, **rules),
-        skills=replace(base.skills, **skills),
+        skills=replace(base.skills, **config.memory.skills.model_dump(exclude_none=True)),
         constitution=replace(base.constitution, **book),
         steps=base.steps if config.protocol.steps is None else config.protocol.steps,
     )
@@ -181,21 +173,19 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
         ("skills.", base.skills, changed.skills),
         ("constitution.", base.constitution, changed.constitution),
     ):
-        names = _get_field_names(type(before))
+        names = [each.name for each in fields(before)]
         pairs += [(f"{prefix}{name}", getattr(before, name), getattr(after, name)) for name in names]
-    usual, examples = {**ReflectionsConfig().model_dump(), "improvements": []}, config.memory.constitution.examples
+    usual, examples = Config(), config.memory.constitution.examples
+    reflections = {**usual.memory.reflections.model_dump(), "improvements": []}
+    named = config.memory.reflections.identify()
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
-        ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
+        ("stream_trials", usual.protocol.stream_trials, config.protocol.stream_trials),
         ("constitution.examples", None, examples and Path(examples).name),
-        ("reflections", MemoryConfig().reflections.size, config.memory.reflections.size),
-        *(
-            (f"reflections.{name}", usual.get(name), value)
-            for name, value in config.memory.reflections.identify().items()
-            if name != "size"
-        ),
+        ("reflections", usual.memory.reflections.size, named.pop("size")),
+        *((f"reflections.{name}", reflections[name], value) for name, value in named.items()),
         ("embedder", MINILM, config.embedder.model),
-        ("simplification", EnvironmentConfig().simplification, config.environment.simplification),
+        ("simplification", usual.environment.simplification, config.environment.simplification),
     ]
     departures = ((name, value) for name, before, value in pairs if value != before)
     return [f"{name}={','.join(value) if isinstance(value, list | tuple) else value}" for name, value in departures]
@@ -217,18 +207,38 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
 
 def make_reflection_settings(config: Config) -> ReflectionSettings:
     chosen = config.memory.reflections
-    return ReflectionSettings(**{**chosen.model_dump(), "improvements": frozenset(chosen.improvements)})
+    if chosen.outcome == "solved" and chosen.index is None and not chosen.successes:
+        raise ConfigError(
+            "memory.reflections.outcome = solved finds nothing, for no solved trial writes a reflection: set "
+            "memory.reflections.successes = true"
+        )
+    read = {"improvements": frozenset(chosen.improvements), "examples": _read_examples(chosen.examples)}
+    return ReflectionSettings(**{**chosen.model_dump(exclude_none=True), **read})
 
 
-def _get_field_names(record: type) -> list[str]:
-    return [entry.name for entry in fields(record)]
+def _read_examples(name: str | None) -> list[dict[str, Any]]:
+    """Read what stands in the reflector's prompt as examples: tables of its fields."""
+    if name is None:
+        return []
+    fields = signatures.Reflect.fields.keys()
+    try:
+        rows: list[dict[str, Any]] = read_toml(Path(name).expanduser()).get("example", [])
+        fit = bool(rows) and all({"transcript", "plan"} <= row.keys() <= fields for row in rows)
+    except (OSError, DamagedFile, AttributeError, TypeError):
+        fit = False
+    if not fit:
+        raise ConfigError(
+            f"memory.reflections.examples: {name} is no TOML file of tables [[example]], each with transcript and "
+            f"plan, and with no other keys than {', '.join(fields)}"
+        )
+    return rows
 
 
 def make_run_identity(
     config: Config, preset: NamedProtocol, carried: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return what all results of a folder depend on; the folder refuses any other identity. `carried` maps memories to
-    the digests of the files that units start from."""
+    """Return what all results of a folder depend on. `carried` maps memories to digests of files that units start
+    from."""
     return {
         **({"carried": dict(carried)} if carried else {}),
         "protocol": preset.id,
@@ -254,15 +264,12 @@ def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
 
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
-    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields of
-    `signatures.__all__` and the benchmark's action templates. The fingerprint of each arm's program covers the writers
-    of entries."""
+    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, and the
+    benchmark's action templates. The fingerprint of each arm's program covers the other writers."""
     texts = [of.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
-    for name in (name for name in signatures.__all__ if name != "ErrorRule"):
+    for name in sorted({*signatures.__all__} - {"DistillReflections", "ErrorRule"}):
         signature = getattr(signatures, name)
-        fields = [
-            (key, str(field.annotation), field.json_schema_extra["desc"]) for key, field in signature.fields.items()
-        ]
+        fields = [(key, str(each.annotation), each.json_schema_extra["desc"]) for key, each in signature.fields.items()]
         texts.append(f"{name} {signature.instructions} {fields}")
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 

@@ -42,21 +42,14 @@ _TABLE = (
     Region("possible_actions", kind=list[str]),
 )
 
-REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}
-"""Name to region, in the order of the prompt."""
-
+REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}  # by name, in the order of the prompt
 ABOUT, TEMPLATES, HISTORY = "about", "action_templates", "history"
 PROGRESS, NOTICE, POSSIBLE = "progress", "notice", "possible_actions"
-"""Regions that no memory fills by itself."""
-
-PRESENT = (NOTICE, "observation", POSSIBLE)
-"""Regions that stand behind the history where all is one message."""
-
-SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index("task")]
+PRESENT = (NOTICE, "observation", POSSIBLE)  # they stand behind the history where all is one message
+SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index(HISTORY)]
 """Regions that may stand in the system message: they are the same for all steps of a trial."""
 
-LONGEST_LISTED = 60
-"""Maximum characters of an item that stands in one line with others."""
+LONGEST_LISTED = 60  # maximum characters of an item that stands in one line with others
 
 
 def list_items(items: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.logged_lm import Listening
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.formats import format_examples
-from rsso_dspy.memory.reflections import Neighbours, Reflection, select_nearest
+from rsso_dspy.memory.reflections import Reflection
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm
@@ -119,7 +119,8 @@ def make_session(config: Config, jobs: int) -> Session:
         if not (wanted := protocol.rules.demonstrations):
             return environment
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
-        return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, wanted, demonstrations, data))
+        told = (wanted, demonstrations, data, protocol.rules.demonstration_thoughts)
+        return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, *told))
 
     pool = EnvironmentPool(make_environment, jobs, Runtime.is_stopping)
     runtime = Runtime(
@@ -135,7 +136,7 @@ def make_session(config: Config, jobs: int) -> Session:
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
         implied_templates=get_benchmark().action_templates["sso"],
         reflections=make_reflection_settings(config),
-        neighbours=open_reflection_index(config, embedder),
+        stored=read_stored_reflections(config),
         skills=protocol.skills,
         entries=EntrySettings(**config.memory.entries.model_dump()),
     )
@@ -182,8 +183,8 @@ def open_default_session() -> Iterator[Runtime]:
 set_default_session(open_default_session)
 
 
-def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | None:
-    """Return the search in the plans of the run that the configuration names, if retrieval is on."""
+def read_stored_reflections(config: Config) -> list[Reflection] | None:
+    """Return the plans of the run that the configuration names, if retrieval is on."""
     settings = config.memory.reflections
     if settings.index is None or "retrieval" not in settings.improvements:
         return None
@@ -193,6 +194,9 @@ def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | No
     for unit in store.units():
         for held in () if unit.has_errors else unit.memories.get("reflections", {}).get("plans", ()):
             whose = held.get("variant") or unit.variant.key, held.get("task") or unit.trajectories[0].task
-            plans[Reflection(held["trial"], held["plan"], *whose)] = None
-    known = list(plans)
-    return lambda task, number, variant: select_nearest(known, task, variant, number, embedder)
+            plans[Reflection(held["trial"], held["plan"], *whose, held.get("solved", False))] = None
+    if settings.outcome and not any(each.solved == (settings.outcome == "solved") for each in plans):
+        raise UsageError(
+            f"memory.reflections.outcome: {settings.index} has none of a {settings.outcome} trial; drop it"
+        )
+    return list(plans)

@@ -1,5 +1,7 @@
 """Plans: which variants, under which protocol, with how many steps, and what they can cost."""
 
+import re
+
 import pytest
 
 from rsso_dspy.config import load_config
@@ -60,6 +62,12 @@ def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
         (["protocol.trials=3", "memory.reflections.size=1"], "adapt/3 trials=3 reflections=1"),
         (["protocol.preset=sso-adapt/2", "protocol.trials=3"], "sso-adapt/2 trials=3"),
         (["memory.skills.retrieved=4"], "adapt/3 skills.retrieved=4"),
+        (
+            ["memory.skills.min_window=4", "memory.skills.max_window=7"],
+            "adapt/3 skills.min_window=4 skills.max_window=7",
+        ),
+        (["protocol.layout=released"], "adapt/3 layout=released"),
+        (["memory.reflections.successes=true"], "adapt/3 reflections.successes=True"),
     ],
 )
 def test_departures_stand_in_the_protocols_name(settings, name):
@@ -131,17 +139,23 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
         ("alfworld", "textworld", "pick_heat_then_place_in_recep::475"),
     ],
 )
-def test_demonstrations_are_training_variants_that_were_won_and_stand_before_the_templates(
+def test_demonstrations_are_training_variants_that_were_won_with_thoughts_on_what_earns_points(
     benchmark, package, held_out
 ):
     pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
-    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2"])
+    thinking = "protocol.demonstration_thoughts=true"
+    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2", thinking])
+    assert resolve_protocol(config).id == "omnireflect/2 demonstration_thoughts=True"
+    with pytest.raises(UsageError, match="there are no demonstrations to hold thoughts"):
+        resolve_protocol(load_config(overrides=[thinking]))
     with session(config) as live, live.runtime.environments.lease() as env:
         variant = live.runtime.variant(held_out)
         first = env.reset(variant)
         shown = env.action_templates
         assert shown.startswith("Below are tasks of this kind that were solved")
         assert (shown.count("Example "), "\n> " in shown) == (1, True)
+        thoughts = re.findall(r"^Thought: (.*)\n> ", shown, re.M)
+        assert len(thoughts) == shown.count("Thought: ") == 1 + thoughts[0].count(", then ")
         assert benchmark != "alfworld" or "\n> move " not in shown, "`sso` says put"
         assert env.reset(variant) == first, "playing a demonstration leaves no trace"
         table = config.active_benchmark.tasks

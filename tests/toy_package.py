@@ -9,13 +9,11 @@ WITHOUT_GOLD = replace(BENCHMARK, name="goldless", gold_path=None)
 BROKEN = "not a benchmark"
 
 
-def installed(folder: Path, memories: str = "", **points: str) -> Path:
-    """A folder for `sys.path` with a package whose entry points are these benchmarks, name to ``module:attribute``, and
-    one of `memories`."""
+def installed(folder: Path, **points: str) -> Path:
+    """A folder for `sys.path` with a package whose entry points are these benchmarks, name to ``module:attribute``."""
     about = folder / "toy_package-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n")
     lines = [f"{name} = {value}" for name, value in (points or {"toy": "tests.toy_benchmark:BENCHMARK"}).items()]
-    lines += ["[rsso_dspy.memories]", f"mine = {memories}"] if memories else []
     (about / "entry_points.txt").write_text("\n".join(["[rsso_dspy.benchmarks]", *lines]) + "\n")
     return folder

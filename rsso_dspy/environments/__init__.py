@@ -95,7 +95,7 @@ def require_played(played: Played | None) -> Played:
 
 ActionChoice = Literal["free", "listed"]  # see `Conversation` of `programs/trial.py`
 
-Layout = Literal["conversation", "paper"]  # how an actor's prompt is laid out; see `TrialRules.layout`
+Layout = Literal["conversation", "paper", "released"]  # how an actor's prompt is laid out; see `TrialRules.layout`
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ the benchmark knows."""
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, cast
 
 from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
@@ -36,7 +36,7 @@ class _Wrapper:
 class DemonstratingEnvironment(_Wrapper):
     """An environment whose action templates begin with `wanted` demonstrations, played once for each task type and
     interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded is
-    left out, and so is the variant that is played itself."""
+    left out, and so is the variant that is played itself. One that `thinks` shows thoughts between the actions."""
 
     def __init__(
         self,
@@ -45,9 +45,11 @@ class DemonstratingEnvironment(_Wrapper):
         wanted: int,
         texts: dict[DemonstrationKey, str],
         data: str | None = None,
+        thinks: bool = False,
     ):
         super().__init__(environment)
         self._benchmark, self._wanted, self._texts, self._data = benchmark, wanted, texts, data
+        self._thinks = thinks
         self._interface: Interface = "sso"
         self._text = ""
 
@@ -108,8 +110,19 @@ class DemonstratingEnvironment(_Wrapper):
         if not moves[-1].done or moves[-1].score < SOLVED_SCORE:
             return ""
         first, *seen = self._environment.render([start, *(move.state for move in moves)])
-        answered = (f"> {move.action}\n{text}" for move, text in zip(moves, seen, strict=True))
+        thoughts = think_aloud(moves) if self._thinks else [""] * len(moves)
+        answered = (f"{said}> {move.action}\n{text}" for said, move, text in zip(thoughts, moves, seen, strict=True))
         return "\n".join([f"Task: {self._environment.task}", first, *answered])
+
+
+def think_aloud(moves: Sequence[Transition]) -> list[str]:
+    """Return a line ahead of each action of a solution: where points are earned, a thought on what they are earned
+    with; elsewhere nothing."""
+    lines, earning = [""] * len(moves), [place for place, move in enumerate(moves) if move.reward > 0]
+    lines[0] = f"Thought: To do this I have to {', then '.join(moves[place].action for place in earning)}.\n"
+    for before, after in pairwise(earning):
+        lines[before + 1] = f"Thought: That is done. Now I have to {moves[after].action}.\n"
+    return lines
 
 
 TASK = (

@@ -36,7 +36,7 @@ NOTHING = Recall()
 class Services(Protocol):
     """What an agent lends its memories. Errors of a call pass through; a malformed answer is None."""
 
-    runtime: Any  # the session: `embed`, `examples`, `neighbours`, and the settings of memories
+    runtime: Any  # the session: `embed`, `examples`, `stored`, and the settings of memories
     environment: Any  # the environment of the present trial: `action_templates`, `lessons`, `rules_of_thumb`
 
     method: Any  # the row of the method

@@ -54,11 +54,9 @@ class EntryMemory(Memory):
         self._numbered = self._left_out = 0
         self._variant, self._task = "", ""
 
-    # What is shown.
-
     def begin_trial(self, variant: Variant, task: str) -> None:
         self._variant, self._task = variant.key, task
-        self.shown = self.render_entries(self.fit_entries(self.select_entries(self.list_readable())))
+        self.shown = self.render_entries(self.select_entries(self.list_readable()))
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         return self.shown
@@ -78,8 +76,8 @@ class EntryMemory(Memory):
         embed = self.services.runtime.embed
         return [entries[place] for place, _ in find_nearest(embed, self._task, [entry.about for entry in entries])]
 
-    def fit_entries(self, selected: Sequence[Entry]) -> list[Entry]:
-        """Return those that fit into the prompt, in their order. One that is too long on its own is shortened."""
+    def render_entries(self, selected: Sequence[Entry]) -> Recall:
+        """The text of the region: the entries that fit, the first of them shortened if need be, and how many do not."""
         room, kept = self.settings.max_chars, list[Entry]()
         for entry in reversed(selected) if self.newest_first else selected:
             size = len(self.format_entry(entry)) + 1
@@ -91,12 +89,9 @@ class EntryMemory(Memory):
             room -= size
             kept.append(entry)
         self._left_out = len(selected) - len(kept)
-        return kept[::-1] if self.newest_first else kept
-
-    def render_entries(self, shown: Sequence[Entry]) -> Recall:
-        """The text of the region: the entries, and how many are left out because of their length."""
-        if not shown:
+        if not kept:
             return NOTHING
+        shown = kept[::-1] if self.newest_first else kept
         lines = [self.heading.format(place) + self.format_entry(entry) for place, entry in enumerate(shown, start=1)]
         lines += [f"({self._left_out} more are left out.)"] if self._left_out else []
         targets = tuple(entry.data["target"] for entry in shown if "target" in entry.data)
@@ -105,11 +100,9 @@ class EntryMemory(Memory):
     def format_entry(self, entry: Entry) -> str:
         return f"- {entry.text}"
 
-    # What is learned.
-
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Counts: ``calls`` of a writer, entries ``written``, ``malformed`` answers, entries ``dropped`` because there
-        were too many and ``left_out`` of the trial's prompts because of their length; entries ``held`` now."""
+        """Counts: ``calls`` of a writer, ``malformed`` answers, entries ``written``, ``dropped`` because there were too
+        many, ``left_out`` of the trial's prompts because of their length, and ``held`` now."""
         counts = {"calls": 0, "written": 0, "malformed": 0, "dropped": 0, "left_out": self._left_out}
         before = self._numbered
         self.write_entries(trajectory, counts)
@@ -138,16 +131,16 @@ class EntryMemory(Memory):
     def tell_attempt(self, trajectory: Trajectory) -> str:
         return f"{self.services.tell_transcript(trajectory)}\n{self.services.tell_outcome(trajectory)}"
 
-    def ask(self, counts: dict[str, int], **inputs: Any) -> Any:
-        """Ask the memory's module; None for a malformed answer. Both are counted."""
-        said = self.services.ask(self.asks[0], **inputs)
+    def ask(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
+        """Ask the memory's module about an attempt; None for a malformed answer. Both are counted."""
+        said = self.services.ask(self.asks[0], task=trajectory.task, **inputs)
         counts["calls"] += 1
         counts["malformed"] += said is None
         return said
 
     def ask_about(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
         transcript, outcome = self.services.tell_transcript(trajectory), self.services.tell_outcome(trajectory)
-        return self.ask(counts, task=trajectory.task, attempt=transcript, outcome=outcome, **inputs)
+        return self.ask(trajectory, counts, attempt=transcript, outcome=outcome, **inputs)
 
     def snapshot(self) -> dict[str, Any]:
         return {"entries": [entry.dump() for entry in self.held], "numbered": self._numbered}
@@ -172,9 +165,6 @@ def shorten_text(text: str, most: int) -> str:
     while first and (room := room - len(lines[first - 1]) - 1) >= 0:
         first -= 1
     return "\n".join([_CUT.format(first), *lines[first:]])
-
-
-# Past attempts, pasted into the prompt as they were: no model is asked.
 
 
 class LongContext(EntryMemory):
@@ -214,9 +204,6 @@ class ExpRag(EntryMemory):
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
         share = self.settings.max_chars // self.settings.retrieved - len(trajectory.task) - len("Task: \n\n\n")
         self.add_entry(shorten_text(self.tell_attempt(trajectory), max(0, share)), trajectory, trajectory.task)
-
-
-# What a model writes from attempts.
 
 
 class ReasoningBank(EntryMemory):
@@ -368,8 +355,9 @@ class Expel(EntryMemory):
     ) -> None:
         """Have the trial's attempt and `others` read, and apply the edits, except of an unknown insight."""
         known = {number: entry.id for number, entry in enumerate(self.held, start=1)}
-        asked = {"task": trajectory.task, "known_insights": [entry.text for entry in self.held]}
-        said = self.ask(counts, **asked, failed_attempt=failed, successful_attempts=solved)
+        insights = [entry.text for entry in self.held]
+        told = {"known_insights": insights, "failed_attempt": failed, "successful_attempts": solved}
+        said = self.ask(trajectory, counts, **told)
         sources = ((trajectory.variant.key, trajectory.trial), *others)
         for edit in (said and said.insight_edits) or ():
             operation, text = edit.operation.lower(), clean_text(edit.text)

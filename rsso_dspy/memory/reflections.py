@@ -2,7 +2,7 @@
 improvements that can be turned on. What a variant is shown of others never includes a plan that was written on that
 variant itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -33,6 +33,10 @@ class ReflectionSettings:
     novelty_threshold: float = 0.85  # cosine similarity from which on a plan says what an earlier one says
     retrieved: int = 3  # plans of other units that retrieval shows
     index: str | None = None  # run whose reflections retrieval reads; without one, what the stream passes on
+    same_type: bool = False  # whether retrieval shows plans of the same task type alone
+    outcome: Literal["solved", "failed"] | None = None  # of which trials retrieval shows plans; None for all
+    successes: bool = False  # whether a solved trial writes what worked, for other variants
+    examples: Sequence[Mapping[str, Any]] = ()  # calls of the reflector, field to value, that stand in its prompt
 
     def has(self, improvement: Improvement) -> bool:
         return improvement in self.improvements
@@ -51,6 +55,11 @@ class ReflectionSettings:
     def most_kept(self) -> int:
         return max(self.size, WIDE) if self.has("adaptive") else self.size
 
+    def finds(self, each: "Reflection", task_type: str) -> bool:
+        """Whether retrieval may show a plan at a task of this type."""
+        of_type = not self.same_type or each.task_type == task_type
+        return of_type and self.outcome in (None, "solved" if each.solved else "failed")
+
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
@@ -58,17 +67,14 @@ class Reflection:
     plan: str
     variant: str = ""  # Key of the variant, `task type::index`; empty where no plan leaves its unit
     task: str = ""  # description of the task, which retrieval compares; empty likewise
+    solved: bool = False  # whether its trial solved the variant
 
     @property
     def task_type(self) -> str:
         return self.variant.partition("::")[0]
 
     def dump(self) -> dict[str, Any]:
-        return asdict(self) if self.variant else {"trial": self.trial, "plan": self.plan}
-
-
-Neighbours = Callable[[str, int, str], Sequence[Reflection]]
-"""(task description, number, key of the variant that plays) -> the plans of other variants whose tasks are nearest."""
+        return {name: value for name, value in asdict(self).items() if value}
 
 
 def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +133,7 @@ STRUCTURED = (
 
 def compose_reflection(said: Any, trajectory: Trajectory) -> str:
     """A reflector's answer as one text: what went wrong, what the improvements add, the plan."""
-    lines = [str(said.what_went_wrong)]
+    lines = [str(said.get("what_went_wrong", ""))]
     for name in STRUCTURED:
         value = said.get(name)
         if text := ", ".join(map(str, value)) if isinstance(value, list) else str(value or "").strip():
@@ -141,19 +147,9 @@ def compose_reflection(said: Any, trajectory: Trajectory) -> str:
     return "\n".join([*lines, str(said.plan)]).strip()
 
 
-def render_plans(long_term: str, others: Sequence[Reflection], own: Sequence[Reflection]) -> Recall:
-    """The text of the region: the long-term part, plans of other variants, and every own plan under the number of its
-    trial, oldest first; absent if there is none."""
-    texts = [long_term] if long_term else []
-    texts += [f"Attempt {each.trial}: (at another variant, of {each.task_type}) {each.plan}" for each in others]
-    texts += [f"Attempt {each.trial}: {each.plan}" for each in own]
-    ids = [f"{each.variant}-attempt-{each.trial}" for each in others] + [f"attempt-{each.trial}" for each in own]
-    return Recall(items=tuple(texts), ids=tuple(ids))
-
-
 class ReflectionMemory(Memory):
-    """The last three plans, written after trials below 100 points and read once per trial. A plan keeps the number of
-    the trial that it was written after. A method that names the module that distils is hierarchical."""
+    """The last three plans, each under the number of the trial below 100 points that it was written after, read once a
+    trial. A method that names the module that distils is hierarchical."""
 
     region, asks, calls = "plans_from_past_attempts", ("reflector",), {"reflector": 1}
     learns_from_success = False
@@ -181,8 +177,15 @@ class ReflectionMemory(Memory):
             self._own = [each for each in self._own if each.variant == variant.key]
 
     def preamble(self) -> Recall:
+        """The long-term part, plans of other variants, and every own plan under the number of its trial."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
-        return render_plans("" if of_itself else self._long_term.text, self._select_others(), self._list_shown())
+        rows = [("", self._long_term.text)] if self._long_term.text and not of_itself else []
+        for each in self._select_others():
+            told = f"of {each.task_type}{', which it solved' if each.solved else ''}"
+            name = f"{each.variant}-attempt-{each.trial}"
+            rows.append((name, f"Attempt {each.trial}: (at another variant, {told}) {each.plan}"))
+        rows += [(f"attempt-{each.trial}", f"Attempt {each.trial}: {each.plan}") for each in self._list_shown()]
+        return Recall(items=tuple(text for _, text in rows), ids=tuple(name for name, _ in rows if name))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now. With
@@ -190,13 +193,13 @@ class ReflectionMemory(Memory):
         counts = {"calls": 0, "written": 0, "malformed": 0}
         counts |= {"similar": 0} if self.settings.has("novelty") else {}
         counts |= {"distilled": 0} if self.settings.has("hierarchical") else {}
-        if not trajectory.solved:
+        if not trajectory.solved or self.settings.successes:
+            self._failures += not trajectory.solved
             self._write_plan(trajectory, counts)
             self._let_go(trajectory.variant.key, counts)
         return {**counts, "held": len(self._list_shown())}
 
     def _write_plan(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        self._failures += 1
         counts["calls"] = 1
         services, settings = self.services, self.settings
         said = services.ask(
@@ -218,7 +221,7 @@ class ReflectionMemory(Memory):
                 return
         counts["written"] = 1
         origin = (trajectory.variant.key, trajectory.task) if settings.tells_variants_apart else ("", "")
-        self._own.append(Reflection(trajectory.trial, plan, *origin))
+        self._own.append(Reflection(trajectory.trial, plan, *origin, trajectory.solved))
 
     def _let_go(self, variant: str, counts: dict[str, int]) -> None:
         """Drop the plans that are too many; a hierarchical memory distils them first. Of plans that a stream passes on,
@@ -264,16 +267,14 @@ class ReflectionMemory(Memory):
         settings, runtime, variant = self.settings, self.services.runtime, self._variant
         if not settings.tells_variants_apart or not variant:
             return []
-        found: list[Reflection] = []
+        found, task_type = list[Reflection](), variant.partition("::")[0]
         if settings.has("across-tasks"):
-            task_type = variant.partition("::")[0]
             same = [each for each in self._others if each.task_type == task_type and each.variant != variant]
             found += same[-settings.size :]
-        if settings.has("retrieval") and runtime.neighbours is not None:
-            near = runtime.neighbours(self._task, settings.retrieved, variant)
-            found += [each for each in near if each.variant != variant]
-        elif settings.has("retrieval"):
-            found += select_nearest(self._others[::-1], self._task, variant, settings.retrieved, runtime.embed)
+        if settings.has("retrieval"):
+            stored = self._others[::-1] if runtime.stored is None else runtime.stored
+            fit = [each for each in stored if settings.finds(each, task_type)]
+            found += select_nearest(fit, self._task, variant, settings.retrieved, runtime.embed)
         return list(dict.fromkeys(found))
 
     def snapshot(self) -> dict[str, Any]:

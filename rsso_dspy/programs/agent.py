@@ -48,9 +48,9 @@ class Agent(dspy.Module):
         start: ResumeState = BEGINNING,
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None = None,
     ) -> AgentPrediction:
-        """Play one variant up to trial number `trials`, from empty memories or from where `start` says, whose trials
-        come first in the prediction. `on_trial` is told every finished trial, with a function that gives the snapshots
-        after it. Outside a session, a default one is opened and closed with the process."""
+        """Play one variant up to trial number `trials`, from empty memories or from where `start` says. `on_trial` is
+        told every finished trial, with a function that gives the snapshots after it. Outside a session, a default one
+        is opened."""
         with Runtime.get_current() as runtime:
             if not isinstance(variant, Variant):
                 variant = runtime.variant(str(variant))
@@ -142,9 +142,6 @@ def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:
     return {name: memory.snapshot() for name, memory in memories.items()}
 
 
-_SPARED = {"thought"}  # outputs of the actor that are shown and decide nothing
-
-
 def _check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
     """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
     keep a memory out of the prompt without a word."""
@@ -152,8 +149,9 @@ def _check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> N
     def collect_fields(module: dspy.Module, kind: str) -> set[str]:
         return {name for predictor in module.predictors() for name in getattr(predictor.signature, f"{kind}_fields")}
 
+    spared = {"thought"}  # it is shown and decides nothing
     missing = {
-        kind: collect_fields(before, kind) - collect_fields(module, kind) - _SPARED for kind in ("input", "output")
+        kind: collect_fields(before, kind) - collect_fields(module, kind) - spared for kind in ("input", "output")
     }
     if lacks := [f"the {kind}s {', '.join(sorted(names))}" for kind, names in missing.items() if names]:
         raise UsageError(

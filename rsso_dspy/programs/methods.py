@@ -9,8 +9,9 @@ is loaded when it is needed.
 
 import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rsso_dspy.memory import Memory
 
 Scaffold = Literal["flat", "sso"]
-
 Writing = Literal["neural", "symbolic", "neuro-symbolic"]
 """Who writes the rules of a constitution (OmniReflect, section 2.1): a model; patterns over observations; a model that
 is shown rules which patterns wrote."""
@@ -55,7 +55,7 @@ class Method:
         return tuple(name for name in self.memories if name != READING or self.writing)
 
     def list_modules(self) -> tuple[str, ...]:
-        """The modules that it needs beside its actor: those of its memories, and those the row names."""
+        """The modules that it needs beside its actor."""
         needed = {*self.modules, *(module for name in self.memories for module in load_memory(name).asks)}
         if READING in self.memories and self.writing in ("neural", "neuro-symbolic"):
             needed.add("constitution_writer")
@@ -63,10 +63,9 @@ class Method:
 
 
 READING = "constitution"
-"""``METHOD+constitution`` reads a constitution and writes none (OmniReflect, co-operative mode); ``METHOD+neural`` and
-the like write one while they play."""
-
-ADDITIONS = (READING, *get_args(Writing))  # what may be added to the name of a method
+ADDITIONS = (READING, *get_args(Writing))
+"""What may be added to a method's name: ``METHOD+constitution`` reads a constitution and writes none (OmniReflect,
+co-operative mode); ``METHOD+neural`` and the like write one while they play."""
 
 SHINN, WRITES = "Shinn et al. 2023", "OmniReflect, self-sustaining mode"
 _ROWS = (
@@ -166,13 +165,12 @@ SCAFFOLDS: dict[Scaffold, str] = {"flat": "signatures.actor:FlatActor", "sso": "
 def actor_signature(row: Method) -> "type[dspy.Signature]":
     """The signature of the method's actor: its scaffold's, with the regions of its memories in the order of the table,
     then those that memories of other packages describe. Raises `UsageError` where two memories fill one region."""
-    memories = {name: load_memory(name) for name in row.memories}
-    filled = {memory.region: name for name, memory in reversed(memories.items())}
-    for name, memory in memories.items():
-        if (other := filled[memory.region]) != name:
-            raise UsageError(f"{row.name}: {other} and {name} both fill the region {memory.region}; drop one of them")
+    memories = [load_memory(name) for name in row.memories]
+    for region, count in Counter(memory.region for memory in memories).items():
+        if count > 1:
+            raise UsageError(f"{row.name}: {count} of its memories fill the region {region}; drop all but one")
     scaffold = _load(SCAFFOLDS[row.scaffold])
-    new = [memory for memory in memories.values() if memory.region not in scaffold.input_fields]
+    new = [memory for memory in memories if memory.region not in scaffold.input_fields]
     new.sort(key=lambda memory: [*REGIONS, memory.region].index(memory.region))
     told = {memory: REGIONS[memory.region].description if memory.region in REGIONS else memory.about for memory in new}
     added = tuple((each.region, told[each], "notice" if changes_each_step(each) else "task") for each in new)
@@ -203,37 +201,11 @@ def _add_regions(
     return signature
 
 
-GROUP = "rsso_dspy.memories"
-"""Entry points of packages that add memories and methods: each names a function without arguments, or a module, that
-calls `add_method`."""
-
-
-@cache
-def load_added_methods() -> None:
-    """Let installed packages add their methods, once in a process. Raises `UsageError` that names the package."""
-    from importlib.metadata import entry_points
-
-    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        package = point.dist.name if point.dist else "an unknown package"
-        try:
-            found = point.load()
-            if callable(found):
-                found()
-        except Exception as error:
-            raise UsageError(
-                f"the memories {point.name} of {package} ({point.value}) cannot be added: {type(error).__name__}: "
-                f"{error}. Fix that package or uninstall it"
-            ) from error
-
-
 def find_retry_control(name: str) -> str | None:
     """Return the method of the same scaffold without a memory, which has equal retries; None for such a method itself,
     and for a name that no row has."""
-    try:
-        row = get_method(name.partition("+")[0])
-    except UnknownName:
-        return None
-    return {"flat": "react", "sso": "react-sso"}[row.scaffold] if row.memories else None
+    row = METHODS.get(name.partition("+")[0])
+    return {"flat": "react", "sso": "react-sso"}[row.scaffold] if row and row.memories else None
 
 
 def get_method(name: str) -> Method:
@@ -241,10 +213,7 @@ def get_method(name: str) -> Method:
     `UnknownName` with the nearest rows."""
     base, plus, added = name.partition("+")
     if base not in METHODS:
-        load_added_methods()
-    if base not in METHODS:
-        hint = f"Packages can add more through the entry point group {GROUP}."
-        raise UnknownName("method", base, METHODS, hint)
+        raise UnknownName("method", base, METHODS, "A script adds its own with add_method.")
     row = METHODS[base]
     if not plus:
         return row
@@ -257,16 +226,10 @@ def get_method(name: str) -> Method:
     return replace(row, name=name, memories=("constitution", *row.memories), source=source, writing=writing)
 
 
-_TOLD = {"self", "recalled", "signature", "lm", "demos", "config", "new_signature", "completions"}
-"""What a call of the actor is told besides fields, so that no region can be called that."""
-
-
 def add_method(row: Method, **memories: "type[Memory]") -> None:
-    """Make a method known under its name, with the classes of its own memories by name. Every verb and `Agent` knows it
-    from then on, in this process.
-
-    Raises `UsageError` for a name that is taken or cannot name a folder, and for a method whose actor cannot be made.
-    """
+    """Make a method known to every verb and `Agent` of this process, with the classes of its own memories by name.
+    Raises `UsageError` for a name that is taken or cannot name a folder, and for a method without an actor."""
+    told = {"self", "recalled", "signature", "lm", "demos", "config", "new_signature", "completions"}  # beside fields
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
         raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
     if taken := [*({row.name} & {*METHODS, ZERO_SHOT, *ADDITIONS}), *(memories.keys() & MEMORIES.keys())]:
@@ -276,7 +239,7 @@ def add_method(row: Method, **memories: "type[Memory]") -> None:
     try:
         for memory in map(load_memory, row.memories):
             new = memory.region not in REGIONS
-            if memory.region in _TOLD or not memory.region.isidentifier() or (new and not memory.about):
+            if memory.region in told or not memory.region.isidentifier() or (new and not memory.about):
                 raise UsageError(f"a new region cannot be called {memory.region!r}, or lacks `about`, what it holds")
             if unknown := {*row.modules, *memory.asks} - MODULES.keys():
                 raise UnknownName("module", sorted(unknown)[0], MODULES)

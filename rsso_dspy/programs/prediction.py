@@ -1,16 +1,13 @@
-"""The result of an agent: a `dspy.Prediction` with a short text and JSON data; and the metric, which says how well the
+"""The result of an agent: a `dspy.Prediction` with a short text; and the metric, which says how well the
 trials of one variant went, from 0 to 1: predictions report it, optimizers maximize it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
-from pydantic import TypeAdapter
 
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, JavaMissing, SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult, Variant
-
-_TRIALS = TypeAdapter(tuple[TrialResult, ...])
 
 
 class AgentPrediction(dspy.Prediction):
@@ -34,18 +31,12 @@ class AgentPrediction(dspy.Prediction):
         played = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
         return cls(**played, score=score, points=points, **named)
 
-    def toDict(self) -> dict[str, Any]:
-        data = {name: value for name, value in self.items() if name != "trials"}
-        return {**data, "trials": _TRIALS.dump_python(self.trials, mode="json")}
-
     def __repr__(self) -> str:
         if "trials" not in self:
             return str(super().__repr__())
         outcomes = ", ".join(each.trajectory.outcome if each.trajectory else "error" for each in self.trials)
-        score = "none, a trial errored" if self.score is None else f"{self.score:.2f}"
-        return (
-            f"AgentPrediction({self.method} on {self.variant}: score {score}, points {self.points}, trials: {outcomes})"
-        )
+        said = f"score {'none, a trial errored' if self.score is None else f'{self.score:.2f}'}, points {self.points}"
+        return f"AgentPrediction({self.method} on {self.variant}: {said}, trials: {outcomes})"
 
     __str__ = __repr__
 
@@ -63,11 +54,8 @@ def score_trials(trials: Sequence[TrialResult]) -> float:
     """Return the metric of the trials of one variant, from 0 to 1: three quarters of the best trial's value plus one
     quarter of trial 1's. A trial that solved the task is worth 1, less `STEP_COST` times the share of `MANY_STEPS` that
     it took; any other its points as a share of 100, including those held after reset and at most `UNSOLVED`, less
-    `INVALID_COST` times the share of its actions that were invalid. It is `SOLVED` or more only if trial 1 solved.
-
-    Raises `EnvironmentFailure` or `BackendFailure` when a trial ended in an error or no trial was played: an error is
-    not a score.
-    """
+    `INVALID_COST` times the share of its actions that were invalid. Raises `EnvironmentFailure` or `BackendFailure`
+    when a trial ended in an error or no trial was played: an error is not a score."""
     worth = [_value_trial(_require_trajectory(result)) for result in trials]
     if not worth:
         raise BackendFailure("there is no trial to score: the program has to play at least one")

@@ -11,7 +11,7 @@ Render = Callable[[Sequence[State]], list[str]]  # the text of each state of a s
 
 
 def render_transcript(trajectory: Trajectory, render: Render | None = None) -> str:
-    """Format a whole attempt: every action, numbered, with its observation; with `render` also what was in sight."""
+    """Every action of an attempt, numbered, with its observation; with `render` also what was in sight."""
     return _format_steps(trajectory.start, trajectory.steps, 0, render)
 
 
@@ -51,10 +51,9 @@ AS_BEFORE = "(All that is in sight is as it was {when}.)"
 
 
 def shorten_sights(states: Sequence[State], shown: Sequence[str], before: int = 0) -> list[str]:
-    """Shorten what was in sight, a text for each state; `before` is the number of steps before the first one.
-
-    Every answer to an action stays. A room that looks as before refers to that earlier step, and the inventory is shown
-    when it changes. If the text is still too long, the oldest steps lose their room and inventory."""
+    """Shorten what was in sight, a text for each state; `before` is the number of steps before the first one. A room
+    that looks as before refers to that earlier step, and the inventory is shown when it changes. If the text is still
+    too long, the oldest steps lose their room and inventory, never the answer to an action."""
     parts = [_split_sight(state, text) for state, text in zip(states, shown, strict=True)]
     sights = [sight for _, sight, _ in parts]
     kept = _find_first_kept(sights)
@@ -91,7 +90,7 @@ def _split_sight(state: State, text: str) -> tuple[str, str, str]:
 
 
 def _find_first_kept(sights: Sequence[str]) -> int:
-    """Return the index of the first state whose sights are shown: as many of the newest as fit, equal ones once."""
+    """Return the index of the first state whose sights are shown: of the newest as many as fit, equal ones once."""
     left, seen = LONGEST_SIGHTS, {sights[0]}
     for place in range(len(sights) - 1, 0, -1):
         left -= 0 if sights[place] in seen else len(sights[place])
@@ -102,10 +101,7 @@ def _find_first_kept(sights: Sequence[str]) -> int:
 
 
 def tell_outcome(trajectory: Trajectory) -> str:
-    """Describe the end of an attempt and the points of every step that changed them, without naming the step budget:
-
-    Step 9, focus on wood cup, ended the attempt for good: it was the wrong choice (-150 points, to -100 of 100). Until
-    then it had 50 of 100 points: +30 at step 1, +10 at step 5, +10 at step 8."""
+    """Describe the end of an attempt and the points of every step that changed them, without naming the step budget."""
     steps = trajectory.steps
     if not steps:
         return "The attempt was over before its first step."
@@ -137,10 +133,8 @@ def tell_outcome(trajectory: Trajectory) -> str:
 
 def _name_action(steps: Sequence[Step], index: int) -> str:
     """Return the action of a step; for the number of an option also the option's text."""
-    action = steps[index].action or UNREADABLE
-    if not index or not action.isdigit():
-        return action
-    option = re.search(rf"^\s*{action}:\s*(.+)$", steps[index - 1].state.observation, re.M)
+    action, asked = steps[index].action or UNREADABLE, steps[index - 1].state.observation if index else ""
+    option = re.search(rf"^\s*{action}:\s*(.+)$", asked, re.M) if action.isdigit() else None
     return f"{action} ({option[1].strip()})" if option else action
 
 

@@ -96,23 +96,27 @@ class Roles:
         return tell_outcome(trajectory)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
-        """What a call of the reflector is told besides, for these improvements: a signature with their fields, and the
-        loops. Empty without them, so that the prompt stays what it was.
-
-        Raises `UsageError` when the reflector was replaced by a module that lacks the fields and cannot be given them.
-        """
-        from rsso_dspy.signatures.reflection import ADDED_FIELDS, LOOPS, add_reflection_fields
+        """What a call of the reflector is told besides: examples, a signature with the fields of these improvements,
+        the loops; after a success, another signature. Raises `UsageError` when the reflector was replaced by a module
+        that cannot be told so."""
+        from rsso_dspy.signatures.reflection import ADDED_FIELDS, LOOPS, DrawPattern, add_reflection_fields
 
         asked, module = improvements.intersection(ADDED_FIELDS), self.modules["reflector"]
+        examples = self.runtime.reflections.examples if self.runtime.reflections else ()
         place_reader = get_place_reader(self.environment)
         told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, place_reader)} if "loops" in asked else {}
-        if asked and isinstance(module, dspy.Predict):
-            return {**told, "signature": add_reflection_fields(module.signature, asked)}
-        if asked and all(add_reflection_fields(p.signature, asked) is not p.signature for p in module.predictors()):
+        if isinstance(module, dspy.Predict):
+            if trajectory.solved:
+                return {"signature": DrawPattern, "demos": []}
+            told |= {"demos": [*module.demos, *examples]} if examples else {}
+            return told | ({"signature": add_reflection_fields(module.signature, asked)} if asked else {})
+        signatures = [predictor.signature for predictor in module.predictors()]
+        lacks = asked and all(add_reflection_fields(each, asked) is not each for each in signatures)
+        if lacks or examples or trajectory.solved:
             raise UsageError(
-                f"this {type(module).__name__} cannot be the reflector of {', '.join(sorted(asked))}: its signature "
-                f"lacks {', '.join(field for each in sorted(asked) for field in ADDED_FIELDS[each])}; add them to the "
-                "signature, or use dspy.Predict"
+                f"this {type(module).__name__} cannot be the reflector: use dspy.Predict, or leave out "
+                "memory.reflections.examples and successes, and add to its signature "
+                f"{', '.join(field for each in sorted(asked) for field in ADDED_FIELDS[each]) or 'nothing'}"
             )
         return told
 
@@ -238,9 +242,6 @@ class TrialLedger(UsageTracker):
         self._unread = []
         self.speaker = role
         self._add_entry(Usage(malformed=1), malformed=True)
-
-    def last_unread(self, role: str) -> str:
-        return (self.kept.get(role) or [""])[-1]
 
     def _add_entry(self, entry: Usage, **read: bool) -> None:
         """Book an entry, and write into the log of the unit how an answer was read."""

@@ -20,7 +20,7 @@ from rsso_dspy.regions import SYSTEM_REGIONS
 if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
     from rsso_dspy.memory.contenders import EntrySettings
-    from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
+    from rsso_dspy.memory.reflections import Reflection, ReflectionSettings
     from rsso_dspy.memory.skills import SkillSettings
 
 RETRY_TEMPERATURE = 0.7  # at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)
@@ -51,11 +51,13 @@ class TrialRules:
     lasting: tuple[str, ...] = ()  # regions of memories that are passed on: these also learn from the last trial
     interface: Interface = "sso"  # what the actor sees, and how its actions are understood; see docs/CONCEPTS.md
     demonstrations: int = 0  # how many solved training variants of the task type the actor is shown
+    demonstration_thoughts: bool = False  # whether thoughts stand in them, where points are earned
     retry_temperature: float | None = None  # of the actor from the second trial on; see `choose_retry_temperature`
     action_choice: ActionChoice = "free"  # whether the actor is shown the actions that can be taken
     layout: Layout = "conversation"
     """``conversation``, a message for each step, of which none ever changes; ``paper``, one message with a window of
-    the last states (rSSO, Algorithm 1)."""
+    the last states (rSSO, Algorithm 1); ``released``, one message with the whole transcript in the flat scaffold
+    (Reflexion's code), and the window with a message for each step in the other (SSO's code)."""
     thoughts: bool = True  # whether the actor is asked for a thought beside the action
     in_system: tuple[str, ...] = ()  # regions that stand in the system message: the same through a trial
 
@@ -63,9 +65,10 @@ class TrialRules:
         if odd := sorted({*self.in_system}.difference(SYSTEM_REGIONS)):
             allowed = ", ".join(SYSTEM_REGIONS)
             raise UsageError(f"in_system: {', '.join(odd)} cannot stand in the system message; these can: {allowed}")
-        if self.max_repeat is not None and self.max_repeat < 2:
+        if self.demonstration_thoughts and not self.demonstrations:
             raise UsageError(
-                f"max_repeat={self.max_repeat}: one action is not a repetition; give 2 or more, or None for no limit"
+                "demonstration_thoughts: there are no demonstrations to hold thoughts; leave it out, or set "
+                "protocol.demonstrations to 1 or more on a benchmark whose solutions are known"
             )
 
     def find_ending(
@@ -127,7 +130,7 @@ class Runtime:
     skills: "SkillSettings | None" = None
     entries: "EntrySettings | None" = None
     examples: str = ""  # stretches of play, each with rules drawn from it, for a neuro-symbolic rule writer
-    neighbours: "Neighbours | None" = None  # finds reflections of other units by the likeness of their tasks
+    stored: "Sequence[Reflection] | None" = None  # reflections of an earlier run, which retrieval searches
     about: str = ""  # what actors are told of the environment
     benchmark: str = ""  # its name, as predictions report it; empty for the default benchmark
     implied_templates: str | None = None  # action templates that records leave out; with None, they leave out all
@@ -148,8 +151,8 @@ class Runtime:
     @staticmethod
     @contextmanager
     def get_current() -> Iterator["Runtime"]:
-        """Yield the active runtime. Without one, yield that of the default session, which starts with the first call
-        and ends with the process. Raises `UsageError` where there is neither."""
+        """Yield the active runtime, or that of the default session, which starts with the first call and ends with the
+        process. Raises `UsageError` where there is neither."""
         runtime = get_playing().runtime
         if runtime is not None:
             yield runtime

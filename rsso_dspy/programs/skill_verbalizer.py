@@ -26,9 +26,8 @@ class SkillVerbalizer(dspy.Module):
         self.target = dspy.Predict(NameTarget)
 
     def forward(self, examples: Sequence[Window], action_templates: str = "") -> dspy.Prediction:
-        """Describe what the windows have in common: a prediction with ``skill`` (a `Verbalization`; None if the written
-        instructions are no actions or no target was named) and the answers of the calls. Raises `AdapterParseError` if
-        an answer cannot be read."""
+        """Describe what the windows have in common: the answers, and as ``skill`` a `Verbalization`; None if the
+        instructions are no actions or no target was named."""
         whole, done, ends = (render_excerpts(examples, part) for part in get_args(Part))
         summary = self.summary(examples=whole)
         known = {"summary": summary.summary, "skill_name": summary.skill_name}
@@ -53,8 +52,8 @@ AS_BEFORE = "(What is as in excerpt {number} is left out.)"
 
 
 def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
-    """Format the examples of a skill, numbered from 1: a final state shows only differences from the first one, and an
-    excerpt only differences from the previous one. ``ends`` are the changes by the last action."""
+    """Format examples, numbered from 1: a final state shows only differences from the first one, an excerpt only those
+    from the previous one. ``ends`` are the changes by the last action."""
     texts = []
     for number, window in enumerate(examples, start=1):
         before = examples[number - 2] if number > 1 else None
@@ -122,10 +121,9 @@ _ANSWER = re.compile(
 
 
 def filter_instructions(written: Sequence[str], templates: str, actions: Iterable[str]) -> tuple[str, ...]:
-    """Return the instructions that are actions, without introductory words: each must have a template's form, or begin
-    like an example's action, as a simulator may understand more than its templates. Where these allow numbers as
-    answers, so may instructions: "answer the question with the number of the cup". Empty if fewer than half are
-    actions, because then the answer was about something else."""
+    """Return the instructions that are actions, without introductory words: of a template's form, or beginning like an
+    example's action, as a simulator may understand more; or "answer the question with the number of the cup", where
+    templates allow numbers. Empty if fewer than half are actions: then the answer was about something else."""
     if not templates:
         return tuple(written)
     # An example's bare number answers a question of its episode only.

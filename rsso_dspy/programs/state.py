@@ -12,8 +12,6 @@ import dspy
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_write_text
 
-NOT_PREDICTORS = {"metadata"}
-
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
@@ -33,14 +31,14 @@ def read_state(path: Path) -> SavedState:
         return SavedState(data["state"], str(data.get("method", "")))
     if not is_plain_state(data):
         raise UsageError(f"{path} is neither a saved agent nor a compiled program; agent.save(PATH) writes the first")
-    predictors = {name: value for name, value in data.items() if name not in NOT_PREDICTORS}
+    predictors = {name: value for name, value in data.items() if name != "metadata"}
     return SavedState(predictors, str(data["metadata"].get("method", "")))
 
 
 def is_plain_state(data: Any) -> bool:
     if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
         return False
-    states = [value for name, value in data.items() if name not in NOT_PREDICTORS]
+    states = [value for name, value in data.items() if name != "metadata"]
     return bool(states) and all(isinstance(value, dict) and "signature" in value for value in states)
 
 
@@ -74,8 +72,7 @@ def _count_fields(state: Any) -> int:
 
 
 def fingerprint_program(program: dspy.Module) -> str:
-    """Return 12 hexadecimal digits over instructions, field texts and demonstrations of every predictor: two programs
-    with the same fingerprint send the same prompts."""
+    """Return 12 hexadecimal digits over the words of every predictor: equal ones send the same prompts."""
     return fingerprint_state(program.dump_state())
 
 

@@ -18,7 +18,7 @@ from rsso_dspy.environments import Environment, Transition, choose_interface, li
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.playing import playing
-from rsso_dspy.programs.methods import changes_each_step
+from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.render import UNREADABLE
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
@@ -74,7 +74,7 @@ class TrialRun:
                     self.budget = self.roles.runtime.budget(self.variant)
                     self.environment = self.roles.environment = environment
                     choose_interface(environment, self.rules.interface)
-                    self.conversation = Conversation(environment, self.rules)
+                    self.conversation = Conversation(environment, self.rules, self.roles.method.scaffold)
                     trajectory = play(self)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
@@ -104,38 +104,35 @@ class TrialRun:
     def choose_action(
         self, states: Sequence[State], steps: Sequence[Step], plans: Recalls, recalled: Recalls
     ) -> Answer | None:
-        """Ask the actor for the next action, in the conversation so far, which takes in question and answer; None when
-        the answer was malformed."""
+        """Ask the actor for the next action, in the conversation so far; None when the answer was malformed."""
         regions = self.show_world() | self.show_regions(plans, recalled)
         each_step = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
         changing = {name: value for name, value in regions.items() if name in each_step}
         turn = self.conversation.begin_turn(states, steps, **changing)
         kept = {name: value for name, value in regions.items() if value and name not in each_step}
-        self.offers_subgoals |= any(each.targets for each in recalled.values())
-        asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout == "paper"}
+        targets = [target for each in recalled.values() for target in each.targets]
+        self.offers_subgoals |= bool(targets)
+        asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout != "conversation"}
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
-        with playing(layout=self.rules.layout, in_system=self.rules.in_system, unasked=unasked, **told):
+        with playing(layout=self.conversation.layout, in_system=self.rules.in_system, unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
-        answer: Answer | None = None
-        if said is not None:
-            answer = read_answer(said, [target for each in recalled.values() for target in each.targets])
-            if not answer.action:
-                self.roles.reject("actor", said)
-                answer = None
+        answer = None if said is None else read_answer(said, targets)
+        if said is not None and answer and not answer.action:
+            self.roles.reject("actor", said)
+            answer = None
         self.conversation.end_turn(turn, answer, unasked)
         return answer
 
     def take_step(
         self, answer: Answer | None, states: Sequence[State], steps: Sequence[Step], recalled: Recalls
     ) -> tuple[Step, Transition | None]:
-        """The step that an answer amounts to. A malformed answer is a step that does nothing: it costs budget, not the
-        run."""
+        """The step that an answer amounts to: of a malformed one a step that does nothing, at the cost of budget."""
         items = tuple(item for each in recalled.values() for item in each.ids)
         if answer is None:
             score = steps[-1].score if steps else self.environment.points_at_reset
             nothing = replace(states[-1], observation=NO_ACTION)
-            unread = self.ledger.last_unread("actor")
+            unread = (self.ledger.kept.get("actor") or [""])[-1]
             return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
         move = self.environment.step(answer.action)
         told = {name: getattr(move, name) for name in DONE}
@@ -145,13 +142,13 @@ class TrialRun:
     # What was shown.
 
     def show_world(self) -> dict[str, Any]:
-        """Return what the prompts of a trial say of the environment, and note the action templates if they differ from
-        the implied ones. Where the possible actions are listed, templates would say the same twice."""
+        """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
+        the possible actions are listed, they are left out."""
         about = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
         if self.rules.action_choice == "listed" and not self.rules.demonstrations:
             return about
         templates, implied = self.environment.action_templates, self.roles.runtime.implied_templates
-        if implied is not None and templates != implied:
+        if implied not in (None, templates):
             self.shown[TEMPLATES] = templates
         return about | {TEMPLATES: templates}
 
@@ -178,7 +175,7 @@ class TrialRun:
 
 # What an actor and its environment have said.
 
-HISTORY_STATES = 10  # states in the history window of the layout `paper` (SSO reference, max_history)
+HISTORY_STATES = 10  # states in the history window of the layouts `paper` and `released` (SSO reference, max_history)
 MOST_LISTED = 100  # maximum number of actions listed in a prompt
 LONGEST_CONVERSATION = 60_000
 """Characters of a conversation, about 15,000 tokens; a longer one loses its older half at once, so that the rest of it
@@ -194,10 +191,13 @@ Turn = dict[str, Any]  # the inputs of one step, the outputs of the answer to it
 
 class Conversation:
     """What an actor and its environment have said in a trial. In the layout `conversation` nothing that was said ever
-    changes; in the layout `paper` it is made anew from the last states."""
+    changes; in the others it is made anew from the last states, or from all."""
 
-    def __init__(self, environment: Environment, rules: TrialRules):
+    def __init__(self, environment: Environment, rules: TrialRules, scaffold: Scaffold = "flat"):
         self._environment, self._rules = environment, rules
+        self._is_whole = rules.layout == "released" and scaffold == "flat"
+        in_one = self._is_whole or rules.layout == "paper"
+        self.layout = "paper" if in_one else "conversation"  # what the adapter makes of it
         self._turns: list[Turn] = []
         self._shown: dict[str, Any] = {}
         self._situation: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ class Conversation:
         """Return the inputs of the next step; ``states[i + 1]`` follows ``steps[i]``. Of the texts `changing` from step
         to step, those are left out that the conversation holds already."""
         self._follow(states[-1], steps)
-        if self._rules.layout == "paper":
+        if self._rules.layout != "conversation":
             self._render_window(states, steps)
             said = {"observation": self._turns.pop()["observation"], **changing}
         else:
@@ -233,18 +233,24 @@ class Conversation:
         return dspy.History(messages=list(self._turns))
 
     def _render_window(self, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Make the turns anew from the last states, as the sources show them."""
-        first = max(0, len(states) - HISTORY_STATES)
+        """Make the turns anew from the last states, as the sources show them; or from all, as far as they are not too
+        long."""
+        first = 0 if self._is_whole else max(0, len(states) - HISTORY_STATES)
         self._turns = [{"observation": text} for text in self._environment.render(states[first:])]
         for turn, step in zip(self._turns, steps[first:], strict=False):
             named = {"subgoal": step.subgoal} if step.subgoal else {}
             turn |= {"thought": step.reasoning, **named, "action": step.action or UNREADABLE}
+        while self._is_whole and self._forget():
+            pass
 
-    def _forget(self) -> None:
-        if sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
-            del self._turns[: len(self._turns) // 2]
+    def _forget(self) -> bool:
+        """Drop the older half of what is too long. Return whether there was one."""
+        halved = len(self._turns) // 2
+        if too_long := sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
+            del self._turns[:halved]
             self._turns[0] = {**self._turns[0], "notice": FORGOTTEN}
             self._shown = {}
+        return too_long and halved > 0
 
     def _follow(self, present: State, steps: Sequence[Step]) -> None:
         """Note the last action, and the situation it led to: the same one where it was refused or had no effect."""
@@ -265,9 +271,8 @@ class Conversation:
         return AGAIN.format(action=step.action, times=times) if times > 1 else WITHOUT_EFFECT
 
     def _list_actions(self) -> list[str]:
-        """Return the actions that can be taken now, those last that were taken in the very same situation before. They
-        say what can be done, never what should be. Empty where the protocol lists none. Raises `EnvironmentFailure` if
-        none or too many are possible."""
+        """Return the actions that can be taken now, those last that were taken in the very same situation before; none
+        where the protocol lists none. Raises `EnvironmentFailure` if none or too many are possible."""
         if self._rules.action_choice == "free":
             return []
         list_possible: Callable[[], Sequence[str]] = getattr(self._environment, "admissible_actions", list)
@@ -289,16 +294,16 @@ TURNS_KEPT = 3
 
 
 def find_callers_trace() -> list[TraceEntry] | None:
-    """Return the trace that the caller opened with `dspy.context(trace=...)`, as DSPy's optimizers do. None for the
-    process-wide one, which DSPy always has and never empties: it would keep the prompts of thousands of steps."""
+    """Return the trace that the caller opened, as DSPy's optimizers do. None for the process-wide one, which is never
+    emptied: it would keep the prompts of thousands of steps."""
     trace: list[TraceEntry] | None = dspy.settings.trace
     return None if trace is main_thread_config.get("trace") else trace
 
 
 @contextmanager
 def _collect_calls() -> Iterator[tuple[list[TraceEntry], list[TraceEntry] | None]]:
-    """Collect the calls of the block apart from the trace of the program's caller, if there is one, so that a failing
-    block adds nothing to it; yield both."""
+    """Collect the calls of the block apart from the trace of the program's caller, so that a failing block adds nothing
+    to it; yield both."""
     outer = dspy.settings.trace
     calls: list[TraceEntry] = []
     with dspy.context(trace=None if outer is None else calls):
@@ -306,10 +311,16 @@ def _collect_calls() -> Iterator[tuple[list[TraceEntry], list[TraceEntry] | None
 
 
 def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
-    """Return the calls in order without the actor's uninformative ones, with the inputs that were in the prompt. An
-    unparsable answer leaves no call; an answer without an action is a malformed step and is kept."""
+    """Return the calls in order, with the inputs that were in the prompt, but of the actor's only those of steps that
+    changed the score, were not understood, repeated an action with the same result, or were the last. An unparsable
+    answer leaves no call; an answer without an action is a malformed step and is kept."""
     acting = {id(predictor) for predictor in actor.predictors()}
-    worth = iter(_mark_informative_steps([step for step in trajectory.steps if not step.malformed]))
+    steps = [step for step in trajectory.steps if not step.malformed]
+    did = [(step.action, step.state.observation) for step in steps]
+    worth = (
+        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
+        for place, step in enumerate(steps)
+    )
     kept = []
     for predictor, inputs, outputs in calls:
         has_action = first_line(outputs.get("action"))
@@ -321,13 +332,3 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
                 told[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
         kept.append((predictor, told, outputs))
     return kept
-
-
-def _mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
-    """Return for each step whether it is informative: it changed the score, was not understood, repeated an action with
-    the same result, or was the last."""
-    did = [(step.action, step.state.observation) for step in steps]
-    return [
-        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
-        for place, step in enumerate(steps)
-    ]

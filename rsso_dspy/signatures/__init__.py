@@ -7,23 +7,17 @@ instructions, because optimizers distinguish predictors by their signatures. A n
 from importlib import import_module
 from typing import Any
 
-_HOMES = {  # name to its module; `hash_prompts` reads them in this order
-    "ErrorRule": "constitution",
-    "FlatActor": "actor",
-    "JudgeEquivalence": "skills",
-    "NameTarget": "skills",
-    "Reflect": "reflection",
-    "SkillActor": "actor",
-    "SummarizeConstitution": "constitution",
-    "SummarizeSkill": "skills",
-    "WriteInstructions": "skills",
-    "WriteRules": "constitution",
-    "DistillReflections": "reflection",
+_HOMES = {
+    "actor": ("FlatActor", "SkillActor"),
+    "constitution": ("ErrorRule", "SummarizeConstitution", "WriteRules"),
+    "reflection": ("DistillReflections", "Reflect"),
+    "skills": ("JudgeEquivalence", "NameTarget", "SummarizeSkill", "WriteInstructions"),
 }
-__all__ = list(_HOMES)[:-1]
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    module = next((module for module, names in _HOMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -8,8 +8,6 @@ from pydantic import BaseModel
 
 
 class InsightEdit(BaseModel):
-    """One edit of a list of insights."""
-
     operation: Literal["ADD", "EDIT", "AGREE", "REMOVE"]
     number: int = 0
     text: str = ""
@@ -33,8 +31,6 @@ class ReviseInsights(dspy.Signature):
 
 
 class Workflow(BaseModel):
-    """A sequence of actions that tasks have in common."""
-
     description: str
     steps: list[str]
 
@@ -54,8 +50,6 @@ class InduceWorkflows(dspy.Signature):
 
 
 class Strategy(BaseModel):
-    """What an attempt teaches about reasoning and acting in other tasks."""
-
     title: str
     description: str
     content: str
@@ -76,8 +70,6 @@ class ExtractStrategies(dspy.Signature):
 
 
 class BulletTag(BaseModel):
-    """What a bullet did for an attempt."""
-
     id: str
     tag: Literal["helpful", "harmful", "neutral"]
 

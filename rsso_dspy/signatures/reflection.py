@@ -25,9 +25,19 @@ class Reflect(dspy.Signature):
     plan: str = dspy.OutputField(desc="what to do differently next time, as short imperative sentences")
 
 
+DrawPattern = (
+    Reflect.delete("what_went_wrong")
+    .with_updated_fields("plan", desc="how to go about tasks of this type, as short imperative sentences")
+    .with_instructions(
+        "You attempted a task in a simulated world and completed it. Study the record and find what made it succeed: "
+        "where things were found, which actions earned points, in which order, and which were not needed. Then write "
+        "for other tasks of this type what to do again, and leave out what belongs to this task alone."
+    )
+)
+"""What the reflector is asked after a success instead."""
+
 LOOPS = "loops"  # input field of the improvement that tells of semantic loops
 ADDED_INPUTS = (LOOPS,)
-
 ADDED_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
     "loops": {LOOPS: (str, "where the attempt went in circles; the plan has to break them")},
     "structured": {
@@ -48,20 +58,17 @@ ADDED_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
 
 @lru_cache(maxsize=64)
 def add_reflection_fields(signature: Any, improvements: frozenset[str]) -> Any:
-    """A reflector's signature with the fields of these improvements, as far as it lacks them. The same object when it
-    lacks none. Cached, as building a signature class is dear."""
+    """A reflector's signature with the fields of these improvements; the same object when it lacks none. Cached, as
+    building a signature class is dear."""
     for improvement in sorted(improvements):
         for name, (kind, description) in ADDED_FIELDS.get(improvement, {}).items():
             if name in signature.fields:
                 continue
+            fields, following, field = signature.output_fields, "plan", dspy.OutputField(desc=description)
             if name in ADDED_INPUTS:
-                place, field = (
-                    list(signature.input_fields).index("outcome"),
-                    dspy.InputField(desc=description, default=""),
-                )
-            else:
-                place, field = list(signature.output_fields).index("plan"), dspy.OutputField(desc=description)
-            signature = signature.insert(place, name, field, kind)
+                fields, following = signature.input_fields, "outcome"
+                field = dspy.InputField(desc=description, default="")
+            signature = signature.insert(list(fields).index(following), name, field, kind)
     return signature
 
 

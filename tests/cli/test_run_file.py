@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml") if file.name != "candidates.toml")
+OTHERS = ("candidates.toml", "reflector-examples.toml")
+FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml") if file.name not in OTHERS)
 PAPER = ("run", "--config", FOLDER / "rsso-paper.toml", "--dry-run", "--out", "out")
 RULES = {
     "kind": "rsso-dspy constitution",

@@ -104,7 +104,7 @@ def lend(
 ) -> Any:
     """What an agent lends a memory: `ask` in place of its modules, and an attempt told by its variant and actions.
     `runtime` holds settings by the name of their memory, and an embedder."""
-    usual = {"embed": words_embed, "neighbours": None, "examples": ""}
+    usual = {"embed": words_embed, "stored": None, "examples": ""}
     usual |= dict.fromkeys(("entries", "reflections", "skills", "constitution"))
     return SimpleNamespace(
         ask=ask,

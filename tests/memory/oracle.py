@@ -33,7 +33,7 @@ def cut(trajectory: Trajectory, settings: SkillSettings) -> list[list[Spot]]:
         chunk = spots[: settings.max_piece]
         while chunk and chunk[-1].reward <= 0:
             chunk.pop()
-        if len(chunk) >= settings.min_piece:
+        if len(chunk) >= max(settings.min_piece, settings.min_window):
             pieces.append(chunk)
             spots = spots[len(chunk) :]
         else:

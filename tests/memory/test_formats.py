@@ -60,7 +60,7 @@ def test_other_settings_another_embedder_or_a_damaged_memory_are_refused(library
     for damage in ({"texts": []}, {"settings": {**library.snapshot["settings"], "forgetting": 0.5}}, {"pieces": 5}):
         with pytest.raises(UsageError, match="damaged skill memory"):
             SkillLibraryFile({}, library.snapshot | damage).check("it", SkillSettings(), "words")
-    with pytest.raises(ValueError, match="min_window <= max_window"):
+    with pytest.raises(UsageError, match="min_window <= max_window"):
         SkillSettings(min_window=7)
 
 

@@ -2,6 +2,7 @@
 what ends a trial as exhausted."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,13 @@ from rsso_dspy.memory.reflections import (
     ReflectionSettings,
     pass_on_reflections,
 )
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import make_reflection_settings, resolve_protocol
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
+from tests.live import REWARDED, Engine, acting, model, says, walks
 from tests.memory.memory_cases import Answer, lend, plain, walk
 
 FAILED, SOLVED = "a b c+10", "a b c+100"
@@ -98,14 +101,19 @@ def test_a_malformed_answer_is_counted_and_displaces_nothing(answer):
     assert memory.preamble().text == "Attempt 1: plan"
 
 
-def fail(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1) -> str:
-    """A failed trial of a variant; what its prompt showed."""
+def fail(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1, points: int = 0) -> str:
+    """A trial of a variant that ends with these points; what its prompt showed."""
     kind, _, index = key.partition("::")
-    variant = Variant(kind, int(index))
-    memory.begin_trial(variant, task or f"Your task is to do {kind}.")
+    variant, task = Variant(kind, int(index)), task or f"Your task is to do {kind}."
+    memory.begin_trial(variant, task)
     shown = memory.preamble().text
-    memory.learn(Trajectory(variant, trial, task or f"Your task is to do {kind}.", State("", "", ""), 0, (), "failed"))
+    step = Step("act", "act", State("", "", ""), points, points, True)
+    memory.learn(Trajectory(variant, trial, task, State("", "", ""), 0, (step,), "solved" if points else "failed"))
     return shown
+
+
+def solve(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1) -> str:
+    return fail(memory, key, task, trial, 100)
 
 
 def hand_on(memory: ReflectionMemory, *improvements, **settings) -> ReflectionMemory:
@@ -171,6 +179,58 @@ def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itsel
     only = memory_of("retrieval")
     fail(only, "grow::4")
     assert fail(hand_on(only, "retrieval"), "grow::4") == ""
+
+
+def test_successes_write_what_worked_for_other_variants_and_widen_no_window():
+    alone = memory_of("across-tasks")
+    solve(alone, "boil::1")
+    assert fail(hand_on(alone, "across-tasks"), "boil::2") == "", "without the setting nothing is written"
+    memory = memory_of("across-tasks", "adaptive", successes=True)
+    solve(memory, "boil::1")
+    assert memory.snapshot()["failures"] == 0
+    other = hand_on(memory, "across-tasks", successes=True)
+    assert fail(other, "boil::2") == "- Attempt 1: (at another variant, of boil, which it solved) plan after 1"
+    assert [each.solved for each in other.entries(other.snapshot())] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("filters", "shown", "stored"),
+    [
+        ({}, ["boil", "boil", "grow"], 3),
+        ({"same_type": True}, ["boil", "boil"], 3),
+        ({"outcome": "solved"}, ["boil", "grow"], 2),
+        ({"outcome": "failed", "same_type": True}, ["boil"], 2),
+    ],
+)
+def test_retrieval_filters_by_task_type_and_by_success(filters, shown, stored):
+    memory = memory_of("retrieval", successes=True)
+    for play, key in ((solve, "boil::1"), (fail, "boil::2"), (solve, "grow::1")):
+        play(memory, key, "boil or grow")
+        memory = hand_on(memory, "retrieval", successes=True, **filters)
+    text = fail(memory, "boil::3", "boil or grow")
+    assert sorted(re.findall(r"another variant, of (\w+)", text)) == shown
+    lent = lend(reflections=ReflectionSettings(improvements=frozenset({"retrieval"}), **filters))
+    lent.runtime.stored = memory.entries(memory.snapshot())
+    assert fail(ReflectionMemory(lent), "boil::4", "boil or grow").count("another variant") == stored
+
+
+def test_examples_of_a_file_stand_in_the_reflectors_prompt_and_in_the_identity(tmp_path, live):
+    file = Path(__file__).parents[2] / "examples/reflexion/reflector-examples.toml"
+    config = load_config(overrides=[f"memory.reflections.examples={file}"])
+    assert re.fullmatch(r"adapt/3 reflections\.examples=[0-9a-f]{12}", resolve_protocol(config).id)
+    lm, asked = walks(live)[0], Engine(lambda _: says(what_went_wrong="It walked.", plan="Sit."))
+    settings = make_reflection_settings(config)
+    with acting(live, lambda role, *rest: lm(role, *rest) if role == "actor" else model(asked), reflections=settings):
+        Agent("reflexion")(variant=REWARDED, trials=2)
+    (prompt,) = asked.prompts
+    system = prompt.partition("<user>")[0]
+    assert (system.count("\nExample "), "Your task is to: put a clean spoon in drawer." in system) == (2, True)
+    for text in ("", "[[example]]\nplan = 'x'", "[[example]]\nplan = 'x'\ntranscript = 'y'\nhint = 'z'", "example = 3"):
+        (tmp_path / "bad.toml").write_text(text)
+        with pytest.raises(ConfigError, match="is no TOML file of tables"):
+            make_reflection_settings(load_config(overrides=[f"memory.reflections.examples={tmp_path / 'bad.toml'}"]))
+    with pytest.raises(ConfigError, match="cannot read none"):
+        resolve_protocol(load_config(overrides=["memory.reflections.examples=none.toml"]))
 
 
 def test_a_long_term_part_from_the_variant_itself_is_not_shown_in_a_stream():
@@ -243,6 +303,8 @@ def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():
     assert make_reflection_settings(improved).has("loops")
     ended = load_config(overrides=["protocol.exhausted_by_loop=true"])
     assert resolve_protocol(ended).id == "adapt/3 exhausted_by_loop=True"
+    with pytest.raises(ConfigError, match=r"set memory\.reflections\.successes = true"):
+        make_reflection_settings(load_config(overrides=["memory.reflections.outcome=solved"]))
     with pytest.raises(ConfigError, match="improvements"):
         load_config(overrides=['memory.reflections.improvements=["better"]'])
 
@@ -265,5 +327,9 @@ def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_var
     next(Path("one").glob("units/*/*/*.jsonl")).unlink()
     code, _, err = rsso(*again)
     assert (code, "memory.reflections.index: there " in err) == (1, True) or code == 2, err
+    code, _, err = rsso(
+        *play, *fast, *read, "--set", "memory.reflections.outcome=solved", "--per-task", "1", "--out", "four"
+    )
+    assert (code, "one has none of a solved trial; drop it" in " ".join(err.split())) == (2, True), err
     code, _, err = rsso(*play, *fast, *read[:3], "memory.reflections.index=three", "--out", "four")
     assert (code, "three is no folder of a run with finished units" in " ".join(err.split())) == (2, True)

@@ -19,6 +19,7 @@ PRESETS = {
     "paper, short pieces": SkillSettings(max_piece=8, max_trajectories=3, pool_size=5),
     "paper, short pieces, pairs within a trial": SkillSettings(max_piece=8, pairs="any"),
     "release, short pieces": replace(SkillSettings.sso_release(), max_piece=7, max_trajectories=3, beams=2),
+    "the paper's steps": SkillSettings(min_window=4, max_window=7),
     "sliding, short windows": SkillSettings(extraction="sliding", min_window=2, max_window=3),
 }
 

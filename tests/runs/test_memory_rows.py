@@ -13,7 +13,6 @@ from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory_files import get_stream_position
 from rsso_dspy.plan import arrange_streams, plan_held_out
-from rsso_dspy.programs import methods
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method
 from rsso_dspy.report.page_records import trace_learnt_items
 from rsso_dspy.sessions import session
@@ -58,11 +57,6 @@ class OutsideMemory(Memory):
         self.trials = data["trials"]
 
 
-def add_outside() -> None:
-    """What the entry point of a package names."""
-    add_method(Method("outside", "flat", ("counter",), "a package"), counter=OutsideMemory)
-
-
 def answer(prompt: str) -> str:
     """Goes wrong first where it counts to 3, and is right elsewhere; any writer writes what it always does."""
     for field, value in WRITTEN.items():
@@ -76,14 +70,13 @@ def answer(prompt: str) -> str:
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
-    """The toy benchmark and a package with a memory are installed."""
+    """The toy benchmark is installed, and a script has added a memory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(installed(tmp_path / "site", memories=f"{__name__}:add_outside"))
+    monkeypatch.syspath_prepend(installed(tmp_path / "site"))
     get_benchmark.cache_clear()
-    methods.load_added_methods.cache_clear()
     before = dict(METHODS), dict(MEMORIES)
+    add_method(Method("outside", "flat", ("counter",), "a script"), counter=OutsideMemory)
     yield tmp_path
-    methods.load_added_methods.cache_clear()
     get_benchmark.cache_clear()
     for table, kept in zip((METHODS, MEMORIES), before, strict=True):
         table.clear()
@@ -144,7 +137,7 @@ def test_a_plan_counts_the_calls_of_writers_and_puts_lasting_memories_into_strea
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_memory_from_an_installed_package_is_run_and_shown(rsso):  # noqa: F811
+def test_a_memory_that_a_script_added_is_run_and_shown(rsso):  # noqa: F811
     run = ("run", "--methods", "react,outside,exprag", "--tasks", "up", "--per-task", "2", "--out", "run")
     code, out, err = rsso(*run, *(word for setting in TOY for word in ("--set", setting)))
     assert (code, "outside" in out) == (0, True), err

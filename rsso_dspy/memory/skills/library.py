@@ -1,13 +1,12 @@
-"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data. As JSON data
-it holds every text once; pieces name them by index, `pool` and `selected` are rows of numbers, with each window as
-piece, start, end. Embeddings are recomputed on demand, so a restored memory continues byte for byte if equal texts have
-equal rows."""
+"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data, which holds
+every text once; `pool` and `selected` are rows of numbers there. Embeddings are recomputed on demand, so a restored
+memory continues byte for byte if equal texts have equal rows."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import reduce
+from functools import cache, reduce
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -18,9 +17,6 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.memory.skills.match import PieceTexts, TextIndex, cut_trajectory, match_windows, rank_by_similarity
 from rsso_dspy.memory.skills.skill import (
-    DISCOUNT,
-    FEEDBACK_TRIALS,
-    FREE,
     WEIGHTS,
     Piece,
     Skill,
@@ -28,7 +24,6 @@ from rsso_dspy.memory.skills.skill import (
     SkillScores,
     SkillSettings,
     Span,
-    Verbalization,
     Window,
     describe_skill,
     find_pursued_skill,
@@ -41,6 +36,8 @@ from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]
 Content = tuple[tuple[int, ...], ...]  # text indices per window, windows sorted
+FREE = frozenset({"past_reward", "skip_reached"})  # settings that a stored memory need not share
+FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
 
 
 # Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
@@ -90,8 +87,8 @@ def score_candidates(
     settings: SkillSettings,
 ) -> list[SkillScores]:
     """Return scores aligned with ``pool``: the weighted mean of coverage (steps), reward (points per window, losses
-    included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on:
-    (return in points, whether a reward followed) per event, by position in the pool."""
+    included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on
+    (events by position in the pool)."""
     recent = pieces[-settings.max_trajectories :]
     rewards = RunningMoments().add_values(points for piece in recent for points in piece.rewards if points > 0)
     steps = [sum(min(end, len(pieces[at])) - start - 1 for at, start, end in item.spans) for item in pool]
@@ -115,15 +112,12 @@ def score_candidates(
     return [SkillScores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-# Selection: beam search for the conflict-free candidates with the largest sum of scores (SSO, section 3.3; release,
-# skillset.py:241-273). Two candidates conflict if any of their windows overlap or touch in the same piece. Sets are bit
-# masks over the pool.
+# Selection: beam search for the candidates without conflicts with the largest sum of scores (SSO, section 3.3; release,
+# skillset.py:241-273). Two conflict if windows of theirs overlap or touch in a piece. Sets are bit masks over the pool.
 
 
 class Selection(NamedTuple):
-    """Positions in the pool."""
-
-    best: tuple[int, ...]  # the best set, best candidate first
+    best: tuple[int, ...]  # positions in the pool: the best set, best candidate first
     used: tuple[int, ...]  # every candidate of any beam, most used first; equally used ones in pool order
 
 
@@ -135,11 +129,20 @@ class Beam(NamedTuple):
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
-    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. All beams
-    start empty with the whole pool, so the first round tries up to ``width`` squared candidates."""
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round."""
     if not pool:
         return Selection((), ())
-    conflicts = ConflictMasks(pool)
+    spans = np.array([candidate.spans for candidate in pool], dtype=np.int64)
+    pieces, starts, ends = np.moveaxis(spans, 2, 0)
+
+    @cache
+    def mask_conflicts(position: int) -> int:
+        """The candidates in conflict with one, itself included."""
+        hit = np.zeros(len(spans), dtype=bool)
+        for piece, start, end in spans[position]:
+            hit |= ((np.maximum(starts, start) <= np.minimum(ends, end)) & (pieces == piece)).any(axis=1)
+        return int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
+
     beams = [Beam(0, (), 0, (1 << len(pool)) - 1)] * width
     seen: set[int] = set()
     uses = [0] * len(pool)
@@ -149,7 +152,7 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
             for position in _take_unseen_extensions(beam, seen, width):
                 later = beam.open >> (position + 1) << (position + 1)
                 members, mask = (*beam.members, position), beam.mask | 1 << position
-                grown.append(Beam(beam.score + scores[position], members, mask, later & ~conflicts[position]))
+                grown.append(Beam(beam.score + scores[position], members, mask, later & ~mask_conflicts(position)))
         beams = sorted(grown, key=lambda beam: -beam.score)[:width]
         for beam in beams:
             for position in beam.members:
@@ -168,26 +171,6 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
             seen.add(beam.mask | lowest)
             found.append(lowest.bit_length() - 1)
     return found
-
-
-class ConflictMasks(dict[int, int]):
-    """Masks of conflicting candidates, including the candidate itself; rows are computed on demand."""
-
-    def __init__(self, pool: Sequence[SkillCandidate]):
-        super().__init__()
-        self._spans = np.array([candidate.spans for candidate in pool], dtype=np.int64).reshape(len(pool), -1, 3)
-
-    def __missing__(self, position: int) -> int:
-        piece, start, end = np.moveaxis(self._spans, 2, 0)
-        hit = np.zeros(len(self._spans), dtype=bool)
-        for own_piece, own_start, own_end in self._spans[position]:
-            near = (np.maximum(start, own_start) <= np.minimum(end, own_end)) & (piece == own_piece)
-            hit |= near.any(axis=1)
-        self[position] = int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
-        return self[position]
-
-
-# The memory.
 
 
 @dataclass(slots=True)
@@ -254,8 +237,7 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
 
 
 class SkillMemory(Memory):
-    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step. The
-    same inputs give the same bytes."""
+    """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step."""
 
     region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
 
@@ -279,9 +261,8 @@ class SkillMemory(Memory):
         return rank_by_similarity(self.library, state, self._texts, self.settings)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Counts: ``retrieved`` and ``targeted`` steps of the trial; ``pieces`` stored from it, ``candidates`` matched;
-        skills ``written`` into the library that it lacked before, ``duplicates`` and ``malformed`` ones left out,
-        calls made; sizes of ``pool``, ``selected`` and ``library`` now."""
+        """Counts: ``retrieved`` and ``targeted`` steps; ``pieces`` stored, ``candidates`` matched; skills ``written``,
+        ``duplicates`` and ``malformed`` ones, calls; sizes now."""
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         held = self.held
@@ -310,14 +291,11 @@ class SkillMemory(Memory):
 
     @classmethod
     def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
-        """A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
-        most n / 8 of them; each costs three calls and one question whether it is known."""
+        """A skill takes two windows of three states or more that keep apart: n states hold at most n / 8. Each costs
+        three calls and one question whether it is known."""
         return {"verbalizer": 4 * (sum(states) // 8) if alone or len(states) > 1 else 0}
 
-    # After a trial: use, match, choose, write.
-
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        """Count shown and pursued skills, and store the discounted return from the first step of each pursuit on."""
         events: dict[str, tuple[float, bool]] = {}
         skills = self.held.skills
         for index, step in enumerate(trajectory.steps):
@@ -359,15 +337,15 @@ class SkillMemory(Memory):
         held, known = self.held, dict[Content, SkillCandidate]()
         kept: Sequence[SkillCandidate] = candidates
         for name, moments in held.similarities.items():
-            moments.add_values(getattr(candidate, name) for candidate in candidates)
+            moments.add_values(getattr(each, name) for each in candidates)
             kept = [each for each in kept if moments.accepts(getattr(each, name), self.settings.keep_when_constant)]
-        for candidate in (*(candidate for candidate, _ in held.pool), *kept):
+        for candidate in (*(each for each, _ in held.pool), *kept):
             known.setdefault(self._get_window_content(candidate.spans), candidate)
         events, distinct = self._collect_feedback(list(known)), list(known.values())
         scores = score_candidates(distinct, held.pieces, held.similarities, events, self.settings)
         pool = sorted(zip(distinct, scores, strict=True), key=lambda pair: -pair[1].total)
         worth = [round(scores.total * BILLION) for _, scores in pool]
-        choice = search_skill_set([candidate for candidate, _ in pool], worth, self.settings.beams)
+        choice = search_skill_set([each for each, _ in pool], worth, self.settings.beams)
         held.selected = [pool[position] for position in choice.best]
         kept_next = (pool[position] for position in choice.used[: self.settings.pool_size])
         held.pool = [(candidate, scores.total) for candidate, scores in kept_next]
@@ -391,7 +369,7 @@ class SkillMemory(Memory):
     def _build_library(self, counts: dict[str, int]) -> None:
         library: list[Skill] = []
         for candidate, scores in self.held.selected:
-            skill = self._verbalize_candidate(candidate, scores, counts)
+            skill = self._verbalize(candidate, scores, counts)
             if skill is None:
                 counts["malformed"] += 1
             elif library and self._is_duplicate(skill, library, counts):
@@ -401,9 +379,7 @@ class SkillMemory(Memory):
         before, self.held.library = self.held.library, [skill.id for skill in library]
         counts["written"] = sum(name not in before for name in self.held.library)
 
-    def _verbalize_candidate(
-        self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]
-    ) -> Skill | None:
+    def _verbalize(self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]) -> Skill | None:
         examples = self._get_windows(candidate.spans)
         told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
         name = _compute_skill_id(told)
@@ -415,7 +391,7 @@ class SkillMemory(Memory):
             said = services.ask(verbalizer, examples=told, action_templates=services.environment.action_templates)
             if said is not None and not said.steps:
                 services.reject(verbalizer, said)
-            words: Verbalization | None = said and said.skill
+            words = said and said.skill
             if words is None or not words.instructions or not words.target.strip():
                 return None
             beyond = len(told[0].actions) - len(examples[0].actions)
@@ -427,8 +403,8 @@ class SkillMemory(Memory):
         return tuple(Window.from_span(span, self.held.pieces) for span in spans)
 
     def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
-        """The windows, with the next action where all pieces go on with the same one, which costs no points. The number
-        of an option means nothing without its question."""
+        """The windows, with the next action where all pieces go on with the same one at no cost; unless it is a number,
+        which means nothing without its question."""
         pieces = [(self.held.pieces[span.piece], span.end) for span in spans]
         if all(end < len(piece) and piece.rewards[end] >= 0 for piece, end in pieces):
             following = {normalize_text(piece.actions[end]) for piece, end in pieces}
@@ -454,6 +430,6 @@ def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
 
 
 def _compute_skill_id(examples: Sequence[Window]) -> str:
-    """Return 12 hexadecimal digits over the content of the examples, independent of their order."""
+    """Return 12 hexadecimal digits over the content of the examples in any order."""
     said = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]

@@ -1,8 +1,7 @@
-"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1). A trajectory is
-cut into pieces, a piece into windows. Every window of a new piece is paired with its best one in each earlier piece:
-two windows of n states are as similar as their n aligned state descriptions, and the n - 1 actions between them, are in
-the mean. Windows of one length lie on diagonals of one matrix per pair of pieces, so their means are differences of
-cumulative sums along diagonals. Each distinct text is embedded once and referred to by its index."""
+"""Pair windows of pieces, which come from different trials unless ``pairs="any"`` (SSO, section 3.1): every window of a
+new piece with its best one in each earlier piece. Two windows of n states are as similar as their n aligned state
+descriptions, and the n - 1 actions between them, are in the mean: a difference of cumulative sums along a diagonal of
+one matrix per pair of pieces. Each distinct text is embedded once and referred to by its index."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +15,14 @@ from rsso_dspy.memory.texts import BILLION, Embed
 from rsso_dspy.records import State, Trajectory
 
 Integers = NDArray[np.int64]
-Partner = tuple[Span, int, int]
-"""The best window of an earlier piece, its state similarity and its action similarity in billionths."""
+Partner = tuple[Span, int, int]  # best window of an earlier piece; its state and action similarity in billionths
 
 
 # Cut a trajectory into pieces, and a piece into windows (release, skillset.py:60-75, 99-105).
 
 
 def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
-    """Pieces end at a positive reward and have ``min_piece`` to ``max_piece`` states. ``number`` identifies the
-    trajectory."""
+    """Pieces end at a positive reward, and the smallest holds one window. ``number`` identifies the trajectory."""
     states = trajectory.states
     actions = ("", *(step.action for step in trajectory.steps))
     rewards = (0, *(step.reward for step in trajectory.steps))
@@ -36,14 +33,13 @@ def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int 
 
 
 def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
-    """Return [start, end) of each piece. It ends after the last reward in reach; if that makes it too short, the cut
-    moves on by one state."""
+    """Return [start, end) of each piece. It ends after the last reward in reach; the cut moves on if that is short."""
     bounds: list[tuple[int, int]] = []
-    start = 0
+    start, fewest = 0, max(settings.min_piece, settings.min_window)
     while start < len(rewards):
         stop = min(start + settings.max_piece, len(rewards))
         end = next((index + 1 for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start)
-        if end - start >= settings.min_piece:
+        if end - start >= fewest:
             bounds.append((start, end))
             start = end
         else:
@@ -174,8 +170,7 @@ def match_windows(
 def _find_best_partners(
     index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
 ) -> dict[tuple[int, int], Partner]:
-    """Return the most similar window of the old piece for each (start, length) of the new one, the earliest of equals,
-    by diagonal sums."""
+    """Return the most similar window of the old piece for each (start, length) of the new, the earliest of equals."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
         rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]

@@ -5,22 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Recall
 from rsso_dspy.records import State, Step
 
 WEIGHTS = {"coverage": 0.01, "reward": 0.1, "state": 1.0, "action": 1.0, "feedback": 1.0}
 """Weights of the terms of a score, those of similarities also in matching (release, main.py:196-215; the class default
 for rewards is 0.01). Feedback counts while it is on, in the divisor too."""
-FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
-
-FREE = frozenset({"past_reward", "skip_reached"})  # settings that a stored memory need not share
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSettings:
-    """Settings of a ``SkillMemory``; the defaults are the preset ``sso-adapt/2``. "Release" is the published code,
-    allenai/sso at commit 133b6a7, with the defaults of its command line; "paper" is the rSSO paper, and the SSO paper
-    (Nottingham et al., 2024) where rSSO is silent."""
+    """The defaults are the preset ``sso-adapt/2``. "Release" is the published code, allenai/sso at commit 133b6a7, with
+    the defaults of its command line; "paper" is the rSSO paper, or where it is silent Nottingham et al. (2024)."""
 
     extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
     """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
@@ -28,9 +25,9 @@ class SkillSettings:
     pairs: Literal["across-trials", "any"] = "across-trials"  # (paper, section 2.2; release)
     max_trajectories: int = 10  # number of newest pieces to match with each other (release, skillset.py:90)
     max_piece: int = 50  # maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)
-    min_piece: int = 3  # minimum states in a piece: one smallest window. The release uses 4.
-    min_window: int = 3  # minimum states in a window, including first and last (paper, section 2)
-    max_window: int = 6  # (paper, section 2); the release stops at 5 (skillset.py:100)
+    min_piece: int = 3  # minimum states in a piece, or those of one smallest window. The release uses 4.
+    min_window: int = 3  # minimum states in a window, including first and last: one more than it has actions
+    max_window: int = 6  # the release stops at 5 (skillset.py:100). The paper's 3 to 6 steps are 4 to 7 states.
     beams: int = 20  # beam width of the search for a skill set (release, num_beams)
     pool_size: int = 5000  # maximum candidates kept for the next search (release, max_skills)
     retrieved: int = 3  # maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)
@@ -44,8 +41,8 @@ class SkillSettings:
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
-            raise ValueError(
-                "windows need 2 <= min_window <= max_window <= max_piece, "
+            raise UsageError(
+                "memory.skills: windows need 2 <= min_window <= max_window <= max_piece, "
                 f"not {self.min_window}, {self.max_window}, {self.max_piece}"
             )
 
@@ -88,7 +85,6 @@ class Piece:
         return (*(state.description for state in self.states), *self.actions)
 
     def dump(self, texts: dict[str, int]) -> dict[str, Any]:
-
         def intern(*said: str) -> list[int]:
             return [texts.setdefault(text, len(texts)) for text in said]
 
@@ -131,8 +127,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SkillCandidate:
-    """Two matched windows, the earlier piece first, with their similarities in billionths: the mean cosines of the
-    aligned state descriptions and of the aligned actions."""
+    """Two matched windows, the earlier piece first, with their similarities in billionths."""
 
     spans: tuple[Span, ...]
     state: int
@@ -236,8 +231,8 @@ LATELY = 10  # number of steps for which a completed skill is not offered again
 
 
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
-    """Return the ids of skills completed in the last steps: points were gained while pursuing it (unless its words go
-    beyond its examples), or as many steps pursued it as it has instructions and the last follows the last of them."""
+    """Return the ids of skills completed in the last steps: points were gained in pursuit (unless its words go beyond
+    its examples), or as many steps pursued it as it has instructions and the last follows the last of them."""
     lately = steps[-LATELY:]
     pursued = [find_pursued_skill(step, skills) for step in lately]
     reached = set()
