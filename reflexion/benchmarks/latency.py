@@ -40,6 +40,7 @@ def measure_latency(calls: int, count: int) -> tuple[dict[str, dict[str, float]]
         script = list_script_words()[0] if len(list_script_words()) == 1 else make_script(Path(made))
         known = contexts[0] if contexts else "npm build"
         events: dict[str, tuple[str, dict[str, object]]] = {
+            "start of a session": ("SessionStart", {}),
             "prompt": ("UserPromptSubmit", {"prompt": f"please do {known}"}),
             "prompt, nothing to recall": ("UserPromptSubmit", {"prompt": "rename the button"}),
             "before": ("PreToolUse", {"tool_input": {"command": known}}),

@@ -17,7 +17,7 @@ from reflexion.commands import answers_no, normalize_command
 from reflexion.entry import Entry, format_time
 from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 from reflexion.recall import can_recall, recall_for_command, recall_for_prompt, render_block
-from reflexion.store import Store, find_root, get_home, has_folder
+from reflexion.store import OFTEN, Store, find_root, get_home, has_folder
 from reflexion.verify import Session, capture_failure, clean_typed, is_named, learn_from_success
 
 MOST_BEFORE, MOST_SILENT, LONGEST_LOG = 3, 40, 256_000
@@ -127,7 +127,7 @@ def _follow_kind(store: Store, session: Session, event: Event, now: float) -> st
         return _show(session, [entry for entry in recalled if entry not in heeded], MOST_BEFORE)
     elif event.kind == SUCCEEDED:
         changed = learn_from_success(store, session, event, now)
-    if changed or event.kind == START:
+    if (changed or event.kind == START) and store.list_ids(OFTEN):
         from reflexion.promote import promote_ready
 
         block = f"{block}\n{promote_ready(store, now)}".strip()

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -64,7 +63,7 @@ def plan_install(agent: str, root: str, user: bool = False) -> list[Change]:
         if before and mark not in before:
             raise ReflexionError(f"{path} is there and is not ours: move it away")
         ours = read_text(os.path.join(here, "opencode_plugin.js" if path.endswith(".js") else "SKILL.md")) or ""
-        if shutil.which("reflexion") != script[0]:  # the agent's shell would not find it
+        if os.path.dirname(script[0]) not in os.get_exec_path():  # the agent's shell would not find it
             ours = ours.replace("`reflexion ", f"`{shlex.join(script)} ")
         after.append(Change(path, before, ours.replace('["reflexion"]', json.dumps(script))))
     return after

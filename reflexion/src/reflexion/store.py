@@ -187,7 +187,8 @@ class Store:
             entry, keys = self.load_entry(entry_id), {"*"}
             if entry:
                 entry = entry.strike_secrets()
-                keys |= {OFTEN} if entry.occurrences >= OFTEN_ENOUGH and not entry.promoted else set()
+                is_often = entry.occurrences >= OFTEN_ENOUGH and entry.is_known and not entry.promoted
+                keys |= {OFTEN} if is_often else set()
                 keys |= {*entry.words, make_trigger_key(entry.context, entry.trigger)}
                 keys |= {f"$ {entry.context}"} if entry.type == "error" and entry.context else set()
             for key in keys:
