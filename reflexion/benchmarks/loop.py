@@ -1,7 +1,6 @@
 """Whether the memory loop for coding agents keeps a shell from repeating its mistakes, and what it costs.
 
-    PYTHONPATH=reflexion/src python reflexion/benchmarks/loop.py                 # everything
-    PYTHONPATH=reflexion/src python reflexion/benchmarks/loop.py --calls 40      # a shorter look at the latency
+    PYTHONPATH=reflexion/src python reflexion/benchmarks/loop.py
 
 Scripted shells work in temporary projects, one session a day, with and without the loop. A session meets eight kinds of
 tasks in which an obvious command fails, and others that have nothing to do with them; commands are real and run by
@@ -14,8 +13,7 @@ No language model acts: this shows that the right note arrives at the right time
 prompts for each task were there while the loop was written, and its threshold was set with them; two more, the fresh
 ones, were worded when it was finished. Some share no word with the failure, and those find nothing.
 
-The second part (`latency.py`) calls the installed script as a host does, in a project of 10,000 entries: seconds
-that passed, and CPU seconds, which a busy machine changes less. The last line is one JSON object.
+What a hook costs is measured by `latency.py`. The last line is one JSON object.
 """
 
 import argparse
@@ -32,7 +30,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latency import measure_latency
 from reflexion.cli import answer_payload
 from reflexion.recall import count_tokens
 
@@ -269,8 +266,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--entries", type=int, default=10_000)
     options = parser.parse_args()
     if options.sessions < 2:
         parser.error("--sessions must be at least 2: repeats are counted after the first session")
@@ -285,15 +280,8 @@ def main() -> None:
     print_head("mistake", *repeats)
     for each in MISTAKES:
         print_row(each.name, *(row["by_mistake"][each.name] for row in repeats.values()))
-    latency = measure_latency(options.calls, options.entries)
-    load = os.getloadavg()[0]
-    print(f"\n{options.entries:,} entries, {options.calls} calls an event, load {load:.1f} on {os.cpu_count()} cores\n")
-    print_head("hook", "p50 ms", "p99 ms", "CPU p50 ms", "CPU p99 ms")
-    for name, row in latency.items():
-        print_row(name, *(f"{value:g}" for value in row.values()))
     print()
-    run = {"sessions": options.sessions, "seed": options.seed, "entries": options.entries, "calls": options.calls}
-    print(json.dumps({**run, "load": load, "repeats": repeats, "latency": latency}))
+    print(json.dumps({"sessions": options.sessions, "seed": options.seed, "repeats": repeats}))
 
 
 if __name__ == "__main__":

@@ -98,18 +98,22 @@ VERSIONS: dict[str, Callable[[str, int, str], Payload]] = {
 }  # fmt: skip
 """Host and number of the version; the exit code is said in each."""
 
+MUTE: dict[str, Callable[[str, str], Payload]] = {
+    "codex": after_codex,
+    "gemini": lambda c, o: after_gemini(c, {"llmContent": o, "returnDisplay": ""}),
+    "opencode": lambda c, o: after_opencode(c, o, {}),
+}  # fmt: skip
+"""Hosts that hand over the output of a command, and say nothing of how it ended."""
+
 SILENT: dict[str, Payload] = {
-    "codex": after_codex("make", "make: *** Error 1, fatal, failed\nProcess exited with code 1"),
     "cursor": {**CURSOR, "hook_event_name": "afterShellExecution", "command": "make", "output": "make: *** Error 1", "duration": 3},
-    "opencode": after_opencode("make", "make: *** Error 1", {}),
-    "gemini": after_gemini("make", {"llmContent": "make: *** Error 1", "returnDisplay": ""}),
     "gemini cancelled": after_gemini("make", {"llmContent": "x", "error": {"type": "cancelled", "message": "by the user"}}),
     "claude-code": {**after_claude("make", 1, "x"), "is_interrupt": True},
     "claude-code background": {**after_claude("make", 0, ""), "tool_response": {"stdout": "", "backgroundTaskId": "b1"}},
     "claude-code other tool": {**after_claude("make", 1, "x"), "tool_name": "Read"},
     "cursor denied": {**after_cursor("make", 1, "x", True), "failure_type": "permission_denied"},
 }  # fmt: skip
-"""After a command, and nothing said of how it ended, or stopped by the user: nothing may follow."""
+"""After a command that was stopped or that is not told of: nothing may follow, whatever the words."""
 
 PROMPTS: dict[str, Callable[[str], Payload]] = {
     "claude-code": lambda p: {**CLAUDE, "session_id": "s2", "cwd": "/project", "hook_event_name": "UserPromptSubmit", "prompt": p},

@@ -67,7 +67,7 @@ def learnt(tell, project):
 
 def test_a_hand_edited_entry_that_is_none_is_named_and_left_alone(tell, project, learnt):
     whole = learnt.read_text()
-    for text in ("<<<<<<< ours\n" + whole, "", "[]", whole.replace("RFX-", "RFX_"), "\x00"):
+    for text in ("<<<<<<< ours\n" + whole, "", "[]", "{}", "\x00"):
         learnt.write_text(text)
         assert tell("claude-code", {**PROMPT, "session_id": text[:9]}) == ""
         assert list_refused(project) == [learnt.name]

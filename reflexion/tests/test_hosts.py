@@ -1,4 +1,4 @@
-"""What each host's payloads mean: which commands failed, by what the host says and never by words."""
+"""What each host's payloads mean: which commands failed, by what the host says, and by words only where it is silent."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import payloads
 import pytest
 from conftest import CASES
-from reflexion.commands import answers_no
+from reflexion.commands import answers_no, hides_end
 from reflexion.hosts import BEFORE, FAILED, HOSTS, NOTHING, PROMPT, START, SUCCEEDED, read_event
 from reflexion.triggers import pick_trigger
 
@@ -34,8 +34,27 @@ def test_words_alone_flag_nothing(version):
     """The worst outputs of all, of a command that succeeded."""
     agent, build = version.split()[0], payloads.VERSIONS[version]
     for command, _, text, mistake in OUTPUTS:
-        if mistake:
+        if mistake and not hides_end(command):
             assert read_event(agent, build(command, 0, text)).kind == SUCCEEDED, (command, text)
+
+
+@pytest.mark.parametrize("host", payloads.MUTE)
+def test_words_tell_where_nobody_else_does(host):
+    """The recorded outputs without their exit codes; then cases of other tools, with successes full of such words."""
+    build = payloads.MUTE[host]
+    captured = [mistake for command, _, text, mistake in OUTPUTS if is_captured(host, build(command, text))]
+    recall = sum(captured) / sum(mistake for *_, mistake in OUTPUTS)
+    print(f"\n{host}: precision {sum(captured) / len(captured):.3f}, recall {recall:.3f}")
+    assert sum(captured) >= len(captured) - 1  # one prints what Codex itself writes before an output
+    assert recall >= 0.86
+    for command, text, fails in CASES["judged"]:
+        assert is_captured(host, build(command, text)) is fails, (command, text)
+
+
+@pytest.mark.parametrize("command", ["make | tail -5", "make 2>&1 | cat", "make; echo done", "make || true", "make"])
+def test_an_exit_code_that_is_not_the_commands_own_is_not_believed(command):
+    event = read_event("claude-code", payloads.after_claude(command, 0, "make: *** [all] Error 1"))
+    assert event.kind == (SUCCEEDED if command in ("make", "make || true") else FAILED)
 
 
 @pytest.mark.parametrize("name", payloads.SILENT)

@@ -34,6 +34,8 @@ def test_a_new_file_comes_and_goes(agent, user, project):
     assert all(change.diff.startswith("--- /dev/null") for change in changes)
     write_changes(changes, installs=True)
     assert skill.read_text().startswith("---\nname: reflexion\n")
+    assert re.search(r"`(?:/\S+ -m reflexion\.cli|/\S+/reflexion|reflexion) capture --type corr", skill.read_text())
+    assert all(word in skill.read_text() for word in ("corrected", "--worked", "`resolution`", "rebuild-index"))
     assert re.search(r"""(?:"command": "|COMMAND = \[")/""", path.read_text())  # absolute
     assert find_installed(agent, str(project)) == [str(path)]
     assert not any(change.diff for change in plan_install(agent, str(project), user))

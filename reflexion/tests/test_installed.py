@@ -98,6 +98,23 @@ def test_from_the_first_failure_to_the_rule(project, tmp_path):
     assert before("npm run build") == ""  # it is a rule now
 
 
+def test_the_loop_by_hand_with_bash_and_grep(project, tmp_path):
+    """The lines of docs/CODING.md, with no Python in reach; then the loop finds what they wrote."""
+    text = (ROOT.parent / "docs/CODING.md").read_text()
+    lines = re.search(r"```bash\n(.*?)```", text, re.S)[1]  # type: ignore[index]
+    (tmp_path / "bin").mkdir()
+    for tool in ("date", "head", "od", "tr", "mkdir", "cat", "grep"):
+        (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
+    done = subprocess.run([str(shutil.which("bash")), "-c", f"set -e\n{lines}"], cwd=project, capture_output=True, text=True,
+                          env={"PATH": str(tmp_path / "bin")})  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "use pnpm here, not npm" in done.stdout
+    assert "1 entries indexed" in type_line("reflexion rebuild-index", project)
+    (entry,) = (project / ".reflexion/entries").iterdir()
+    assert f"\nnpm\t{entry.stem}\n" in (project / ".reflexion/index.txt").read_text()
+    assert "use pnpm here, not npm" in type_line("reflexion recall npm install fails", project)
+
+
 def test_many_hooks_at_once(project):
     """Twelve of them, and nothing is lost."""
 

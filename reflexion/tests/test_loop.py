@@ -8,7 +8,7 @@ from pathlib import Path
 
 import payloads
 import pytest
-from conftest import CASES, NOW, make_entry, put, read_entries
+from conftest import CASES, DAY, NOW, make_entry, put, read_entries
 from reflexion.commands import are_near, normalize_command
 from reflexion.entry import HALF_LIFE, dump_entry, format_time, read_entry
 from reflexion.recall import count_tokens
@@ -71,8 +71,9 @@ def write_transcript(path: Path, *outputs: tuple[str, object], kind: str = "func
     [
         (payloads.write_codex_head(1, MISSING), True),
         (json.dumps({"output": MISSING, "metadata": {"exit_code": 1}}), True),
-        (payloads.write_codex_head(0, MISSING), False),
-        (f"{MISSING}\nProcess exited with code 1", False),
+        (payloads.write_codex_head(0, MISSING), True),  # the 0 is of `| tail`
+        (f"{MISSING}\nProcess exited with code 1", True),  # by the words of the output
+        ("built\nProcess exited with code 1", False),
         (None, False),
     ],
 )
@@ -233,8 +234,8 @@ def test_where_files_were_edited_nothing_is_said(tell, project, between, resolut
 def test_a_success_confirms_only_what_failed_before_it(tell, project):
     """Two failures of one command, one known: the success after the other one says nothing of it."""
     texts = {"context": "npm test", "trigger": "error: no lock file", "resolution": "first run `npm ci`"}
-    put(project, make_entry(1, **texts, keywords=()))
-    for session, output, counted in (("a", "AssertionError: sum", (0, 3)), ("b", "error: no lock file", (1, 5))):
+    put(project, make_entry(1, **texts, keywords=(), occurrences=1))
+    for session, output, counted in (("a", "AssertionError: sum", (0, 1)), ("b", "error: no lock file", (1, 3))):
         shell = Shell(tell, session=session)
         assert "npm ci" in shell.before("npm test")
         shell.run("npm test", 1, output)
@@ -247,8 +248,15 @@ def test_a_success_confirms_only_what_failed_before_it(tell, project):
 @pytest.mark.parametrize("kind", ["correction", "insight", "pattern"])
 def test_what_was_understood_is_recalled_without_a_resolution(tell, project, typed, kind):
     typed("capture", "--type", kind, "--trigger", "The database migrations need the staging tunnel")
-    told = Shell(tell).prompt("run the database migrations")
-    assert f'{kind}: "The database migrations need the staging tunnel"' in told
+    shell, needs = Shell(tell), '"The database migrations need the staging tunnel"'
+    assert f"{kind}: {needs}" in shell.prompt("run the database migrations")
+    for times in (2, 3):
+        assert f"(seen {times}x)" in typed("capture", "--type", kind, "--trigger", needs.strip('"'))[1]
+    (entry,) = read_entries(project)
+    assert "first seen less than 24 hours ago" in typed("promote", entry["id"])[1]
+    start = {"hook_event_name": "SessionStart", "session_id": "later", "cwd": str(project)}
+    assert f"one rule more, from {entry['id']}" in tell("claude-code", start, time.time() + 2 * DAY)
+    assert "- The database migrations need the staging tunnel. (seen 3x" in (project / "AGENTS.md").read_text()
 
 
 def test_capture_says_what_an_error_lacks(typed, project):

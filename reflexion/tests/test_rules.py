@@ -114,11 +114,39 @@ def test_a_rules_file_that_leads_out_of_the_project_is_not_followed(project, tmp
     assert plan(root).change.before == "# Mine\n"
 
 
-def test_automatic_promotion_only_where_it_is_wanted(project, tell):
-    start = {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(project)}
+@pytest.mark.parametrize(
+    ("settings", "rules", "said"),
+    [
+        (None, 1, "one rule more"),
+        ('{"auto_promote": true, "rules_file": "CLAUDE.md"}', 1, "CLAUDE.md has one rule more"),
+        ('{"auto_promote": false}', 0, ""),
+        ('{"auto_promote": "no"}', 0, "mend or delete it"),
+        ('{"rules_file": "/etc/passwd"}', 0, "mend or delete it"),
+        ("{auto_promote: false}", 0, "mend or delete it"),
+    ],
+)
+def test_what_is_ready_becomes_a_rule_unless_the_settings_say_no(settings, rules, said, project, tell):
+    """The agent is told so in a line, or that settings which cannot be read prevent it."""
     put(project, make_entry())
-    tell("claude-code", start)
-    assert not (project / "AGENTS.md").exists()
-    (project / ".reflexion/config.json").write_text('{"auto_promote": true, "rules_file": "/etc/passwd"}')
-    tell("claude-code", start)
-    assert len(list_rules((project / "AGENTS.md").read_text())) == 1
+    if settings:
+        (project / ".reflexion/config.json").write_text(settings)
+    told = tell("claude-code", {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(project)})
+    files = [project / name for name in ("AGENTS.md", "CLAUDE.md") if (project / name).exists()]
+    assert [len(list_rules(file.read_text())) for file in files] == [1] * rules
+    assert said in told
+    assert bool(said) is bool(told)
+
+
+def test_a_secret_that_somebody_wrote_into_an_entry_goes_no_further(project, tell, typed):
+    secret = "ghp" + "_16C7e42F292c6912E7710c838347Ae178B4a"
+    keywords = ("npm", "build", secret.lower())
+    entry = make_entry(resolution=f"export NPM_TOKEN={secret}", occurrences=2, keywords=keywords)
+    file = Path(put(project, entry)) / f".reflexion/entries/{entry.id}.json"
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(project), "prompt": "npm build"}
+    assert "NPM_TOKEN=***" in tell("claude-code", prompt)
+    assert secret.lower() not in (project / ".reflexion/index.txt").read_text().lower()
+    code, said = typed("rebuild-index")
+    assert (code, "looks like a secret" in said) == (1, True)
+    file.write_text(file.read_text().replace('"occurrences": 2', '"occurrences": 3'))
+    tell("claude-code", {**prompt, "hook_event_name": "SessionStart"})
+    assert "NPM_TOKEN=***" in (project / "AGENTS.md").read_text()

@@ -17,7 +17,7 @@ from reflexion.commands import answers_no, normalize_command
 from reflexion.entry import Entry, format_time
 from reflexion.hosts import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 from reflexion.recall import can_recall, recall_for_command, recall_for_prompt, render_block
-from reflexion.store import NAME, Store, find_root, get_home, has_folder, read_json
+from reflexion.store import OFTEN, Store, find_root, get_home, has_folder
 from reflexion.verify import Session, capture_failure, clean_typed, is_named, learn_from_success
 
 MOST_BEFORE, MOST_SILENT, LONGEST_LOG = 3, 40, 256_000
@@ -105,7 +105,7 @@ def _follow_silent_calls(store: Store, session: Session, event: Event, now: floa
     outcomes = hosts.find_outcomes(event.transcript, session.silent) if session.silent and event.transcript else {}
     for call, (code, output) in outcomes.items():
         kind, command = hosts.tell_outcome(code), session.silent.pop(call)
-        ended = event._replace(kind=kind, command=command, output=output, code=code)
+        ended = hosts.judge_end(event._replace(kind=kind, command=command, output=output, code=code, by_words=False))
         block = _follow_kind(store, session, ended, now) or block
     return block
 
@@ -127,12 +127,10 @@ def _follow_kind(store: Store, session: Session, event: Event, now: float) -> st
         return _show(session, [entry for entry in recalled if entry not in heeded], MOST_BEFORE)
     elif event.kind == SUCCEEDED:
         changed = learn_from_success(store, session, event, now)
-    settings = read_json(os.path.join(store.root, NAME, "config.json"))
-    if (changed or event.kind == START) and settings.get("auto_promote") is True:
-        from reflexion.promote import plan_promotion, write_promotion
+    if (changed or event.kind == START) and store.list_ids(OFTEN):
+        from reflexion.promote import promote_ready
 
-        if plan := plan_promotion(store, now):
-            write_promotion(store, plan)
+        block = f"{block}\n{promote_ready(store, now)}".strip()
     return block
 
 

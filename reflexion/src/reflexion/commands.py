@@ -10,23 +10,27 @@ from zlib import crc32
 
 from reflexion import TABLES
 from reflexion.secrets import LONGEST, STRUCK, WITH_VERBS
+from reflexion.triggers import clean_text
 
 LONGEST_COMMAND, LONGEST_SHOWN = 300, 200
 """Letters of a command as it is compared, and of one that is proposed: half of a longer one would be none."""
+FIRST_LINES, LAST_LINES = 3, 8
+"""Lines of an output in which a program says that it failed."""
 _BEFORE = re.compile(
     r"^\s*(?:cd\s+[^;&|]+(?:&&|;)\s*|(?:sudo(?:\s+-[EHnS]+)*|time|nice|command|exec)\s+"
     r"|export\s+\w+=\S*\s*(?:&&|;)\s*|\w+=(?:\"[^\"]*\"|'[^']*'|[^\s\"'])*\s+)"
 )
 _SHORTENS = r"\|\s*(?:tail|head|cat|less|tee)\b[^|;&]*|;\s*echo\b[^;&|]*"
 _BEHIND = re.compile(rf"\s*(?:2>&1|2>\s*/dev/null|[12]?>\s*/dev/null|{_SHORTENS})\s*$")
-_HIDING = re.compile(rf"(?:{_SHORTENS}|\|\|\s*(?:true|:|echo\b[^;&|]*))\s*$")
+_HIDING = re.compile(rf"(?:{_SHORTENS}|(?P<meant>\|\|\s*(?:true|:|echo\b[^;&|]*)))\s*$")
 """Ends of a line whose exit code is theirs, and not that of what stands before them."""
 _CHANGING = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
     r"|/tmp/[^\s;&|]+|/var/folders/[^\s;&|]+|(?<![\w.-])\d{3,}(?![\w.-])"
 )
 """Ids, hashes, temporary places and large numbers, which are others the next time."""
-_QUERIES = frozenset(TABLES["words"]["queries"].split())
+_QUERIES, _SHOWS = (frozenset(TABLES["words"][name].split()) for name in ("queries", "shows"))
+"""Commands that only look; others that print what somebody else wrote."""
 _TESTS = re.compile(r"(?:^|/)(?:py\.test|pytest|jest|vitest|mocha|tox|nox|unittest|rspec|phpunit|ctest|tests?)$")
 EDITS = re.compile(r"\b(?:sed|perl)\b.*\s-\w*i|(?<![<>&\d])>>?\s*(?!/dev/)[\w.*/]|<<|\btee\b|\bpatch\b|\bgit apply\b")
 _WRAPPERS = re.compile(
@@ -80,9 +84,11 @@ def show_command(command: str) -> str:
     return shown if len(shown) <= LONGEST_SHOWN and not re.search(r"[\n`]|<<", command.strip()) else ""
 
 
-def hides_end(command: str) -> bool:
-    """Whether the exit code is that of a `| tail` and the like: that of the command is not known."""
-    return bool(_HIDING.search(command)) and "pipefail" not in command
+def hides_end(command: str, unmeant: bool = False) -> bool:
+    """Whether the exit code is that of a `| tail` and the like: that of the command is not known. `unmeant`: not where
+    it is that of a `|| true`."""
+    found = _HIDING.search(command) if "pipefail" not in command else None
+    return found is not None and not (unmeant and found["meant"])
 
 
 def shorten_places(text: str, root: str = "") -> str:
@@ -142,6 +148,38 @@ def answers_no(command: str, code: int | None, output: str = "") -> bool:
     if code is None and codes:
         return not re.search(rf"(?m)^(?:{re.escape(name)}|fatal|error|usage)\b.*:", output[:20_000])
     return code in codes
+
+
+def says_failed(command: str, output: str) -> bool:
+    """Whether an output says that its command failed, where nobody else says how it ended: in words that only a program
+    of this command uses of itself, at the beginning or the end; or as the exit code that `; echo $?` prints."""
+    text = output if len(output) <= 40_000 else f"{output[:20_000]}\n{output[-20_000:]}"
+    lines = [line[:500] for line in clean_text(text).split("\n") if line.strip() and not line.startswith("hint:")]
+    line = split_before(command)[1]
+    if lines and re.search(r";\s*echo\b[^;&|]*\$\?[\"'\s]*$", command):
+        code = re.search(r"(?<![\d.])[1-9]\d{0,2}(?=\W*$)", lines[-1])
+        return code is not None and not answers_no(line, int(code[0]))
+    names, programs = _list_speakers(line)
+    own = "|".join(map(re.escape, names)) or "(?!)"
+    patterns = [pattern.replace("NAMES", own) for who, pattern in TABLES["failing"] if programs & set(who.split())]
+    looked = "\n".join(lines if len(lines) <= FIRST_LINES + LAST_LINES else lines[:FIRST_LINES] + lines[-LAST_LINES:])
+    if _is_query(re.split(r"&&|\|\||[|;\n]", line)[-1]):  # what it found is there, whatever it could not read
+        patterns = [rf"\A(?:(?:{'|'.join(patterns)}|^(?i:usage|try)\b).*\n?)+\Z"]
+    return any(re.search(pattern, looked, re.M) for pattern in patterns)
+
+
+def _list_speakers(command: str) -> tuple[set[str], set[str]]:
+    """Names under which a line of commands may speak of itself, and whose rows of the table hold for it: none but the
+    first where its last program only shows what others wrote."""
+    names: set[str] = set()
+    shows = True
+    for part in filter(str.strip, re.split(r"&&|\|\||[|;\n]", command)):
+        shows = bool({name_program(part).replace(" ", "-"), part.split()[0]} & (_QUERIES | _SHOWS))
+        is_shell = re.match(r"\s*\(|\s*(?:\S*/)?(?:ba|da|z|k)?sh\b", part)  # what it runs stands between quotes
+        words = re.split(r"[\s\"'()]+", part) if is_shell else split_words(part)
+        words = [os.path.basename(word) for word in words if word and word[0] not in "-<>$"]
+        names |= {word for word in words[: 1 if shows else 4] if re.fullmatch(r"[A-Za-z_.][\w.+-]*", word)}
+    return names, {"*"} if shows else {"*", *names, *(re.sub(r"[\d.-]+$", "", name) for name in names)}
 
 
 def is_same(kept: str, command: str) -> bool:

@@ -10,11 +10,12 @@ import time
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from reflexion.secrets import strike_text
 from reflexion.triggers import MOST_KEYWORDS, list_keywords
 
 TYPES = ("error", "correction", "insight", "pattern")
 PROPOSED, CONFIRMED = "proposed", "confirmed"  # by code, from what followed; by an agent or a person
-LONGEST_TEXT, MOST_NOTES = 300, 10
+LONGEST_TEXT, MOST_NOTES, OFTEN_ENOUGH = 300, 10, 3  # seen often enough to be a rule
 HALF_LIFE, FADED = 90 * 86_400.0, 0.12
 """Seconds without evidence that halve the confidence; below this an entry is not recalled any more."""
 START = {"": 0.3, PROPOSED: 0.5, CONFIRMED: 0.8}
@@ -85,6 +86,15 @@ class Entry(NamedTuple):
         entry = entry._replace(failed=self.failed + 1, verified_at=format_time(now), review=True)
         return entry._replace(confidence=round(self.confidence / 2, 4))
 
+    def strike_secrets(self) -> "Entry":
+        """The entry without what looks like a secret: what people write is not looked at before it is there."""
+        command = self.context if self.type != "error" else ""
+        texts: Any = {name: " ".join(strike_text(getattr(self, name), command).split())[:LONGEST_TEXT]
+                      for name in ("trigger", "context", "resolution", "cwd")}  # fmt: skip
+        entry = self._replace(**texts, notes=tuple(map(strike_text, self.notes)))
+        kept = strike_text(" | ".join(entry.words)).split(" | ")
+        return entry._replace(keywords=tuple(word for word in entry.words if word in kept))
+
     def resolve(self, resolution: str, by: str) -> "Entry":
         """The entry with what helps. A proposal replaces none that is confirmed or has worked."""
         if by == PROPOSED and self.resolution and (self.resolved_by == CONFIRMED or self.worked):
@@ -109,6 +119,15 @@ def read_entry(data: dict[str, Any]) -> Entry | None:
         occurrences=max(1, entry.occurrences),
         confidence=max(entry.confidence, start),
     )
+
+
+def list_misread(data: dict[str, Any]) -> list[str]:
+    """Fields that somebody got wrong, which are read as if they were not there."""
+    defaults = {name: default for name, default in Entry._field_defaults.items() if name in data}
+    wrong = [name for name, default in defaults.items()
+             if data[name] not in (default, [], None) and _read_field(data[name], default) == default]  # fmt: skip
+    wrong += ["type"] if "type" not in wrong and data.get("type", "error") not in TYPES else []
+    return wrong + [name for name in ("first_seen", "last_seen") if data.get(name) and not parse_time(str(data[name]))]
 
 
 def _read_field(value: object, default: object) -> Any:

@@ -3,8 +3,9 @@
 `events` are a host's names of events, with what each is to us and the tool that the hook is limited to; `tells` the
 kinds at which it takes text for its agent, in the field `answer`. `response` is the field of what a command gave;
 `report` what the host itself writes around an output, with the exit code as its group, success without one: a program
-that prints the like prints it inside. Payloads of other versions make an event of which nothing follows. No host is
-judged by the words of an output: where it says nothing of how a command ended, nothing follows.
+that prints the like prints it inside. Payloads of other versions make an event of which nothing follows. What a host
+says of how a command ended holds. Only where it says nothing, or its exit code is that of a `| tail`, are the words of
+the output looked at (`commands.says_failed`); where they say nothing either, nothing follows.
 """
 
 import json
@@ -14,6 +15,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from reflexion import TABLES
+from reflexion.commands import hides_end, says_failed
 from reflexion.store import read_regular
 
 PROMPT, BEFORE, FAILED, SUCCEEDED, START, NOTHING = "prompt", "before", "failed", "succeeded", "start", "nothing"
@@ -25,8 +27,9 @@ TRANSCRIPT_TAIL = 1 << 20  # bytes at the end of a transcript in which outcomes 
 
 
 class Event(NamedTuple):
-    """One hook call. `name` is the host's own of the event; `code` the exit code, where the host says it; `call` a call
-    that ended, where the payload does not say how: the host's transcript may say it later."""
+    """One hook call. `name` is the host's own of the event; `code` the exit code, where the host says it; `by_words`
+    that only the output says of a failure; `call` a call that ended, where the payload does not say how: the host's
+    transcript may say it later."""
 
     kind: str = NOTHING
     agent: str = ""
@@ -37,6 +40,7 @@ class Event(NamedTuple):
     command: str = ""
     output: str = ""
     code: int | None = None
+    by_words: bool = False
     call: str = ""
     transcript: str = ""
 
@@ -62,7 +66,16 @@ def read_event(agent: str, payload: Payload) -> Event:
         return event if event.command else event._replace(kind=NOTHING)
     kind, output, code = _read_end(agent, event.kind, payload)
     call = _get_text(payload, "tool_use_id")[:100] if agent == "codex" and kind == NOTHING else ""
-    return event._replace(kind=kind, output=output, code=code, call=call)
+    ended = event._replace(kind=kind, output=output, code=code, call=call)
+    return ended if call and event.transcript else judge_end(ended)
+
+
+def judge_end(event: Event) -> Event:
+    """The event, as a failure where nobody said how its command ended and the output says that it failed."""
+    unknown = event.kind == NOTHING or (event.kind == SUCCEEDED and hides_end(event.command, unmeant=True))
+    if not unknown or not says_failed(event.command, event.output):
+        return event
+    return event._replace(kind=FAILED, code=None, by_words=True, call="")
 
 
 def tell_outcome(code: int | None) -> str:

@@ -63,6 +63,8 @@ def plan_install(agent: str, root: str, user: bool = False) -> list[Change]:
         if before and mark not in before:
             raise ReflexionError(f"{path} is there and is not ours: move it away")
         ours = read_text(os.path.join(here, "opencode_plugin.js" if path.endswith(".js") else "SKILL.md")) or ""
+        if len(script) > 1 or os.path.dirname(script[0]) not in os.get_exec_path():  # no shell would find it
+            ours = ours.replace("`reflexion ", f"`{shlex.join(script)} ")
         after.append(Change(path, before, ours.replace('["reflexion"]', json.dumps(script))))
     return after
 

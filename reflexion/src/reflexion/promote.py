@@ -1,22 +1,24 @@
 """From an entry to a rule that stands in the agent's rules file, as a diff that somebody looks at.
 
 One rule a promotion: rules that come in heaps are not read. They stand between two marks; what stands outside of them
-is nobody's but the user's.
+is nobody's but the user's. An entry that is ready becomes a rule by itself, unless `.reflexion/config.json` says
+`"auto_promote": false`.
 """
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflexion import ReflexionError
-from reflexion.entry import FADED, PROPOSED, Entry, parse_time
+from reflexion.entry import FADED, OFTEN_ENOUGH, PROPOSED, Entry, parse_time
 from reflexion.hosts import HOSTS
 from reflexion.install import Change, find_installed, read_text
 from reflexion.recall import escape
-from reflexion.store import NAME, Store, read_json, write_file
+from reflexion.store import NAME, OFTEN, Store, find_upwards, read_json, write_file
 
 BEGIN = "<!-- reflexion:rules (reflexion promote adds here; edit freely, keep both marks) -->"
 END = "<!-- /reflexion:rules -->"
 HEADING = "## Learnt from failures"
+RULES = ("AGENTS.md", "CLAUDE.md")
 
 
 class Plan(NamedTuple):
@@ -32,7 +34,7 @@ def explain_unready(store: Store, entry: Entry, now: float) -> str:
     first = parse_time(entry.first_seen)
     reasons = (
         (entry.promoted, "it is promoted already"),
-        (entry.occurrences < 3, f"seen {entry.occurrences} of 3 times"),
+        (entry.occurrences < OFTEN_ENOUGH, f"seen {entry.occurrences} of {OFTEN_ENOUGH} times"),
         (not entry.is_known, "no resolution is known"),
         (entry.resolved_by == PROPOSED and not entry.worked,
          "its resolution is proposed: nobody confirmed it, and it has not worked after a recall yet"),
@@ -46,7 +48,8 @@ def explain_unready(store: Store, entry: Entry, now: float) -> str:
 
 def list_ready(store: Store, now: float) -> list[Entry]:
     """Entries that are ready, the most seen first."""
-    ready = [entry for entry in store.load_all()[0] if not explain_unready(store, entry, now)]
+    seen_often = filter(None, map(store.load_entry, store.list_ids(OFTEN)))
+    ready = [entry for entry in seen_often if not explain_unready(store, entry, now)]
     return sorted(ready, key=lambda entry: (-entry.occurrences, -entry.worked, entry.id))
 
 
@@ -62,16 +65,42 @@ def plan_promotion(store: Store, now: float, chosen: Entry | None = None) -> Pla
     if not os.path.realpath(path).startswith(os.path.realpath(store.root) + os.sep):
         raise ReflexionError(f"{path} is a link out of the project, and is not followed: put a file there")
     before = read_text(path) or ""
-    return Plan(entry, Change(path, before, insert_rule(before, format_rule(entry), path)), len(ready) - 1)
+    rule = format_rule(entry.strike_secrets())
+    return Plan(entry, Change(path, before, insert_rule(before, rule, path)), len(ready) - 1)
+
+
+def promote_ready(store: Store, now: float) -> str:
+    """Make the entry that is ready first a rule, unless the settings say no; a line on what was done or wrong. Not
+    outside of a repository: nothing says there who wrote an entry."""
+    try:
+        is_wanted = read_settings(store.root).get("auto_promote", True) and find_upwards(store.root, ".git")
+        plan = plan_promotion(store, now) if is_wanted else None
+        if plan is None:
+            return ""
+        write_promotion(store, plan)
+    except (ReflexionError, OSError) as error:
+        return f"reflexion: nothing becomes a rule: {escape(str(error), 300)}"
+    return f"reflexion: {os.path.basename(plan.change.path)} has one rule more, from {plan.entry.id}"
+
+
+def read_settings(root: str) -> dict[str, Any]:
+    """`.reflexion/config.json`: auto_promote and rules_file. Raises `ReflexionError` for what it should not hold."""
+    path = os.path.join(root, NAME, "config.json")
+    settings = read_json(path)
+    is_right = settings.get("auto_promote", True) in (True, False) and settings.get("rules_file", "AGENTS.md") in RULES
+    if not is_right or (not settings and os.path.lexists(path)):
+        raise ReflexionError(f'{path} should be a JSON object with "auto_promote", true or false, or "rules_file", '
+                             f"one of {' and '.join(RULES)}: mend or delete it")  # fmt: skip
+    return settings
 
 
 def find_rules_file(root: str) -> str:
     """The project's rules file: what its settings say, else the one that is there, AGENTS.md first, else the one that
     the host whose hooks are installed reads."""
-    there = [name for name in ("AGENTS.md", "CLAUDE.md") if os.path.exists(os.path.join(root, name))]
+    there = [name for name in RULES if os.path.exists(os.path.join(root, name))]
     named = {host["rules_file"] for agent, host in HOSTS.items() if find_installed(agent, root)}
-    wanted = read_json(os.path.join(root, NAME, "config.json")).get("rules_file")
-    there = [wanted] if wanted in ("CLAUDE.md", "AGENTS.md") else there
+    wanted = read_settings(root).get("rules_file")
+    there = [wanted] if wanted else there
     return (*there, named.pop() if len(named) == 1 else "AGENTS.md")[0]
 
 

@@ -78,7 +78,7 @@ def render_block(entries: Sequence[Entry], tokens: int = MOST_TOKENS) -> tuple[s
     """The block and the ids that are in it, of at most so many tokens."""
     lines: list[str] = []
     ids: list[str] = []
-    for entry in entries[:MOST_SHOWN]:
+    for entry in map(Entry.strike_secrets, entries[:MOST_SHOWN]):
         left = tokens - count_tokens("\n".join([HEAD, *lines, TAIL]))
         if line := next((line for sizes in LENGTHS if count_tokens(line := _render(entry, *sizes)) <= left), ""):
             lines.append(line)

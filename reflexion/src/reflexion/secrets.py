@@ -8,6 +8,7 @@ and values of variables of the environment that are named like one.
 
 import os
 import re
+from functools import lru_cache
 
 from reflexion import TABLES
 
@@ -36,12 +37,17 @@ def strike_text(text: str, command: str = "") -> str:
     """A text without what looks like a token, the secrets that its command was given, and those of the environment."""
     line = _Line((), "")
     line.redact_command(command)
-    values = {value for value in line.secrets if len(value) > 3}
-    named = {value for name, value in os.environ.items() if re.search(_NAMES, name, re.I) and len(value) > 7}
-    values |= {v for v in named if not v.isalpha() and "/" not in v[:2] and "://" not in v}
+    values = {value for value in line.secrets if len(value) > 3} | list_secret_values(tuple(os.environ.items()))
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, STRUCK)
     return _strike_shapes(text)
+
+
+@lru_cache(2)
+def list_secret_values(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """Values of variables that are named like a secret."""
+    named = {value for name, value in variables if re.search(_NAMES, name, re.I) and len(value) > 7}
+    return frozenset(v for v in named if not v.isalpha() and "/" not in v[:2] and "://" not in v)
 
 
 class _Line:

@@ -1,7 +1,8 @@
 """A project's entries on the disk, and what is kept of this user outside of every project.
 
 .reflexion/entries/RFX-YYYYMMDD-xxx.json    one learning each
-.reflexion/index.txt                        a line each keyword, command ($) and trigger (!), a tab, ids: made for grep
+.reflexion/index.txt                        a line each keyword, command ($) and trigger (!), a tab, ids: made for grep;
+                                            * is all entries, + those seen often enough to be a rule
 
 The index follows the files by itself: verbs and the start of a session read again what came, went or was written since;
 other hooks look only whether files came or went, for the dates of 10,000 files take 40 ms. Links are not followed. The
@@ -22,11 +23,11 @@ from zlib import crc32
 
 from reflexion import ReflexionError
 from reflexion.commands import name_program
-from reflexion.entry import LONGEST_TEXT, Entry, dump_entry, format_time, read_entry
-from reflexion.secrets import strike_text
+from reflexion.entry import OFTEN_ENOUGH, Entry, dump_entry, format_time, read_entry
 from reflexion.triggers import normalize_trigger
 
-NAME, HEADER = ".reflexion", "# reflexion index 1: keyword, command ($) or trigger (!), a tab, ids; files read at "
+NAME, HEADER = ".reflexion", "# reflexion index 2: keyword, command ($) or trigger (!), a tab, ids; files read at "
+OFTEN = "+"
 MOST_READ, CLOCK = 1_000, 50_000_000
 """Files that one call reads again; the rest waits for the next one. Nanoseconds by which the date of a file may lag."""
 
@@ -101,9 +102,13 @@ class Store:
         os.close(self._lock)
 
     def load_entry(self, entry_id: str) -> Entry | None:
-        """The entry of this id; None when its file is gone, or holds no entry of that id."""
-        entry = read_entry(read_json(os.path.join(get_entries_folder(self.root), f"{entry_id}.json")))
-        return entry if entry and entry.id == entry_id else None
+        """The entry of this id, which is the name of its file; None when that is gone, or holds no entry."""
+        data = self.read_data(entry_id)
+        return read_entry({**data, "id": entry_id}) if data else None
+
+    def read_data(self, entry_id: str) -> dict[str, Any]:
+        """What the file of an entry holds."""
+        return read_json(os.path.join(get_entries_folder(self.root), f"{entry_id}.json"))
 
     def find_entry(self, end: str) -> Entry:
         """The entry that has this id, or one that ends so. Raises `ReflexionError`."""
@@ -119,10 +124,7 @@ class Store:
 
     def save_entry(self, entry: Entry) -> Entry:
         """Write an entry, without what looks like a secret; what was written. Raises `OSError`."""
-        texts: Any = {name: " ".join(strike_text(getattr(entry, name)).split())[:LONGEST_TEXT]
-                      for name in ("trigger", "context", "resolution", "cwd")}  # fmt: skip
-        entry = entry._replace(**texts, notes=tuple(map(strike_text, entry.notes)))
-        entry = entry._replace(keywords=tuple(word for word in entry.words if strike_text(word) == word))
+        entry = entry.strike_secrets()
         text = json.dumps(dump_entry(entry), indent=2, ensure_ascii=False) + "\n"
         write_file(os.path.join(get_entries_folder(self.root), f"{entry.id}.json"), text)
         self._index_again({entry.id}, [entry.id])
@@ -184,6 +186,9 @@ class Store:
         for entry_id in added:
             entry, keys = self.load_entry(entry_id), {"*"}
             if entry:
+                entry = entry.strike_secrets()
+                is_often = entry.occurrences >= OFTEN_ENOUGH and entry.is_known and not entry.promoted
+                keys |= {OFTEN} if is_often else set()
                 keys |= {*entry.words, make_trigger_key(entry.context, entry.trigger)}
                 keys |= {f"$ {entry.context}"} if entry.type == "error" and entry.context else set()
             for key in keys:

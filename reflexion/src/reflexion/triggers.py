@@ -1,6 +1,6 @@
 """What an output says went wrong: the one line that names it, what of it stays the same, and its words.
 
-Words choose the line. They never decide whether a command failed: hosts say so, or nothing is captured.
+Words choose the line. They decide whether a command failed only where nobody says so (`commands.says_failed`).
 """
 
 import re

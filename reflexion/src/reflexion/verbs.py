@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 
 import reflexion
 from reflexion import TABLES, ReflexionError
-from reflexion.entry import CONFIRMED, FADED, PROPOSED, TYPES
+from reflexion.entry import CONFIRMED, FADED, PROPOSED, TYPES, list_misread
 from reflexion.hosts import FAILED, HOSTS, Event
 from reflexion.install import Change, find_installed, plan_install, plan_uninstall, write_changes
-from reflexion.promote import find_rules_file, list_ready, plan_promotion, write_promotion
+from reflexion.promote import find_rules_file, list_ready, plan_promotion, promote_ready, write_promotion
 from reflexion.recall import count_tokens, recall_for_prompt, render_block
+from reflexion.secrets import strike_text
 from reflexion.store import Store, find_root, get_home, has_folder, is_shared, make_folder, read_json, write_file
-from reflexion.verify import Session, capture_failure, create_entry
+from reflexion.verify import Session, capture_failure, create_entry, find_known
 
 MOST_SILENT = 5
 """Commands with an unknown end, from which on that is a fault: the last ones may be settled at the next hook."""
@@ -83,11 +84,21 @@ def capture(options: argparse.Namespace) -> None:
             entry = capture_failure(store, Session(store, "hand"), event, now)
             entry = store.save_entry(entry.resolve(options.resolution, CONFIRMED)) if options.resolution else entry
         else:
-            texts = options.trigger, options.context, options.resolution
-            entry = create_entry(store, options.type, *texts, event, now)
+            texts = strike_text(options.trigger, options.context), options.context, options.resolution
+            known = find_known(store, options.type, options.context, texts[0])
+            entry = known.count_up(now) if known else create_entry(store, options.type, *texts, event, now)
+            entry = entry.resolve(texts[2], CONFIRMED) if texts[2] else entry
+            entry = store.save_entry(entry)
     file = f".reflexion/entries/{entry.id}.json"
     missing = "" if entry.is_known else f"; not recalled until {file} says in `resolution` what helps"
     print(f"{entry.id}: {entry.trigger} (seen {entry.occurrences}x){missing}")
+    _promote_ready()
+
+
+def _promote_ready() -> None:
+    with _open() as store:
+        if done := promote_ready(store, time.time()):
+            print(done)
 
 
 def recall(options: argparse.Namespace) -> None:
@@ -108,6 +119,7 @@ def verify(options: argparse.Namespace) -> None:
             entry = entry.count_failed(time.time(), options.note)
         entry = store.save_entry(entry)
     print(f"{entry.id}: confidence {entry.confidence:.2f}, worked {entry.worked}, did not work {entry.failed}")
+    _promote_ready()
 
 
 def promote(options: argparse.Namespace) -> None:
@@ -144,7 +156,7 @@ def status(_: argparse.Namespace) -> int:
 
 def list_faults(store: Store, now: float) -> list[str]:
     """What is wrong, and what to do about it."""
-    faults = [f"{name} holds no entry; it is left alone: mend or delete it by hand" for name in store.load_all()[1]]
+    faults = list_file_faults(store)
     if foreign := store.foreign & set(store.list_ids("*")):
         faults.append(f"{len(foreign)} entries that git tracks are not recalled; `reflexion init --shared` trusts them")
     places = {agent: find_installed(agent, store.root) for agent in HOSTS}
@@ -166,10 +178,26 @@ def list_faults(store: Store, now: float) -> list[str]:
     return faults
 
 
-def rebuild_index(_: argparse.Namespace) -> None:
+def list_file_faults(store: Store) -> list[str]:
+    """Files that hold no entry, and entries with fields that cannot be read or a secret: people write them, too."""
+    entries, refused = store.load_all()
+    faults = [f"{name} holds no entry, a JSON object with a `trigger` in RFX-YYYYMMDD-abc.json: mend or delete it"
+              for name in refused]  # fmt: skip
+    for entry in entries:
+        misread = list_misread(store.read_data(entry.id))
+        faults += [f"{entry.id}.json has no valid {' or '.join(misread)}: read as absent; mend it"] if misread else []
+        if entry.strike_secrets()._replace(keywords=entry.keywords) != entry:
+            faults.append(f"{entry.id}.json holds what looks like a secret; it is told as ***: take it out")
+    return faults
+
+
+def rebuild_index(_: argparse.Namespace) -> int:
     with _open() as store:
         store.follow_files(anew=True)
-        print(f"{len(store.list_ids('*')):,} entries indexed")
+        faults = list_file_faults(store)
+        print(f"{len(store.load_all()[0]):,} entries indexed")
+    print("".join(f"NO  {fault}\n" for fault in faults), end="")
+    return 1 if faults else 0
 
 
 RUN: dict[str, Callable[[argparse.Namespace], int | None]] = {

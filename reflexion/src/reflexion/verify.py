@@ -20,6 +20,7 @@ from reflexion.store import Store, find_upwards, make_folder, make_trigger_key, 
 from reflexion.triggers import LONGEST, pick_trigger
 
 PATIENCE, MOST_BETWEEN = 3_600.0, 15  # seconds and commands after which a failure waits no longer
+BY_WORDS = "known by the words of its output: nobody told how it ended"
 KEPT, MOST_COMMANDS = 2 * 86_400.0, 40  # seconds for which a session is known, and its commands
 
 
@@ -100,10 +101,10 @@ def capture_failure(store: Store, session: Session, event: Event, now: float) ->
     ran = _note_run(store, session, event, now, event.output)
     trigger = strike_text(shorten_places(pick_trigger(event.output, event.code), store.root), event.command)
     trigger = trigger[:LONGEST].rstrip()
-    ids = [each for each in store.list_ids(make_trigger_key(ran.command, trigger)) if each not in store.foreign]
-    entry = store.load_entry(ids[0]) if ids else None
+    entry = find_known(store, "error", ran.command, trigger)
     if entry is None:
         entry = create_entry(store, "error", trigger, ran.command, "", event, now)
+        entry = store.save_entry(entry.add_note(BY_WORDS)) if event.by_words else entry
     else:
         shown = session.shown.get(entry.id)
         if shown and not shown.settled and entry.named and _was_applied(store, session, entry):
@@ -117,6 +118,12 @@ def capture_failure(store: Store, session: Session, event: Event, now: float) ->
         session.stop_waiting(entry.id)
         session.ran[-1] = ran._replace(id=entry.id)
     return entry
+
+
+def find_known(store: Store, kind: str, context: str, trigger: str) -> Entry | None:
+    """The entry that says the same already."""
+    ids = [each for each in store.list_ids(make_trigger_key(context, trigger)) if each not in store.foreign]
+    return next((entry for entry in map(store.load_entry, ids) if entry and entry.type == kind), None)
 
 
 def create_entry(
