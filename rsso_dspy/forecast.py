@@ -9,12 +9,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rsso_dspy.config import Config
+from rsso_dspy.config import EMBEDDED, Config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import EventStream, UsageSpent
 from rsso_dspy.lm import Backend
 from rsso_dspy.plan import Plan
-from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_lookup, sum_amounts
+from rsso_dspy.pricing import (
+    PriceOf,
+    compute_cost,
+    format_dollars,
+    format_tokens,
+    make_price_lookup,
+    sum_amounts,
+)
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage
@@ -26,6 +33,9 @@ TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 """Role to input and output tokens of an average call: means of 324 units of the offline player on the default
 benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
+
+SECONDS_PER_CALL = 3.0  # assumed: a small model on two cores took 1.4 s an answer on BabyAI, and 5 s on ScienceWorld
+LARGE_DOLLARS, LARGE_TOKENS, LARGE_HOURS = 10.0, 1_000_000, 10.0  # what nobody starts by mistake costs at most
 
 TEACHING = "teacher-"  # ahead of a role that a teacher plays in a compile, in its account
 
@@ -121,6 +131,19 @@ def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: Pric
     """Return the dollars of a forecast without a cache; None if the price of a role's model is unknown."""
     prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
     return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
+
+
+def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
+    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
+    asked = Forecast({role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED})
+    dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
+    hours = asked.total_calls * SECONDS_PER_CALL / jobs / 3600
+    costs = {
+        format_dollars(dollars): dollars > LARGE_DOLLARS,
+        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,
+        f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer": hours > LARGE_HOURS,
+    }
+    return [text for text, is_large in costs.items() if is_large]
 
 
 class SpendLimit:

@@ -29,8 +29,7 @@ from rsso_dspy.executor import (
     void_downstream_units,
 )
 from rsso_dspy.files import check_output_path
-from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit, price_forecast
-from rsso_dspy.lm import Backend
+from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory_files import (
     InitialMemories,
@@ -40,7 +39,6 @@ from rsso_dspy.memory_files import (
     merge_memories,
 )
 from rsso_dspy.plan import Plan, plan_held_out, select_shard
-from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
@@ -71,15 +69,6 @@ class Run:
         """The number of finished units in the folder that this command does not ask for; tables count them too."""
         own = {self.store.path_of(unit) for unit in self.plan.units}
         return sum(self.store.path_of(unit) not in own for unit in self.store.units()) if self.store.exists else 0
-
-    @property
-    def models_in_use(self) -> dict[str, str]:
-        roles = forecast_calls(self.plan).calls
-        return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
-
-    def price_calls(self) -> float | None:
-        """Return the most dollars that the pending work costs; None if the price of a model is unknown."""
-        return price_forecast(self.forecast_calls(), self.models_in_use, make_price_lookup(self.config.prices))
 
     def forecast_calls(self) -> Forecast:
         return forecast_calls(self.plan, self.left, self.played)

@@ -52,6 +52,7 @@ def build_constitution(
     out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
+    yes: options.Yes = False,
     model: options.ModelName = None,
     base_url: options.BaseUrl = None,
     backend: options.BackendName = None,
@@ -65,17 +66,17 @@ def build_constitution(
     `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
     never played. Repeat an interrupted command to resume it.
     """
-    from rsso_dspy.cli.play import build_and_print
+    from rsso_dspy.cli.play import Start, build_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.constitution import plan_constitution_build
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    settings = build_config(config, set_, backend, model, base_url, keys)
+    settings = build_config(config, set_, backend, model, base_url, keys, asks=not dry_run)
     tasks = split_tasks(task_names)
     drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
     plan = plan_constitution_build(settings, drawn.train, writer, out, explore, print_status)
     head = f"{writer} rules from {format_plural(plan.plan.units, 'variant')} ({calib})"
-    build_and_print(plan, head, drawn.notes, dry_run, max_cost)
+    build_and_print(plan, head, drawn.notes, Start(1, dry_run, max_cost, yes))
 
 
 @constitution_app.command("show")

@@ -1,6 +1,7 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from shutil import get_terminal_size
@@ -41,6 +42,7 @@ MaxCost = Annotated[
     float | None,
     typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Start without a question, whatever it may cost.")]
 BackendName = Annotated[str | None, typer.Option("--backend", help="A built-in profile or a table of the file.")]
 ModelName = Annotated[
     str | None,
@@ -62,19 +64,38 @@ def build_config(
     base_url: str | None = None,
     keys: Mapping[str, object] = MappingProxyType({}),
     replay: Path | None = None,
+    asks: bool = False,
 ) -> "Config":
     """Load the configuration and apply the command's options; an option or key that is None changes nothing. With
-    `replay`, logs answer in place of the backend that they were made with, or of the named one."""
-    from rsso_dspy.config import RECORDED, format_override, load_config
+    `replay`, logs answer in place of the backend that they were made with, or of the named one. With `asks`, raises
+    what keeps a model from answering, with what was typed to name it."""
+    from rsso_dspy.config import PROFILES, RECORDED, format_override, load_config
 
-    of_model = name_model(model, base_url, backend)
-    backend = backend or (GIVEN if of_model else None)
+    of_model, overrides = name_model(model, base_url, backend), overrides or []
+    chosen = backend or (GIVEN if of_model else None)
     if replay is not None:
-        backend = backend or RECORDED
-        overrides = [*(overrides or ()), format_override(f'backends."{backend}".replay', str(replay))]
+        chosen = chosen or RECORDED
+        overrides = [*overrides, format_override(f'backends."{chosen}".replay', str(replay))]
         print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
-    extra = [f"{key}={value}" for key, value in {"backend": backend, **keys}.items() if value is not None]
-    return load_config(file, [*of_model, *(overrides or []), *extra])
+    extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
+    config = load_config(file, [*of_model, *overrides, *extra])
+    table = config.active_backend
+
+    def name_setting(role: str, key: str) -> str:
+        place, typed = f"backends.{config.backend}.{key}", {"model": model, "base_url": base_url or model}
+        if getattr(table.roles.get(role), key, None) is not None:
+            return f"backends.{config.backend}.roles.{role}.{key}"
+        if typed.get(key) and not any(each.startswith(f"{place}=") for each in overrides):
+            return f"--{key.replace('_', '-')}"
+        if getattr(table, key) == PROFILES.get(config.backend, {key: 0}).get(key):
+            return "--backend" if backend else "backend"
+        return place
+
+    if asks and not table.replay:
+        from rsso_dspy.cli.setup import check_models
+
+        check_models(table, name_setting)
+    return config
 
 
 def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterable[Path] = ()) -> "PriceOf":
@@ -131,10 +152,9 @@ def format_command(*words: object) -> str:
 # Printing
 
 
-def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text with control characters replaced. All commands print through this function. `style` as in
-    `typer.style`."""
-    typer.secho(replace_controls(text), err=err, nl=nl, **style)
+def echo(text: str = "", err: bool = False, **style: Any) -> None:
+    """Print text with control characters replaced, as all commands do. `style` as in `typer.style`."""
+    typer.secho(replace_controls(text), err=err, **style)
 
 
 def print_status(text: str) -> None:
@@ -154,8 +174,11 @@ def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color
 
 
 def print_plan(first: str, *lines: str) -> None:
-    """Print a plan on stderr, its lines indented below the first."""
-    print_status("\n      ".join((first, *lines)))
+    """Print a plan on stderr, its lines indented below the first and wrapped to the terminal, if there is one."""
+    width = max(get_terminal_size().columns, 30) if sys.stderr.isatty() else 10_000
+    print_status(first)
+    for line in lines:
+        print_status(TextWrapper(width, " " * 6, " " * 8, break_on_hyphens=False).fill(line))
 
 
 def indent_text(text: str) -> str:

@@ -2,13 +2,16 @@
 
 import json
 import os
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -20,7 +23,7 @@ from rsso_dspy.cli.results import describe_compile, describe_spending, print_con
 from rsso_dspy.config import EMBEDDED, Config, format_override
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.executor import EventStream, RunOutcome, fingerprint_programs, list_pending_jobs
-from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, price_forecast
+from rsso_dspy.forecast import Forecast, forecast_calls, list_large_costs, price_forecast
 from rsso_dspy.lm import Backend, list_backend_proxies
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize.compile import compile_agent, load_finished_compile
@@ -43,6 +46,44 @@ SHOWN = 10  # maximum number of listed differences of a replay
 Programs = Mapping[str, Compiled | None]
 
 
+@dataclass(frozen=True)
+class Start:
+    """How a command starts what it has planned."""
+
+    jobs: int = 1
+    dry_run: bool = False
+    max_cost: float | None = None
+    yes: bool = False
+
+
+def announce(
+    start: Start,
+    config: Config,
+    forecast: Forecast,
+    first: str,
+    lines: Iterable[str] = (),
+    notes: Iterable[str] = (),
+    models: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Print a plan with what it may cost at most, and ask before one that may cost much is started. `models` maps
+    further roles of the forecast to models."""
+    price_of = make_price_lookup(config.prices)
+    models = {**models, **dict(Backend(config.active_backend).models.items())}
+    dollars = price_forecast(forecast, models, price_of)
+    limit = ""
+    if start.max_cost is not None and dollars is not None and start.max_cost < dollars:
+        limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
+    told = _describe_models(config, {"actor", *forecast.calls}), *lines, _describe_forecast(forecast, dollars) + limit
+    print_plan(first, *told, *notes, *describe_proxies(config))
+    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, start.jobs)
+    if start.dry_run or start.yes or not large:
+        return
+    asked = f"this may cost {' and '.join(large)}"
+    if not sys.stdin.isatty():
+        raise UsageError(f"{asked}: add --yes to start it, or ask for less; --dry-run prints the plan alone")
+    typer.confirm(f"{asked[0].upper()}{asked[1:]}. Start it?", abort=True, err=True)
+
+
 @contextmanager
 def open_watched(
     watch: ProgressBar, config: Config, jobs: int, skills: bool, interrupted: str
@@ -52,7 +93,6 @@ def open_watched(
     `skills` says whether the embedder is needed; `interrupted` is what is said after Ctrl-C.
     """
     with catch_interruptions() as ending, session(config, jobs=jobs) as live:
-        live.backend.check_connections()
         if skills:
             live.embedder.check(live.backend.replay is not None)
         with watch:
@@ -70,43 +110,45 @@ def open_watched(
 # Runs
 
 
-def plan_and_play(
-    config: Config,
-    spec: RunSpec,
-    programs: Programs,
-    jobs: int,
-    dry_run: bool,
-    max_cost: float | None,
-    engine: Engine = "threads",
-) -> None:
+def plan_and_play(config: Config, spec: RunSpec, programs: Programs, start: Start, engine: Engine = "threads") -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    planned = _plan(config, spec, programs, dry_run, engine)
-    spend_limit = planned.make_spend_limit(max_cost)
-    if dry_run:
+    planned = _plan(config, spec, programs, start, engine)
+    if start.dry_run:
         return
-    outcome, limit = _play_watched(planned, jobs, spend_limit, engine)
+    outcome, limit = _play_watched(planned, start, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
     folder, first = planned.store.folder, planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
-def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engine: Engine) -> Run:
+def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, engine: Engine) -> Run:
+    """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept."""
     get_engine(engine)
-    planned = plan_run(config, spec, programs, dry_run, print_status)
+    planned = plan_run(config, spec, programs, start.dry_run, print_status)
+    if start.max_cost is not None:
+        planned.make_spend_limit(start.max_cost)
     for file, why in planned.store.set_aside.items():
-        print_status(f"{why}: {'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again")
-    print_plan(*_describe_plan(planned), *_describe_programs(programs, planned))
+        print_status(f"{why}: {'to be ' if start.dry_run else ''}quarantined as {file.name}; its unit is played again")
+    plan = planned.plan
+    first = (
+        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
+        f"{format_plural(plan.units, 'unit')}, {format_plural(plan.rules.trials, 'trial')} each, protocol "
+        f"{plan.protocol}, into {planned.store.folder}"
+    )
+    notes = _describe_programs(programs, planned)
+    announce(start, config, planned.forecast_calls(), first, _describe_plan(planned), notes)
     return planned
 
 
-def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: Engine) -> tuple[RunOutcome | None, str]:
+def _play_watched(planned: Run, start: Start, engine: Engine) -> tuple[RunOutcome | None, str]:
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
     kept = "finished trials are kept; repeat the command to resume"
-    with open_watched(RunProgress(planned.left), planned.config, jobs, skills, kept) as (live, events):
+    with open_watched(RunProgress(planned.left), planned.config, start.jobs, skills, kept) as (live, events):
         try:
-            return planned.execute(live, jobs, limit, events, engine), ""
+            limit = planned.make_spend_limit(start.max_cost)
+            return planned.execute(live, start.jobs, limit, events, engine), ""
         except LimitReached as reached:
             return None, str(reached)
 
@@ -134,7 +176,7 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
         raise typer.Exit(1)
 
 
-def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine: Engine) -> None:
+def replay_run(source: Path, out: Path | None, start: Start, engine: Engine) -> None:
     """Play the commands of a run again, answered from its logs, and say whether all came out equal.
 
     Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
@@ -154,11 +196,11 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
             spec = order.locate_files(given, again.folder)
             files = {file.stem: str(file) for file in spec.compiled}
             playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
-            planned = _plan(config, spec, playing, dry_run, engine)
+            planned = _plan(config, spec, playing, start, engine)
             store.check_identity(planned.identity, fingerprint_programs(planned.programs))
-            if not dry_run:
-                _play_watched(planned, jobs, planned.make_spend_limit(), engine)
-        if not dry_run:
+            if not start.dry_run:
+                _play_watched(planned, start, engine)
+        if not start.dry_run:
             _compare_records(store, again)
 
 
@@ -213,40 +255,27 @@ def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, 
 
 
 def _describe_plan(planned: Run) -> Iterator[str]:
-    plan, config = planned.plan, planned.config
-    forecast = planned.forecast_calls()
+    """Yield streams, trainings, and what is there already."""
+    plan = planned.plan
     units = sum(isinstance(work, Unit) for work in planned.left)
-    yield (
-        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
-        f"{format_plural(plan.units, 'unit')}, {format_plural(plan.rules.trials, 'trial')} each, protocol "
-        f"{plan.protocol}, into {planned.store.folder}"
-    )
-    yield describe_models(config, {"actor", *forecast.calls})
     for arm, stream in plan.streams.items():
-        trials = f"{format_plural(plan.stream_trials, 'trial')} each"
-        if plan.stream_trials != plan.rules.trials:
-            trials += " as protocol.stream_trials says"
-        yield (
-            f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}; each starts from what the one "
-            "before it left"
+        said = "" if plan.stream_trials == plan.rules.trials else " as protocol.stream_trials says"
+        trials = (
+            f"{format_plural(plan.stream_trials, 'trial')} each{said}; each starts from what the one before it left"
         )
+        yield f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}"
     if plan.trainings:
-        episodes = sum(len(training.episodes) for training in plan.trainings)
-        yield (
-            f"{format_plural(plan.trainings, 'training')} of {format_plural(episodes, 'episode')} before, "
-            f"{len(planned.left) - units} to play"
-        )
+        episodes = format_plural(sum(len(training.episodes) for training in plan.trainings), "episode")
+        yield f"{format_plural(plan.trainings, 'training')} of {episodes} before, {len(planned.left) - units} to play"
     yield f"{format_plural(len(plan.units) - units, 'unit')} finished, {units} to play"
-    yield describe_forecast(forecast, planned.price_calls())
     if count := planned.units_beside:
         yield (
             f"{planned.store.folder} also holds {format_plural(count, 'unit')} of earlier commands, which the "
             "tables count too; name another --out for a table of this command alone"
         )
-    yield from describe_proxies(config)
 
 
-def describe_models(config: Config, roles: set[str]) -> str:
+def _describe_models(config: Config, roles: set[str]) -> str:
     models = Backend(config.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
     if names != EMBEDDED:
@@ -263,7 +292,7 @@ def describe_proxies(config: Config) -> list[str]:
     ]
 
 
-def describe_forecast(forecast: Forecast, dollars: float | None = 0.0) -> str:
+def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
     """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
     if not forecast.calls:
         return "no model calls left"
@@ -279,7 +308,7 @@ def describe_forecast(forecast: Forecast, dollars: float | None = 0.0) -> str:
 def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
     """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this acting
     model, and whether its compile scored candidates by other trials than the run."""
-    model = planned.models_in_use.get("actor", "")
+    model = Backend(planned.config.active_backend).models["actor"]
     trials = max(planned.plan.get_rules(unit).trials for unit in planned.plan.units)
     for name, compiled in programs.items():
         if compiled is None:
@@ -297,43 +326,35 @@ def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
 
 
 def compile_and_print(
-    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, jobs: int, dry_run: bool
+    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, start: Start
 ) -> None:
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
-    print_plan(
+    options, teacher = request.options, request.teacher
+    notes = [*request.notes, *describe_power(request)]
+    if teacher:
+        asked = "" if teacher.backend else "; no model is asked for that"
+        notes.insert(0, f"{teacher.model} plays the train variants{asked}")
+    if kept:
+        rollouts = format_plural(kept, "rollout")
+        notes.insert(0, f"{rollouts} of an attempt that was cut short are kept, and not played again")
+    announce(
+        replace(start, yes=start.yes or finished is not None),
+        config,
+        request.forecast(protocol),
         f"plan: {request.optimizer.name} compiles {request.method.name} on {request.calibration.size} ({calib}), "
         f"protocol {protocol.id}, into {out}",
-        *_describe_compile_plan(request, protocol, config, kept),
-        *([f"{out} holds the result already: kept"] if finished else []),
+        [f"at most {request.max_rollouts} rollouts of {options.trials} trials of {options.steps} steps"],
+        [*notes, *([f"{out} holds the result already: kept"] if finished else [])],
+        teacher.models if teacher else {},
     )
-    if dry_run:
+    if start.dry_run:
         return
-    compiled = finished or _compile_watched(request, config, jobs, out)
+    compiled = finished or _compile_watched(request, config, start.jobs, out)
     echo("\n".join(describe_compile(compiled)))
     flag = " --candidate" if compiled.candidate else ""
     verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")
-
-
-def _describe_compile_plan(
-    request: CompileRequest, protocol: NamedProtocol, config: Config, kept: int
-) -> Iterator[str]:
-    """Yield what a plan says: its size and cost, what is kept of an attempt, who teaches, and what can be confirmed."""
-    forecast, teacher = request.forecast(protocol), request.teacher
-    yield f"at most {request.max_rollouts} rollouts of {request.options.trials} trials of {request.options.steps} steps"
-    yield describe_models(config, {"actor", *forecast.calls})
-    models: dict[str, str] = dict(Backend(config.active_backend).models.items())
-    models |= teacher.models if teacher else {}
-    dollars = price_forecast(forecast, models, make_price_lookup(config.prices))
-    limit = f"; stopped after {format_dollars(request.max_cost)}" if request.max_cost is not None else ""
-    yield describe_forecast(forecast, dollars) + limit
-    if kept:
-        yield f"{format_plural(kept, 'rollout')} of an attempt that was cut short are kept, and not played again"
-    if teacher:
-        yield f"{teacher.model} plays the train variants{'' if teacher.backend else '; no model is asked for that'}"
-    yield from request.notes
-    yield from describe_power(request)
 
 
 def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
@@ -346,9 +367,7 @@ def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Pa
 # Constitutions
 
 
-def build_and_print(
-    build: ConstitutionBuild, head: str, notes: Sequence[str], dry_run: bool, max_cost: float | None
-) -> None:
+def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], start: Start) -> None:
     """Print the plan under its first words and, unless `dry_run`, build the constitution and print it."""
     finished = build.load_finished()
     if finished:
@@ -356,31 +375,21 @@ def build_and_print(
     elif build.out.exists():
         raise UsageError(f"{build.out} already exists; remove it or name another file with -o")
     else:
-        print_plan(
-            f"plan: {head}, protocol {build.plan.protocol}, into {build.out}", *_describe_build_plan(build), *notes
-        )
-    if dry_run:
+        work = [list_pending_jobs(plan, store) for plan, store in zip(build.plans, build.make_stores(), strict=True)]
+        calls = sum((Counter(forecast_calls(*each).calls) for each in zip(build.plans, work, strict=True)), Counter())
+        episodes, left = sum(len(plan.units) for plan in build.plans), sum(map(len, work))
+        first = f"plan: {head}, protocol {build.plan.protocol}, into {build.out}"
+        there = f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
+        announce(start, build.config, Forecast(dict(calls)), first, [there], notes)
+    if start.dry_run:
         return
-    book = finished or _build_watched(build, max_cost)
+    book = finished or _build_watched(build, start.max_cost)
     print_constitution(book)
     entries = itemize_build_costs(book, build.config)
     usage = {entry.role: entry.usage for entry in entries}
     echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
     read = format_command("run", "--methods", "rsso", "--constitution", build.out)
     echo(f"\nconstitution: {build.out}  ({read})")
-
-
-def _describe_build_plan(build: ConstitutionBuild) -> Iterator[str]:
-    calls: Counter[str] = Counter()
-    left = 0
-    for plan, store in zip(build.plans, build.make_stores(), strict=True):
-        work = list_pending_jobs(plan, store)
-        left += len(work)
-        calls.update(forecast_calls(plan, work).calls)
-    episodes = sum(len(plan.units) for plan in build.plans)
-    yield f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
-    yield describe_models(build.config, {"actor", *calls})
-    yield describe_forecast(Forecast(dict(calls)))
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:

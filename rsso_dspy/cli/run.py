@@ -13,6 +13,12 @@ from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
 OUT = Path("runs/run")  # default folder of a run
+SMALL = {"methods": "react-sso,rsso", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
+SMALL_OUT = Path("runs/small")
+NEXT = """
+That was a small run. Next, name what to play; --dry-run says what it may cost:
+  rsso-dspy run --methods react-sso,rsso --tasks find-plant,boil --per-task 2 --trials 3 --out runs/first
+  rsso-dspy run --model hosted_vllm/NAME --base-url http://127.0.0.1:8000/v1 --per-task 1 --out runs/local"""
 
 
 def run_methods(
@@ -39,6 +45,7 @@ def run_methods(
     engine: Annotated[Literal["threads", "ray"], typer.Option(help="What plays units.")] = "threads",
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
+    yes: options.Yes = False,
     replay: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Answer from this run's log; alone, play its own command again and compare."),
@@ -49,27 +56,33 @@ def run_methods(
     config: options.ConfigFile = None,
     set_: options.Overrides = None,
 ) -> None:
-    """Play held-out variants with one or more methods and print the comparison.
+    """Play held-out variants with one or more methods and print the comparison; without options, a small run.
 
     Every trial is saved as soon as it is finished. Repeat the command to resume. Section [run] of the file may hold
     methods, tasks, variants, per_task, trials, programs and constitution, which options override. For memories that
     train first, --set protocol.setting=transfer; for memories that only read, --set protocol.frozen=true.
     """
-    from rsso_dspy.cli.play import plan_and_play, replay_run
-    from rsso_dspy.config import load_config
+    from rsso_dspy.cli.play import Start, plan_and_play, replay_run
+    from rsso_dspy.config import Config, load_config
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
 
     names = ("methods", "tasks", "variants", "per_task", "trials", "programs", "constitution")
     typed = dict(zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True))
-    file_options = load_config(config, set_ or (), whole=False).run
-    asked = file_options.model_copy(update={name: value for name, value in typed.items() if value is not None})
-    given = (*typed.values(), benchmark, protocol, seed, skills, shard, model, backend, config, set_)
-    if replay is not None and all(each is None for each in given):
-        return replay_run(replay, out, jobs, dry_run, engine)
+    file = load_config(config, set_ or (), whole=False)
+    start = Start(jobs, dry_run, max_cost, yes)
+    given = (*typed.values(), benchmark, protocol, seed, skills, shard, model, base_url, backend, config, set_)
+    says_nothing = all(each is None for each in given)
+    if replay is not None and says_nothing:
+        replay_run(replay, out, start, engine)
+        return
+    if is_small := says_nothing and file == Config():
+        typed, out = SMALL, out or SMALL_OUT
+        print_status("nothing is named to play, so a small run is played, by the rule-based embedded player")
+    asked = file.run.model_copy(update={name: value for name, value in typed.items() if value is not None})
     keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials}
-    settings = build_config(config, set_, backend, model, base_url, keys, replay)
+    settings = build_config(config, set_, backend, model, base_url, keys, replay, asks=not dry_run)
     if settings.protocol.frozen and skills is None and asked.constitution is None:
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(asked.programs, "--programs")
@@ -91,7 +104,9 @@ def run_methods(
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
     )
-    return plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, engine)
+    plan_and_play(settings, spec, playing, start, engine)
+    if is_small and not dry_run:
+        echo(NEXT)
 
 
 def evaluate_program(
@@ -106,6 +121,7 @@ def evaluate_program(
     jobs: options.Jobs = 1,
     dry_run: options.DryRun = False,
     max_cost: options.MaxCost = None,
+    yes: options.Yes = False,
     model: options.ModelName = None,
     base_url: options.BaseUrl = None,
     backend: options.BackendName = None,
@@ -118,13 +134,13 @@ def evaluate_program(
     The tasks are those that the program was compiled on, or those of --variants. Works like `rsso-dspy run --programs
     zero-shot,FILE`, which has more options: every unit is written as soon as it is finished.
     """
-    from rsso_dspy.cli.play import plan_and_play
+    from rsso_dspy.cli.play import Start, plan_and_play
     from rsso_dspy.optimize.program_file import load, load_programs
     from rsso_dspy.store.commands import RunSpec
 
     compiled = load(program)
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
-    settings = build_config(config, set_, backend, model, base_url, {"protocol.trials": trials})
+    settings = build_config(config, set_, backend, model, base_url, {"protocol.trials": trials}, asks=not dry_run)
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
     listed = variants not in (None, *settings.active_benchmark.tasks.selections)
     made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
@@ -139,7 +155,7 @@ def evaluate_program(
         out=out or Path("runs") / f"evaluate-{program.stem}",
         unconfirmed=candidate,
     )
-    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost)
+    plan_and_play(settings, spec, playing, Start(jobs, dry_run, max_cost, yes))
     if not dry_run:
         echo(f"program: {program}")
 
@@ -173,6 +189,7 @@ def compile_program(
     jobs: options.Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
     dry_run: options.DryRun = False,
+    yes: options.Yes = False,
     model: options.ModelName = None,
     base_url: options.BaseUrl = None,
     backend: options.BackendName = None,
@@ -185,7 +202,7 @@ def compile_program(
     budget keep the best so far. Held-out variants are never played. By --set or in section [compile] of the file:
     compile.trials (2) and compile.steps (60) of a rollout.
     """
-    from rsso_dspy.cli.play import compile_and_print
+    from rsso_dspy.cli.play import Start, compile_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.optimizers import read_candidates
     from rsso_dspy.optimize.request import build_request
@@ -195,7 +212,7 @@ def compile_program(
     from rsso_dspy.protocol import resolve_protocol
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    settings = build_config(config, set_, backend, model, base_url, keys)
+    settings = build_config(config, set_, backend, model, base_url, keys, asks=not dry_run)
     agent = Agent(method_name)
     check_writers([agent.method], settings)
     preset = resolve_protocol(settings)
@@ -215,4 +232,4 @@ def compile_program(
         choose_teacher(teacher_name, settings) if teacher_name else None,
         print_status,
     )
-    compile_and_print(request, preset, settings, calib, out, jobs, dry_run)
+    compile_and_print(request, preset, settings, calib, out, Start(jobs, dry_run, max_cost, yes))
