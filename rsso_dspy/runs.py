@@ -7,14 +7,17 @@ with session(config, jobs=2) as live:
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, require_extra
+from rsso_dspy.errors import DamagedFile, LimitReached, RunMismatch, Stopped, UsageError, require_extra
 from rsso_dspy.executor import (
     EngineFactory,
     EventStream,
@@ -28,7 +31,7 @@ from rsso_dspy.executor import (
     open_thread_engine,
     void_downstream_units,
 )
-from rsso_dspy.files import check_output_path
+from rsso_dspy.files import atomic_path, check_output_path, find_packed, read_bytes
 from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory_files import (
@@ -40,11 +43,13 @@ from rsso_dspy.memory_files import (
 )
 from rsso_dspy.plan import Plan, plan_held_out, select_shard
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import load_memory
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
 from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers
-from rsso_dspy.store.run_folder import Arm, Job, Store
+from rsso_dspy.store.run_folder import Arm, Job, Store, Unit, find_logs, flatten_keys
+from rsso_dspy.store.unit_log import UnitLog
 
 Engine = Literal["threads", "ray"]  # threads of this process, or a Ray cluster
 
@@ -61,6 +66,7 @@ class Run:
     identity: dict[str, Any]
     left: list[Job]
     played: Mapping[str, int]  # finished trials of the pending work, by key
+    extend: Callable[[], dict[Path, bytes] | None]  # returns the logs as more trials go on from them; see `extend_logs`
     spec: RunSpec
     command: tuple[RunSpec, dict[str, str]]  # the spec and its input files, to be stored with the run
 
@@ -91,6 +97,12 @@ class Run:
         purse = purse or self.make_spend_limit()
         with self.store.lock():
             arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
+            if (extended := self.extend()) is not None:
+                for path, content in extended.items():
+                    with atomic_path(path) as file:
+                        file.write_bytes(content)
+                self.store.write_file({**self.store.read_file(), "identity": self.identity})
+            self.store._logs.clear()
             told = add_command(self.store, *self.command)
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
             void_downstream_units(self.plan, self.store)
@@ -142,12 +154,71 @@ def plan_run(
         check_output_path(spec.out, "--out")
     store = Store(spec.out)
     store.read_only = read_only
-    store.check_identity(bound_to, fingerprint_programs(agents))
+    extend = partial(extend_logs, store, plan, config, bound_to, digests)
+    if (extended := extend()) is not None:
+        say(f"{spec.out} goes on to {plan.rules.trials} trials a variant; what was answered is not asked again")
+        store._logs.update({path: UnitLog(content, path=path) for path, content in extended.items()})
+    there = bound_to if extended is None else store.read_identity()[0]
+    store.check_identity(there, fingerprint_programs(agents))
     check_streams(plan, store)
     left = list_pending_jobs(plan, store)
     begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
     played = {work.key: begun.get(store.path_of(work), 0) for work in left}
-    return Run(config, plan, agents, store, kept, bound_to, left, played, spec, describe_command(config, spec))
+    command = describe_command(config, spec)
+    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec, command)
+
+
+def extend_logs(
+    store: Store, plan: Plan, config: Config, identity: Mapping[str, Any], carried: Mapping[str, str]
+) -> dict[Path, bytes] | None:
+    """Return the logs of a run as a plan with more trials goes on from them; None if the folder holds this very run,
+    another one, or none. Raises `RunMismatch` for fewer trials, or if other units would be left behind.
+
+    Of a trial, only what memories learn from it depends on how many follow: from the last one they do not learn. So
+    where they would have, the line of the last trial is left out. The trial is taken up again like one that was cut
+    off, answered from its own calls, and then it is learned from."""
+    known = store.read_identity()[0] if store.exists else identity
+    earlier = flatten_keys(known).get("config.protocol.trials")
+    if known == identity or not isinstance(earlier, int | None):
+        return None
+    before = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
+    if known != make_run_identity(before, resolve_protocol(before), carried):
+        return None
+    if (had := resolve_protocol(before).rules.trials) > plan.rules.trials:
+        raise RunMismatch(
+            f"{store.folder} holds a run of {had} trials a variant, and none is taken away for {plan.rules.trials}: "
+            f"ask for {had} trials or more, or name another {store.option}"
+        )
+    work = {store.path_of(each): each for each in (*plan.trainings, *plan.units)}
+    logs = [path for kind in ("trainings", "units") for path in find_logs(store.folder / kind)]
+    if others := [path for path in logs if path not in work]:
+        raise RunMismatch(
+            f"{store.folder} also holds {len(others)} units that this command does not ask for, such as "
+            f"{others[0].relative_to(store.folder)}: ask for more trials of all, or name another {store.option}"
+        )
+    if packed := next(filter(None, map(find_packed, logs)), None):
+        raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
+    extended = {}
+    for path in logs:
+        with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError):  # it is set aside when it is read
+            extended[path] = _extend_log(path, plan, work[path], identity)
+    return extended
+
+
+def _extend_log(path: Path, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
+    content = read_bytes(path)
+    log = UnitLog(content, path=path)
+    lines = content[: log.complete].splitlines(keepends=True)
+    told = {**log.head["provenance"], "config_hash": identity["config_hash"]}
+    head = {**log.head, "protocol": identity["protocol"], "provenance": told}
+    if isinstance(work, Unit):
+        rules, results = plan.get_rules(work), log.results
+        head["trials_allowed"] = rules.trials
+        if len(results) == log.head["trials_allowed"] < rules.trials and not rules.stops_after(results[-1]):
+            regions, last = [load_memory(name).region for name in work.arm.method.memories], results[-1].trajectory
+            if last and any(rules.teaches(each, last, True) != rules.teaches(each, last, False) for each in regions):
+                del lines[max(number for number, line in enumerate(lines) if line.startswith(b'{"trial"'))]
+    return b"".join([*lines, json.dumps({"unit": head}).encode() + b"\n"])
 
 
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
