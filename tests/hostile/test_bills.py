@@ -56,7 +56,7 @@ class Model:
         settings += ["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
         settings += ["memory.constitution.r_freq=5", "benchmark=pddl"]
         settings += ['prices."openai/m".input=10000', 'prices."openai/m".output=0']  # a dollar an answer
-        return ["--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]
+        return ["--yes", "--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]
 
     def start(self, *words: str | Path) -> Process:
         """Start a command."""
