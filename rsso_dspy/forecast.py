@@ -14,14 +14,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import EventStream, UsageSpent
 from rsso_dspy.lm import Backend
 from rsso_dspy.plan import Plan
-from rsso_dspy.pricing import (
-    PriceOf,
-    compute_cost,
-    format_dollars,
-    format_tokens,
-    make_price_lookup,
-    sum_amounts,
-)
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage

@@ -33,12 +33,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
 from rsso_dspy.programs.trial import find_callers_trace
-from rsso_dspy.protocol import (
-    NamedProtocol,
-    apply_decoding,
-    make_reflection_settings,
-    resolve_protocol,
-)
+from rsso_dspy.protocol import NamedProtocol, apply_decoding, make_reflection_settings, resolve_protocol
 from rsso_dspy.store.run_folder import Store
 
 USERS = "dspy"  # name of the backend that stands for DSPy's configured model

@@ -7,7 +7,7 @@ import typer
 
 from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli import options
-from rsso_dspy.cli.options import build_config, echo, format_plural, print_json, print_status, split_tasks
+from rsso_dspy.cli.options import echo, format_plural, print_json, print_status, split_tasks
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 skills_app = typer.Typer(help="Export the skill library of a unit.", no_args_is_help=True)
@@ -41,6 +41,7 @@ Arm = Annotated[str | None, typer.Option(help="Arm of the run (default: the firs
 
 
 @constitution_app.command("build")
+@options.expand_options
 def build_constitution(
     calib: Annotated[str, typer.Option(help="K-per-task: K training variants of every task.")] = "1-per-task",
     writer: Annotated[
@@ -50,15 +51,10 @@ def build_constitution(
     task_names: options.TaskNames = None,
     protocol: options.ProtocolName = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
-    dry_run: options.DryRun = False,
-    max_cost: options.MaxCost = None,
-    yes: options.Yes = False,
-    model: options.ModelName = None,
-    base_url: options.BaseUrl = None,
-    backend: options.BackendName = None,
     benchmark: options.BenchmarkName = None,
-    config: options.ConfigFile = None,
-    set_: options.Overrides = None,
+    *,
+    start: options.Start,
+    settings: options.Settings,
 ) -> None:
     """Distil rules from calibration variants, for any method and backend to read.
 
@@ -66,17 +62,17 @@ def build_constitution(
     `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
     never played. Repeat an interrupted command to resume it.
     """
-    from rsso_dspy.cli.play import Start, build_and_print
+    from rsso_dspy.cli.play import build_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.constitution import plan_constitution_build
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    settings = build_config(config, set_, backend, model, base_url, keys, asks=not dry_run)
+    config = settings.build(keys, asks=not start.dry_run)
     tasks = split_tasks(task_names)
-    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
-    plan = plan_constitution_build(settings, drawn.train, writer, out, explore, print_status)
+    drawn = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data, 0)
+    plan = plan_constitution_build(config, drawn.train, writer, out, explore, print_status)
     head = f"{writer} rules from {format_plural(plan.plan.units, 'variant')} ({calib})"
-    build_and_print(plan, head, drawn.notes, Start(1, dry_run, max_cost, yes))
+    build_and_print(plan, head, drawn.notes, start)
 
 
 @constitution_app.command("show")

@@ -1,8 +1,11 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
+import inspect
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import TextWrapper
@@ -37,65 +40,94 @@ ProtocolName = Annotated[
     typer.Option(help="adapt/3, sso-adapt/2 (-cap60 of both), release, omnireflect/2, agentboard/2, reflexion/2."),
 ]
 Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Units played at once, each with its own simulator.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost without playing.")]
-MaxCost = Annotated[
-    float | None,
-    typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Start without a question, whatever it may cost.")]
-BackendName = Annotated[str | None, typer.Option("--backend", help="A built-in profile or a table of the file.")]
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", metavar="PROVIDER/MODEL", help="Model for all roles, e.g. hosted_vllm/NAME of a server."),
-]
-BaseUrl = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="Address of its server, e.g. http://127.0.0.1:8000/v1.")
-]
 BenchmarkName = Annotated[str | None, typer.Option("--benchmark", metavar="NAME", help="Installed benchmark to play.")]
 
 GIVEN = "model"  # name of the backend that `--model` creates
 
 
-def build_config(
-    file: Path | None,
-    overrides: list[str] | None = None,
-    backend: str | None = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    keys: Mapping[str, object] = MappingProxyType({}),
-    replay: Path | None = None,
-    asks: bool = False,
-) -> "Config":
-    """Load the configuration and apply the command's options; an option or key that is None changes nothing. With
-    `replay`, logs answer in place of the backend that they were made with, or of the named one. With `asks`, raises
-    what keeps a model from answering, with what was typed to name it."""
-    from rsso_dspy.config import PROFILES, RECORDED, format_override, load_config
+@dataclass(frozen=True)
+class Start:
+    """How a command starts what it has planned."""
 
-    of_model, overrides = name_model(model, base_url, backend), overrides or []
-    chosen = backend or (GIVEN if of_model else None)
-    if replay is not None:
-        chosen = chosen or RECORDED
-        overrides = [*overrides, format_override(f'backends."{chosen}".replay', str(replay))]
-        print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
-    extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
-    config = load_config(file, [*of_model, *overrides, *extra])
-    table = config.active_backend
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost without playing.")] = False
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", help="Start without a question, whatever it may cost.")] = False
 
-    def name_setting(role: str, key: str) -> str:
-        place, typed = f"backends.{config.backend}.{key}", {"model": model, "base_url": base_url or model}
+
+@dataclass(frozen=True)
+class Settings:
+    """What names the model and the configuration. What is None changes nothing."""
+
+    model: Annotated[
+        str | None, typer.Option(metavar="PROVIDER/MODEL", help="Model for all roles, e.g. hosted_vllm/NAME.")
+    ] = None
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of its server, e.g. http://127.0.0.1:8000/v1.")
+    ] = None
+    backend: Annotated[str | None, typer.Option(help="A built-in profile or a table of the file.")] = None
+    config: ConfigFile = None
+    set_: Overrides = None
+
+    def build(
+        self, keys: Mapping[str, object] = MappingProxyType({}), replay: Path | None = None, asks: bool = False
+    ) -> "Config":
+        """Load the configuration with these options and keys. With `replay`, logs answer in place of the backend that
+        they were made with, or of the named one. With `asks`, raises what keeps a model from answering."""
+        from rsso_dspy.config import RECORDED, format_override, load_config
+
+        of_model, overrides = name_model(self.model, self.base_url, self.backend), self.set_ or []
+        chosen = self.backend or (GIVEN if of_model else None)
+        if replay is not None:
+            chosen = chosen or RECORDED
+            overrides = [*overrides, format_override(f'backends."{chosen}".replay', str(replay))]
+            print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
+        extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
+        config = load_config(self.config, [*of_model, *overrides, *extra])
+        if asks and not config.active_backend.replay:
+            from rsso_dspy.cli.setup import check_models
+
+            check_models(config.active_backend, partial(self.name_setting, config))
+        return config
+
+    def name_setting(self, config: "Config", role: str, key: str) -> str:
+        """Return the option that was typed for a key of the backend, else the key."""
+        from rsso_dspy.config import PROFILES
+
+        table, place = config.active_backend, f"backends.{config.backend}.{key}"
+        typed = {"model": self.model, "base_url": self.base_url or self.model}.get(key)
         if getattr(table.roles.get(role), key, None) is not None:
             return f"backends.{config.backend}.roles.{role}.{key}"
-        if typed.get(key) and not any(each.startswith(f"{place}=") for each in overrides):
+        if typed and not any(each.startswith(f"{place}=") for each in self.set_ or ()):
             return f"--{key.replace('_', '-')}"
         if getattr(table, key) == PROFILES.get(config.backend, {key: 0}).get(key):
-            return "--backend" if backend else "backend"
+            return "--backend" if self.backend else "backend"
         return place
 
-    if asks and not table.replay:
-        from rsso_dspy.cli.setup import check_models
 
-        check_models(table, name_setting)
-    return config
+def build_config(file: Path | None, overrides: list[str] | None = None, **more: Any) -> "Config":
+    return Settings(config=file, set_=overrides).build(**more)
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that are fields of its parameters' classes, since Typer knows no groups of options."""
+    own = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, each in own.items():
+        inner = fields(groups[name]) if name in groups else ()
+        parameters += [each.replace(name=f.name, default=f.default, annotation=f.type) for f in inner]
+        parameters += [] if name in groups else [each.replace(kind=each.KEYWORD_ONLY)]
+
+    @wraps(command)
+    def call(**typed: Any) -> None:
+        made = {name: kind(**{f.name: typed.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        command(**typed, **made)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterable[Path] = ()) -> "PriceOf":

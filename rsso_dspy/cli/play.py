@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from rsso_dspy.cli.options import build_config, echo, format_command, format_plural, print_plan, print_status
+from rsso_dspy.cli.options import Start, build_config, echo, format_command, format_plural, print_plan, print_status
 from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.progress import CompileProgress, ProgressBar, RunProgress
 from rsso_dspy.cli.results import describe_compile, describe_spending, print_constitution, print_report
@@ -46,16 +46,6 @@ SHOWN = 10  # maximum number of listed differences of a replay
 Programs = Mapping[str, Compiled | None]
 
 
-@dataclass(frozen=True)
-class Start:
-    """How a command starts what it has planned."""
-
-    jobs: int = 1
-    dry_run: bool = False
-    max_cost: float | None = None
-    yes: bool = False
-
-
 def announce(
     start: Start,
     config: Config,
@@ -64,6 +54,7 @@ def announce(
     lines: Iterable[str] = (),
     notes: Iterable[str] = (),
     models: Mapping[str, str] = MappingProxyType({}),
+    jobs: int = 1,
 ) -> None:
     """Print a plan with what it may cost at most, and ask before one that may cost much is started. `models` maps
     further roles of the forecast to models."""
@@ -75,7 +66,7 @@ def announce(
         limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
     told = _describe_models(config, {"actor", *forecast.calls}), *lines, _describe_forecast(forecast, dollars) + limit
     print_plan(first, *told, *notes, *describe_proxies(config))
-    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, start.jobs)
+    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
     if start.dry_run or start.yes or not large:
         return
     asked = f"this may cost {' and '.join(large)}"
@@ -110,19 +101,21 @@ def open_watched(
 # Runs
 
 
-def plan_and_play(config: Config, spec: RunSpec, programs: Programs, start: Start, engine: Engine = "threads") -> None:
+def plan_and_play(
+    config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine = "threads"
+) -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    planned = _plan(config, spec, programs, start, engine)
+    planned = _plan(config, spec, programs, start, jobs, engine)
     if start.dry_run:
         return
-    outcome, limit = _play_watched(planned, start, engine)
+    outcome, limit = _play_watched(planned, start, jobs, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
     folder, first = planned.store.folder, planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
-def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, engine: Engine) -> Run:
+def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine) -> Run:
     """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept."""
     get_engine(engine)
     planned = plan_run(config, spec, programs, start.dry_run, print_status)
@@ -137,18 +130,18 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, engin
         f"{plan.protocol}, into {planned.store.folder}"
     )
     notes = _describe_programs(programs, planned)
-    announce(start, config, planned.forecast_calls(), first, _describe_plan(planned), notes)
+    announce(start, config, planned.forecast_calls(), first, _describe_plan(planned), notes, jobs=jobs)
     return planned
 
 
-def _play_watched(planned: Run, start: Start, engine: Engine) -> tuple[RunOutcome | None, str]:
+def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tuple[RunOutcome | None, str]:
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
     kept = "finished trials are kept; repeat the command to resume"
-    with open_watched(RunProgress(planned.left), planned.config, start.jobs, skills, kept) as (live, events):
+    with open_watched(RunProgress(planned.left), planned.config, jobs, skills, kept) as (live, events):
         try:
             limit = planned.make_spend_limit(start.max_cost)
-            return planned.execute(live, start.jobs, limit, events, engine), ""
+            return planned.execute(live, jobs, limit, events, engine), ""
         except LimitReached as reached:
             return None, str(reached)
 
@@ -176,7 +169,7 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
         raise typer.Exit(1)
 
 
-def replay_run(source: Path, out: Path | None, start: Start, engine: Engine) -> None:
+def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: Engine) -> None:
     """Play the commands of a run again, answered from its logs, and say whether all came out equal.
 
     Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
@@ -196,10 +189,10 @@ def replay_run(source: Path, out: Path | None, start: Start, engine: Engine) -> 
             spec = order.locate_files(given, again.folder)
             files = {file.stem: str(file) for file in spec.compiled}
             playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
-            planned = _plan(config, spec, playing, start, engine)
+            planned = _plan(config, spec, playing, start, jobs, engine)
             store.check_identity(planned.identity, fingerprint_programs(planned.programs))
             if not start.dry_run:
-                _play_watched(planned, start, engine)
+                _play_watched(planned, start, jobs, engine)
         if not start.dry_run:
             _compare_records(store, again)
 
@@ -326,7 +319,7 @@ def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
 
 
 def compile_and_print(
-    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, start: Start
+    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, start: Start, jobs: int
 ) -> None:
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
@@ -347,10 +340,11 @@ def compile_and_print(
         [f"at most {request.max_rollouts} rollouts of {options.trials} trials of {options.steps} steps"],
         [*notes, *([f"{out} holds the result already: kept"] if finished else [])],
         teacher.models if teacher else {},
+        jobs,
     )
     if start.dry_run:
         return
-    compiled = finished or _compile_watched(request, config, start.jobs, out)
+    compiled = finished or _compile_watched(request, config, jobs, out)
     echo("\n".join(describe_compile(compiled)))
     flag = " --candidate" if compiled.candidate else ""
     verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, BaseUrl, ConfigFile, ModelName, Overrides, build_config, echo
+from rsso_dspy.cli.options import Settings, echo, expand_options
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, UsageError, list_causes
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.redact import redact, strip_credentials
@@ -27,25 +27,20 @@ SHOWN = 40  # maximum number of printed characters of an answer
 LONGEST_REFUSAL = 10_000  # bytes that are read of what a server says is wrong
 
 
-def check_setup(
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-    config: ConfigFile = None,
-    set_: Overrides = None,
-) -> None:
+@expand_options
+def check_setup(settings: Settings) -> None:
     """Check simulator, embedder and backend by using each of them."""
     from rsso_dspy.cli.play import describe_proxies
 
-    settings = build_config(config, set_, backend, model, base_url)
+    config = settings.build()
     # A self-hosted server may have to load its model first.
-    patience = PATIENCE if model is None else settings.active_backend.timeout
+    patience = PATIENCE if settings.model is None else config.active_backend.timeout
     checks: dict[str, Callable[[], str]] = {
-        "simulator": lambda: settings.active_benchmark.smoke_test(settings.environment),
-        "embedder": lambda: _check_embedder(settings),
-        f"backend {settings.backend}": lambda: _check_backend(settings, patience),
+        "simulator": lambda: config.active_benchmark.smoke_test(config.environment),
+        "embedder": lambda: _check_embedder(config),
+        f"backend {config.backend}": lambda: _check_backend(config, patience),
     }
-    for line in describe_proxies(settings):
+    for line in describe_proxies(config):
         echo(f"note    {line}")
     failed = 0
     for name, check in checks.items():
@@ -167,13 +162,8 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
 
 
 @config_app.command("show")
-def show_config(
-    config: ConfigFile = None,
-    set_: Overrides = None,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-) -> None:
+@expand_options
+def show_config(settings: Settings) -> None:
     """Print the active configuration as JSON, with every key and the selected backend.
 
     Also prints what the protocol resolves to, with what departs from its preset in its id, and the hash of everything
@@ -181,9 +171,9 @@ def show_config(
     """
     from rsso_dspy.protocol import resolve_protocol
 
-    settings = build_config(config, set_, backend, model, base_url)
-    resolved = {"resolved_protocol": asdict(resolve_protocol(settings))}
-    echo(json.dumps({"hash": settings.hash(), **settings.dump_settings(), **resolved}, indent=1))
+    config = settings.build()
+    resolved = {"resolved_protocol": asdict(resolve_protocol(config))}
+    echo(json.dumps({"hash": config.hash(), **config.dump_settings(), **resolved}, indent=1))
 
 
 @config_app.command("init")
