@@ -1,9 +1,7 @@
-"""A session: simulators, models and embedder of a configuration, ready for programs.
+"""A session: simulators, models and embedder of a configuration, ready for programs. All starts on first use.
 
-    with session() as live:                     # the defaults: offline, no key
-        Agent("rsso")(variant="find-plant::228", trials=3)
-
-Everything starts on first use, and simulators end with the block.
+with session() as live:                     # the defaults: offline, no key
+    Agent("rsso")(variant="find-plant::228", trials=3)
 """
 
 import atexit
@@ -98,15 +96,12 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
 def make_session(config: Config, jobs: int) -> Session:
     """Create a session without activating it. The caller closes its environments. Raises what `session` raises."""
     users_lm = find_users_lm()
-    if users_lm is not None:
-        config = name_users_lm(config, users_lm)
-    config = apply_decoding(config)
+    config = apply_decoding(config if users_lm is None else name_users_lm(config, users_lm))
     protocol = resolve_protocol(config)
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
     backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
     played, book = config.active_benchmark, config.memory.constitution
-
     demonstrations: dict[DemonstrationKey, str] = {}
 
     def make_environment() -> PooledEnvironment:
@@ -116,9 +111,8 @@ def make_session(config: Config, jobs: int) -> Session:
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
         return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, wanted, demonstrations, data))
 
-    pool = EnvironmentPool(make_environment, jobs, Runtime.is_stopping)
     runtime = Runtime(
-        environments=pool,
+        environments=EnvironmentPool(make_environment, jobs, Runtime.is_stopping),
         variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
         budget=lambda chosen: protocol.find_budget(chosen, played),
         lm=backend.lm,
@@ -169,7 +163,7 @@ def open_default_session() -> Iterator[Runtime]:
                 _default.append(make_session(load_config(), os.cpu_count() or 1))
             atexit.register(_default[0].runtime.environments.close)
     if (users_lm := find_users_lm()) is not None:
-        name_users_lm(_default[0].config, users_lm)
+        name_users_lm(_default[0].config, users_lm)  # raises if the configuration names another
     with _default[0].activate_for_user() as runtime:
         yield runtime
 

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -79,14 +79,12 @@ def announce(
 def open_watched(
     watch: ProgressBar, config: Config, jobs: int, skills: bool, interrupted: str
 ) -> Iterator[tuple[Session, EventStream]]:
-    """Open a session whose models answer, show progress, and end with the exit code of an interruption.
-
-    `skills` says whether the embedder is needed; `interrupted` is what is said after Ctrl-C.
-    """
+    """Open a session, show progress, and end with the exit code of an interruption. `skills` says whether the embedder
+    is needed; `interrupted` is what is said after Ctrl-C."""
     with catch_interruptions() as ending, session(config, jobs=jobs) as live:
         if skills:
             live.embedder.check(live.backend.replay is not None)
-        with watch:
+        with closing(watch):
             events = EventStream()
             watch.follow(events)
             try:
@@ -148,32 +146,25 @@ def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tupl
 
 def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:
     """Report missing and stalled units, and exit with code 1 if there are any."""
-    said = []
-    if outcome and outcome.untrained:
-        said.append(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    skipped = outcome.skipped if outcome else []
-    said += [
-        f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}" for record in skipped
-    ]
-    if skipped:
-        said.append("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
-    if outcome and (errored := len(outcome.errored) - len(skipped)):
-        said.append(f"{errored} ended in errors; repeat the command to resume from their last good trial")
-    if stalled:
-        said.append(
-            f"{format_plural(stalled, 'trial')} stalled: a step took longer than environment.step_seconds. "
-            "Means include their scores so far"
-        )
-    if said or limit:
-        print_status("\n".join([*said, *([limit] if limit else [])]))
+    outcome = outcome or RunOutcome()
+    skipped, errored = outcome.skipped, len(outcome.errored) - len(outcome.skipped)
+    said = {f"{each.arm} {each.key} was skipped, and would be again: {each.trials[-1].failure}": 1 for each in skipped}
+    said |= {
+        "to be rid of these variants, leave them out (--variants) or mend their data, in another --out": len(skipped),
+        f"{len(outcome.untrained)} units were not played: what they start from errored": len(outcome.untrained),
+        f"{errored} ended in errors; repeat the command to resume from their last good trial": errored,
+        f"{format_plural(stalled, 'trial')} stalled: a step took longer than environment.step_seconds. Means include "
+        "their scores so far": stalled,
+        limit: len(limit),
+    }
+    if any(said.values()):
+        print_status("\n".join(text for text, count in said.items() if count))
         raise typer.Exit(1)
 
 
 def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: Engine) -> None:
-    """Play the commands of a run again, answered from its logs, and say whether all came out equal.
-
-    Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
-    """
+    """Play the commands of a run again, answered from its logs, and say whether all came out equal. Without `out`, what
+    is played is removed. Raises `UsageError` for a folder that would be another run today."""
     store = Store(source, read_only=True)
     orders = load_commands(store)
     if not orders:
@@ -207,13 +198,11 @@ def _compare_records(store: Store, again: Store) -> None:
             errored += 1
         elif other is None or other.has_errors:
             lines.append(f"{name} was not played")
+        elif found := _find_difference(_dump_comparable(record, record), _dump_comparable(other, record)):
+            before, now = (json.dumps(value, ensure_ascii=False) for value in found[1:])
+            lines.append(f"{name}: {found[0]} is {before:.100} in {store.folder} and {now:.100} now")
         else:
-            ours, theirs = (_dump_comparable(each, record) for each in (record, other))
-            if difference := _find_difference(ours, theirs):
-                path, *values = difference
-                before, now = (json.dumps(value, ensure_ascii=False) for value in values)
-                lines.append(f"{name}: {path} is {before:.100} in {store.folder} and {now:.100} now")
-            equal += difference is None
+            equal += 1
     whole = equal > 0 and not lines
     left_out = f"; {errored} with errors left out" if errored else ""
     echo(f"{'equal: ' if whole else ''}{equal} of {equal + len(lines)} records are equal{left_out}")
@@ -352,9 +341,9 @@ def compile_and_print(
 
 
 def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
-    kept = f"{out} holds the best so far; repeat the command, no rollout is played twice"
-    skills = "skills" in request.method.memories
-    with open_watched(CompileProgress(request.max_rollouts), config, jobs, skills, kept) as (live, events):
+    kept, skills = "repeat the command, no rollout is played twice", "skills" in request.method.memories
+    watch = CompileProgress(request.max_rollouts)
+    with open_watched(watch, config, jobs, skills, f"{out} holds the best so far; {kept}") as (live, events):
         return compile_agent(Agent(request.method.name), live, request, jobs, events, out)
 
 

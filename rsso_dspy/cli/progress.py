@@ -4,7 +4,6 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -17,16 +16,10 @@ from rsso_dspy.store.run_folder import Job
 
 class ProgressBar:
     def __init__(self, title: str, total: int):
-        self.total, self.done = total, 0
-        self._lock = threading.Lock()
+        self.total, self.done, self._lock = total, 0, threading.Lock()
         hidden = not sys.stderr.isatty()
         self._bar = tqdm(total=total, desc=title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._bar.close()
+        self.close = self._bar.close
 
     def follow(self, events: EventStream) -> None:
         events.subscribe(StopRequested, self.on_interrupt)
