@@ -1,8 +1,7 @@
 """The command line: verbs as typed options and a thin body. `play` plays for them, `results` prints and writes. `main`
-is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call, 1 for a
-failed run, 130 when interrupted, 143 after SIGTERM. Keys are redacted from all output. A shell can start a program
-without stdout or stderr (`2>&-`). The next opened file then gets the number of the missing stream, and Java or a C
-library that writes to that stream by number would write into the file."""
+is the console script. Errors of this project print their message and give their exit code. Keys are redacted from all
+output. A shell can start a program without stdout or stderr (`2>&-`): the next opened file then gets the number of the
+missing stream, and Java or a C library that writes to that stream by number would write into the file."""
 
 import os
 import sys

@@ -23,10 +23,7 @@ def export_skills(
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")] = None,
 ) -> None:
-    """Write a unit's library and its provenance into one JSON file.
-
-    `rsso-dspy run --skills FILE` starts units from it; `rsso-dspy show RUN UNIT` prints the skills.
-    """
+    """Write a unit's library and its provenance into one JSON file, which `rsso-dspy run --skills FILE` starts from."""
     from rsso_dspy.cli.results import print_left_out_files
     from rsso_dspy.memory_files import LIBRARY, export_library
 

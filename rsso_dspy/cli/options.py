@@ -159,15 +159,15 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
     return [format_override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]
 
 
-def split_names(text: str, option: str) -> list[str]:
+def split_names(text: str, option: str) -> tuple[str, ...]:
     """Split a comma-separated option, without duplicates."""
-    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not parts:
         raise UsageError(f"{option} is empty; give comma-separated names")
     return parts
 
 
-def split_tasks(text: str | None) -> list[str] | None:
+def split_tasks(text: str | None) -> tuple[str, ...] | None:
     """Split the option `--tasks`; None means all."""
     return None if text in (None, "all") else split_names(text, "--tasks")
 

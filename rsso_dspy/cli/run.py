@@ -12,9 +12,8 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
-OUT = Path("runs/run")  # default folder of a run
+OUT, SMALL_OUT = Path("runs/run"), Path("runs/small")  # default folders
 SMALL = {"methods": "react-sso,rsso", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
-SMALL_OUT = Path("runs/small")
 NEXT = """
 That was a small run. Next, name what to play; --dry-run says what it may cost:
   rsso-dspy run --methods react-sso,rsso --tasks find-plant,boil --per-task 2 --trials 3 --out runs/first
@@ -82,17 +81,16 @@ def run_methods(
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(asked.programs, "--programs")
     playing = load_programs(files)
-    compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
+    compiled_for = tuple(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     chosen = split_names(asked.methods, "--methods") if asked.methods is not None else compiled_for or FOUR
     if asked.constitution is not None and not any("constitution" in get_method(name).memories for name in chosen):
-        chosen = [f"{name}+{READING}" for name in chosen]
-    tasks = split_tasks(asked.tasks)
+        chosen = tuple(f"{name}+{READING}" for name in chosen)
     spec = RunSpec(
-        methods=tuple(chosen),
+        methods=chosen,
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
-        tasks=None if tasks is None else tuple(tasks),
-        variants=() if asked.variants is None else tuple(split_names(asked.variants, "--variants")),
+        tasks=split_tasks(asked.tasks),
+        variants=split_names(asked.variants, "--variants") if asked.variants is not None else (),
         per_task=asked.per_task,
         out=out or OUT,
         skills=skills,
@@ -122,8 +120,8 @@ def evaluate_program(
     """Play held-out variants with the compiled program and with the zero-shot program of the same method, with the same
     seeds, and print the comparison.
 
-    The tasks are those that the program was compiled on, or those of --variants. Works like `rsso-dspy run --programs
-    zero-shot,FILE`, which has more options: every unit is written as soon as it is finished.
+    The tasks are those that the program was compiled on, or those of --variants. `rsso-dspy run --programs
+    zero-shot,FILE` has more options.
     """
     from rsso_dspy.cli.play import plan_and_play
     from rsso_dspy.optimize.program_file import load, load_programs
@@ -141,7 +139,7 @@ def evaluate_program(
         programs=tuple(playing),
         compiled=(program,),
         tasks=None if listed else calibrated or None,
-        variants=() if variants is None else tuple(split_names(variants, "--variants")),
+        variants=split_names(variants, "--variants") if variants is not None else (),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
         unconfirmed=candidate,

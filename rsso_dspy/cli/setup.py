@@ -38,7 +38,7 @@ def check_setup(settings: Settings) -> None:
     checks: dict[str, Callable[[], str]] = {
         "simulator": lambda: config.active_benchmark.smoke_test(config.environment),
         "embedder": lambda: _check_embedder(config),
-        f"backend {config.backend}": lambda: _check_backend(config, patience),
+        f"backend {config.backend}": lambda: _check_backend(config, patience, partial(settings.name_setting, config)),
     }
     for line in describe_proxies(config):
         echo(f"note    {line}")
@@ -62,15 +62,14 @@ def _check_embedder(config: "Config") -> str:
     return f"{config.embedder.model} gives {embedder(['a text']).shape[1]} dimensions"
 
 
-def _check_backend(config: "Config", seconds: float) -> str:
+def _check_backend(config: "Config", seconds: float, name_setting: Callable[[str, str], str]) -> str:
     import dspy
     from dspy.utils.exceptions import AdapterParseError
 
     from rsso_dspy.lm import Backend
 
+    check_models(config.active_backend, name_setting)
     backend = Backend(config.active_backend.model_copy(update={"timeout": seconds, "retries": 0}))
-    backend.check()
-    backend.check_connections()
     own, at = config.active_backend, f"--set backends.{config.backend}"
     try:
         with dspy.context(disable_history=True, adapter=backend.adapter):
@@ -164,11 +163,8 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
 @config_app.command("show")
 @expand_options
 def show_config(settings: Settings) -> None:
-    """Print the active configuration as JSON, with every key and the selected backend.
-
-    Also prints what the protocol resolves to, with what departs from its preset in its id, and the hash of everything
-    that results depend on.
-    """
+    """Print the active configuration as JSON, with every key, the selected backend, what the protocol resolves to, and
+    the hash of everything that results depend on."""
     from rsso_dspy.protocol import resolve_protocol
 
     config = settings.build()

@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from rsso_dspy.cli.progress import RunProgress
+from rsso_dspy.cli.play import RunProgress
 from rsso_dspy.config import load_config
 from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
 from rsso_dspy.runs import Run, plan_run
