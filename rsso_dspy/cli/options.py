@@ -208,9 +208,8 @@ def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color
 def print_plan(first: str, *lines: str) -> None:
     """Print a plan on stderr, its lines indented below the first and wrapped to the terminal, if there is one."""
     width = max(get_terminal_size().columns, 30) if sys.stderr.isatty() else 10_000
-    print_status(first)
-    for line in lines:
-        print_status(TextWrapper(width, " " * 6, " " * 8, break_on_hyphens=False).fill(line))
+    for line, indent in ((first, 0), *((line, 6) for line in lines)):
+        print_status(TextWrapper(width, " " * indent, " " * 8, break_on_hyphens=False).fill(line))
 
 
 def indent_text(text: str) -> str:

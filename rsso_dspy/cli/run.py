@@ -188,6 +188,7 @@ def compile_program(
     compile.trials (2) and compile.steps (60) of a rollout.
     """
     from rsso_dspy.cli.play import compile_and_print
+    from rsso_dspy.cli.setup import check_models
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.optimizers import read_candidates
     from rsso_dspy.optimize.request import build_request
@@ -204,6 +205,9 @@ def compile_program(
     calibration = draw_calibration(
         calib, split_tasks(task_names), config.seed, config.simplification, config.benchmark_in_data
     )
+    teacher = choose_teacher(teacher_name, config) if teacher_name else None
+    if teacher and teacher.backend and not start.dry_run:
+        check_models(teacher.backend, lambda *_: "--teacher")
     request = build_request(
         agent.method,
         preset,
@@ -214,7 +218,7 @@ def compile_program(
         start.max_cost,
         config.seed,
         seeds,
-        choose_teacher(teacher_name, config) if teacher_name else None,
+        teacher,
         print_status,
     )
     compile_and_print(request, preset, config, calib, out, start, jobs)
