@@ -1,9 +1,7 @@
 """A run from Python: what `rsso-dspy run` and `rsso-dspy report` do, as calls.
 
 result = rsso_dspy.run(["react-sso", "rsso"], tasks="find-plant", per_task=2, trials=3, out="runs/plants")
-result                       # RunResult(runs/plants: rsso 85.3, react-sso 79.9 points on average; 4 units)
-result.report()              # the tables of `rsso-dspy report`
-result.to_pandas()           # one row per trial
+result.report(), result.to_pandas()
 """
 
 import warnings
@@ -125,11 +123,9 @@ def run(
     arguments are options of `rsso-dspy run`: `methods` (default: those of the compiled `programs`, or react-sso and
     rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both), `tasks` and `variants` are lists or
     comma-separated; `settings` are overrides such as `"memory.reflections.size=5"` of the configuration, which is
-    `rsso.toml` where the working directory has one. A model set by `dspy.configure(lm=...)` answers in every role;
-    otherwise the configuration's backend does. `progress` shows a bar on stderr.
-
-    Raises `ConfigError`, `UnknownName` or `UsageError` for arguments that cannot be played, `RunMismatch` if the folder
-    holds a run of another configuration, and `LimitReached` at `max_cost` (US dollars) or `max_tokens`.
+    `rsso.toml` where there is one. A model set by `dspy.configure(lm=...)` answers in every role. Raises `UsageError`
+    for what cannot be played, `RunMismatch` if the folder holds another run, and `LimitReached` at `max_cost` (US
+    dollars) or `max_tokens`.
     """
     if config is not None and settings:
         raise UsageError("config and settings exclude each other; put the settings into the configuration")

@@ -1,9 +1,7 @@
-"""The configuration: one tree, read from TOML and `--set a.b=value` overrides.
+"""The configuration: one tree, read from TOML and overrides. It holds no secrets: a backend names the variable with its
+key. Every field has a docstring, which the template shows.
 
-    config = load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
-
-Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
-the environment variable with its key. Every field has a docstring, which the template shows.
+config = load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
 """
 
 import hashlib

@@ -134,7 +134,7 @@ def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: Pr
 
 class SpendLimit:
     """Limits of a run in dollars and in tokens (in and out). Thread-safe. `models` maps role to model; `asked` names
-    the roles in use. Raises `UsageError` if dollars are limited and the price of a model is unknown."""
+    the roles in use, whose models need a price where dollars are limited."""
 
     def __init__(
         self, max_cost: float | None, max_tokens: int | None, models: Mapping[str, str], price_of: PriceOf,

@@ -25,8 +25,7 @@ from rsso_dspy.store.run_folder import Arm, Training, Unit
 
 @dataclass(frozen=True)
 class Plan:
-    """All units of a run in order: variant by variant, so that an interrupted run can still be compared. Units of an
-    arm and task with a training start from its memories."""
+    """All units of a run in order: variant by variant, so that an interrupted run can still be compared."""
 
     protocol: str
     rules: TrialRules
@@ -94,8 +93,8 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
 
 
 def arrange_streams(plan: Plan) -> Plan:
-    """Put the units of every arm that writes a constitution, or passes another memory on, into a stream. The seed draws
-    the order, equal for all arms. Streams come last, because each unit waits for the previous one."""
+    """Put the units of every arm that passes a memory on into a stream, in an order that the seed draws, equal for all
+    arms. Streams come last, because each unit waits for the previous one."""
     rest = [unit for unit in plan.units if not unit.arm.method.is_in_stream]
     streams: list[Unit] = []
     for arm in dict.fromkeys(unit.arm for unit in plan.units if unit.arm.method.is_in_stream):
@@ -115,8 +114,7 @@ def plan_held_out(
     programs: Sequence[str] = (ZERO_SHOT,),
     say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
-    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol.
-    `say` receives a note on gold lengths that must be computed."""
+    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol."""
     if not methods:
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
@@ -178,8 +176,7 @@ def compute_step_budgets(
     say: Callable[[str], None] = lambda _: None,
     of: Benchmark | None = None,
 ) -> dict[Variant, int]:
-    """Return the step budget of each variant of a benchmark (default: the built-in one). Unknown gold lengths are
-    computed, which may take minutes each; `say` is told."""
+    """Return the step budget of each variant. Unknown gold lengths are computed, which takes minutes; `say` is told."""
     of = of or get_benchmark()
     unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):

@@ -1,7 +1,6 @@
 """A held-out run, from its spec to its outcome.
 
 run = plan_run(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
-run.left, run.forecast_calls()                        # nothing is changed yet
 with session(config, jobs=2) as live:
     run.execute(live, 2)
 """
@@ -131,9 +130,8 @@ def plan_run(
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """Plan the run and check it against its folder, which stays as it is but for damaged files (with `read_only`, these
-    too). `programs` maps names in `spec.programs` to compiled programs; `say` receives notes for the user. Raises
-    `SplitError` if something saw a held-out variant of the run, `UsageError` if the run is impossible, and
-    `RunMismatch` if the folder holds another."""
+    too). `say` receives notes for the user. Raises `SplitError` if something saw a held-out variant of the run,
+    `UsageError` if the run is impossible, and `RunMismatch` if the folder holds another."""
     programs = programs or {}
     spec = replace(spec, variants=spec.variants or config.active_benchmark.tasks.selections[:1])
     check_readers(spec)
@@ -222,8 +220,7 @@ def _extend_log(path: Path, plan: Plan, work: Job, identity: Mapping[str, Any]) 
 
 
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
-    """Create the program of every arm. Raises `SplitError` if one was compiled on a variant of the plan. `say` receives
-    a note on programs of another protocol, or whose variants nobody knows."""
+    """Create the program of every arm. Raises `SplitError` if one was compiled on a variant of the plan."""
     agents = make_zero_shot_programs(plan)
     for name in dict.fromkeys(arm.program for arm in agents):
         if program := programs.get(name):

@@ -50,8 +50,7 @@ class Session:
 
     @contextmanager
     def activate_for_run(self) -> Iterator[None]:
-        """Activate the runtime in this thread for a run or compile. Uses only the session's models, the backend's
-        format, and no DSPy history. Open a trace inside if needed, as DSPy's optimizers do."""
+        """Activate the runtime for a run or compile, with the session's models alone, and neither history nor trace."""
         alone = {"lm": None, "disable_history": True, "trace": None}
         adapter = Listening(self.backend.adapter)
         with dspy.context(**alone, adapter=adapter), playing(session_models_only=True), self.runtime.activate():
@@ -59,8 +58,7 @@ class Session:
 
     @contextmanager
     def activate_for_user(self) -> Iterator[Runtime]:
-        """Activate the runtime for a user's own calls: DSPy's configured model and adapter take precedence, an open
-        trace is written, and `inspect_history` works."""
+        """Activate the runtime for a user's own calls: DSPy's model, adapter, trace and history are the user's."""
         adapter = Listening(dspy.settings.adapter or self.backend.adapter)
         with dspy.context(trace=find_callers_trace(), adapter=adapter), self.runtime.activate() as runtime:
             yield runtime
@@ -80,9 +78,8 @@ class Session:
 
 @contextmanager
 def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
-    """Open a session and activate it in this thread; simulators start on first use and end with the block. A model set
-    by `dspy.configure(lm=...)` answers in every role, and records name it; the configuration must not name another
-    model than the offline one. `jobs` is the maximum number of simulators."""
+    """Open a session and activate it in this thread; its simulators, `jobs` at most, end with the block. A model set by
+    `dspy.configure(lm=...)` answers in every role; the configuration must not name another than the offline one."""
     if jobs < 1:
         raise UsageError(f"{jobs} jobs play nothing; give at least 1")
     live = make_session(config or load_config(), jobs)

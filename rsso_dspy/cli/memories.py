@@ -55,9 +55,8 @@ def build_constitution(
 ) -> None:
     """Distil rules from calibration variants, for any method and backend to read.
 
-    The agent plays each variant once, in order, and writes abstract and error rules.
-    `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
-    never played. Repeat an interrupted command to resume it.
+    The agent plays each variant once, in order, and writes abstract and error rules, which `rsso-dspy run --methods
+    rsso --constitution FILE` reads. Held-out variants are never played. Repeat the command to resume it.
     """
     from rsso_dspy.cli.play import build_and_print
     from rsso_dspy.optimize.calibration import draw_calibration

@@ -141,7 +141,7 @@ def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterabl
 
 def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
     """Translate `--model` and `--base-url` into settings. A model of a built-in profile's provider takes address and
-    key from that profile, but no key with an explicit address. Raises `UsageError` for an address without a model."""
+    key from that profile, but no key with an explicit address."""
     from rsso_dspy.config import PROFILES, format_override
 
     if model is None and base_url is None:

@@ -65,8 +65,7 @@ def announce(
     models: Mapping[str, str] = MappingProxyType({}),
     jobs: int = 1,
 ) -> None:
-    """Print a plan with what it may cost at most, and ask before one that may cost much is started. `models` maps
-    further roles of the forecast to models."""
+    """Print a plan with its cost, and ask before a large one. `models` maps further roles of the forecast to models."""
     price_of = make_price_lookup(config.prices)
     models = {**models, **dict(Backend(config.active_backend).models.items())}
     dollars = price_forecast(forecast, models, price_of)
@@ -174,8 +173,8 @@ class CompileProgress(ProgressBar):
 def open_watched(
     watch: ProgressBar, config: Config, jobs: int, skills: bool, interrupted: str
 ) -> Iterator[tuple[Session, EventStream]]:
-    """Open a session, show progress, and end with the exit code of an interruption. `skills` says whether the embedder
-    is needed; `interrupted` is what is said after Ctrl-C."""
+    """Open a session, show progress, and end with the exit code of an interruption, after which `interrupted` is said.
+    `skills` says whether the embedder is needed."""
     with catch_interruptions() as ending, session(config, jobs=jobs) as live:
         if skills:
             live.embedder.check(live.backend.replay is not None)
@@ -308,8 +307,7 @@ def _compare_records(store: Store, again: Store) -> None:
 
 
 def _dump_comparable(record: JobRecord, of: JobRecord) -> dict[str, Any]:
-    """Return what a replay gives again: no provenance, and no counts of trials of `of` that were played twice because
-    the simulator died."""
+    """Return what a replay gives again: no provenance, and no counts of trials of `of` whose simulator died."""
     data = dump_record(record) | {"provenance": None}
     for trial, result in zip(data["trials"], of.trials, strict=False):
         trial |= dict.fromkeys(("replayed", "usage", "failures", "sent") if result.replayed else ())
@@ -383,8 +381,7 @@ def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
 
 
 def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
-    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this acting
-    model, and whether its compile scored candidates by other trials than the run."""
+    """Yield which program of a file is played, and where its verdict or its trials are not those of this run."""
     model = Backend(planned.config.active_backend).models["actor"]
     trials = max(planned.plan.get_rules(unit).trials for unit in planned.plan.units)
     for name, compiled in programs.items():

@@ -78,8 +78,7 @@ def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
 
 
 def exit_on_interrupt(code: int) -> None:
-    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown. Otherwise Python would print a
-    traceback. Before shutdown Ctrl-C works as usual."""
+    """Exit with this code, and not with a traceback, if Ctrl-C comes while Python waits for threads at shutdown."""
     if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
         return
     program = [*walk_stack(sys._getframe())][-1][0]
@@ -115,8 +114,7 @@ def find_os_error(error: Exception) -> OSError | None:
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
-    """Translate a system error into one that names the place and the fix. Returns `UsageError` for an unusable place.
-    During a run the message says that finished work is kept."""
+    """Translate a system error into one that names the place and the fix: `UsageError` for an unusable place."""
     what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
     mend = FIXES.get(error.errno or 0, "")
     if playing:

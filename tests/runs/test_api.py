@@ -83,7 +83,8 @@ def test_a_packed_folder_is_read_and_replayed_and_nothing_is_added_to_it(played,
 def test_more_trials_go_on_in_the_folder_and_come_to_what_a_longer_run_comes_to(tmp_path, monkeypatch, rsso):
     asked, answer = [], Explorer.complete
     monkeypatch.setattr(Explorer, "complete", lambda self, request: asked.append(request) or answer(self, request))
-    call = {**SMALL, "methods": ["react", "reflexion", "rsso"], "tasks": "GoToDoor,GoToRedBall", "progress": False}
+    settings = [*SMALL["settings"], "protocol.stop_on_success=false", "protocol.steps=6"]
+    call = {**SMALL, "methods": ["react", "reflexion", "rsso"], "tasks": "GoToDoor,GoToRedBall", "settings": settings}
     whole = rsso_dspy.run(out=tmp_path / "whole", **call | {"trials": 3}).folder
     alone = len(asked)
     part = rsso_dspy.run(out=tmp_path / "part", **call | {"trials": 1}).folder
@@ -92,7 +93,8 @@ def test_more_trials_go_on_in_the_folder_and_come_to_what_a_longer_run_comes_to(
     with pytest.warns(UserWarning, match="goes on to 3 trials"):
         rsso_dspy.run(out=part, **call | {"trials": 3})
     assert [*map(dump_record, Store(part).units())] == [*map(dump_record, Store(whole).units())]
-    assert any(len(unit.trials) == 3 for unit in Store(part).units()), "some go on to the end"
+    assert {len(unit.trials) for unit in Store(part).units()} == {3}
+    assert {bool(trial.learnt) for unit in Store(part).units() for trial in unit.trials[:1]} == {False, True}
     assert len(asked) == 2 * alone, "nothing is asked twice"
     assert "equal" in rsso("run", "--replay", part, "--out", tmp_path / "again")[1]
     refused = {
