@@ -92,7 +92,7 @@ class Settings:
             check_models(config.active_backend, partial(self.name_setting, config))
         return config
 
-    def name_setting(self, config: "Config", role: str, key: str) -> str:
+    def name_setting(self, config: "Config", role: Any, key: str) -> str:
         """Return the option that was typed for a key of the backend, else the key."""
         from rsso_dspy.config import PROFILES
 

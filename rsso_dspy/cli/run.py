@@ -1,7 +1,7 @@
 """`rsso-dspy run`, `evaluate` and `compile`: play held-out variants, or compile a program on calibration variants."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -64,7 +64,9 @@ def run_methods(
     from rsso_dspy.store.commands import RunSpec, Shard
 
     names = ("methods", "tasks", "variants", "per_task", "trials", "programs", "constitution")
-    typed = dict(zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True))
+    typed: dict[str, Any] = dict(
+        zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True)
+    )
     file = load_config(settings.config, settings.set_ or (), whole=False)
     given = (*typed.values(), benchmark, protocol, seed, skills, shard, *vars(settings).values())
     says_nothing = all(each is None for each in given)

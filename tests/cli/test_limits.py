@@ -93,10 +93,10 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("typed", "words", "code", "said"),
     [
-        (None, (), 2, "error: this may cost $19.18 and 6.39M tokens: add --yes to start it"),
-        ("n\n", (), 1, "This may cost $19.18 and 6.39M tokens. Start it? [y/N]"),
+        (None, (), 2, "error: this may cost $65.62 and 21.87M tokens: add --yes to start it"),
+        ("n\n", (), 1, "This may cost $65.62 and 21.87M tokens. Start it? [y/N]"),
         (None, ("--dry-run", "--max-cost", "2"), 0, "; --max-cost $2.00 is less, and stops it there"),
-        (None, ("--dry-run", "--max-cost", "20"), 0, "$19.18 uncached"),
+        (None, ("--dry-run", "--max-cost", "70"), 0, "$65.62 uncached"),
     ],
 )
 def test_a_run_that_may_cost_much_is_asked_for_before_anything_is_sent(rsso, monkeypatch, typed, words, code, said):
@@ -106,7 +106,7 @@ def test_a_run_that_may_cost_much_is_asked_for_before_anything_is_sent(rsso, mon
     with provider(lambda _: Said("look around")) as served:
         mine = ("--model", "hosted_vllm/x", "--base-url", served.url, *priced)
         ended, out, err = rsso("run", "--methods", "react", "--per-task", "2", *FAST, *mine, *words, "--out", "out")
-    assert (ended, out, said in " ".join(err.split()), served.requests) == (code, "", True, []), err
+    assert (ended, out.strip(), said in " ".join(err.split()), served.requests) == (code, "", True, []), err
     assert ("is less" in err) == ("2" in words)
     assert not Path("out").exists()
 
