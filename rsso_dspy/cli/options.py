@@ -87,7 +87,7 @@ class Settings:
         extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
         config = load_config(self.config, [*of_model, *overrides, *extra])
         if asks and not config.active_backend.replay:
-            from rsso_dspy.cli.setup import check_models
+            from rsso_dspy.cli.models import check_models
 
             check_models(config.active_backend, partial(self.name_setting, config))
         return config

@@ -189,8 +189,8 @@ def compile_program(
     budget keep the best so far. Held-out variants are never played. By --set or in section [compile] of the file:
     compile.trials (2) and compile.steps (60) of a rollout.
     """
+    from rsso_dspy.cli.models import check_models
     from rsso_dspy.cli.play import compile_and_print
-    from rsso_dspy.cli.setup import check_models
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.optimizers import read_candidates
     from rsso_dspy.optimize.request import build_request
