@@ -1,15 +1,13 @@
 """A run from Python: what `rsso-dspy run` and `rsso-dspy report` do, as calls.
 
 result = rsso_dspy.run(["react-sso", "rsso"], tasks="find-plant", per_task=2, trials=3, out="runs/plants")
-result                       # RunResult(runs/plants: rsso 85.3, react-sso 79.9 points on average; 4 units)
-result.report()              # the tables of `rsso-dspy report`
-result.to_pandas()           # one row per trial
+result.report(), result.to_pandas()
 """
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -39,12 +37,7 @@ class RunReport(str):
     """The tables of a run as text. A notebook shows them as they are."""
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return f'<pre style="white-space: pre; overflow-x: auto">{escape(self)}</pre>'
+    __repr__ = str.__str__
 
 
 class RunResult:
@@ -90,29 +83,16 @@ class RunResult:
         return pandas.DataFrame(list(build_rows(rows, records, self._price_of)), columns=list(COLUMNS[rows]))
 
     def __repr__(self) -> str:
-        means = [f"{arm} {_format_mean(mean)}" for arm, mean in self.scores.items()]
-        units = sum(arm.units for arm in self.analysis.arms)
+        means = [f"{arm} {'-' if mean is None else f'{mean:.1f}'}" for arm, mean in self.scores.items()]
+        units, errored = sum(arm.units for arm in self.analysis.arms), self.analysis.errored
         told = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
         if self._units_beside:
             told += f", {self._units_beside} of them of earlier calls"
-        return f"RunResult({self.folder}: {told}{self._describe_gaps()})"
-
-    def _repr_html_(self) -> str:
-        head = "<tr><th>arm</th><th>mean points, best trial</th><th>solved</th><th>units</th></tr>"
-        rows = "".join(
-            f"<tr><td>{escape(arm.arm)}</td><td>{_format_mean(arm.mean)}</td><td>{arm.solve}</td>"
-            f"<td>{arm.units}</td></tr>"
-            for arm in self.analysis.arms
-        )
-        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
-
-    def _describe_gaps(self) -> str:
-        errored, missing = self.analysis.errored, self.analysis.missing
-        skipped = sum(each.is_skipped for each in errored)
-        said = f", {skipped} skipped, as the environment refuses them" if skipped else ""
-        again = {"errored": len(errored) - skipped, "not finished": missing}
-        left = ", ".join(f"{count} {what}" for what, count in again.items() if count)
-        return said + (f", {left}: repeat the call to resume" if left else "")
+        if skipped := sum(each.is_skipped for each in errored):
+            told += f", {skipped} skipped, as the environment refuses them"
+        again = {"errored": len(errored) - skipped, "not finished": self.analysis.missing}
+        left = "".join(f", {count} {what}" for what, count in again.items() if count)
+        return f"RunResult({self.folder}: {told}{left}{': repeat the call to resume' if left else ''})"
 
 
 def run(
@@ -139,18 +119,13 @@ def run(
 ) -> RunResult:
     """Play held-out variants with one or more methods, save every trial in the folder `out`, and return its results.
 
-    Call it again to resume. Give each experiment an `out` of its own: the results count every unit in the folder, and a
-    warning says how many are of earlier calls. The arguments are options of `rsso-dspy run`: `methods` (default: those
-    of the compiled `programs`, or react-sso and rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both),
-    `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as
-    `"memory.reflections.size=5"` or `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the
-    working directory has one. `constitution` needs methods that read it, such as rsso+constitution. The command
-    alone can shard, retry and replay. A model set by `dspy.configure(lm=...)` answers in every role;
-    otherwise the configuration's backend does, by default the rule-based offline one. `progress` shows a bar on
-    stderr.
-
-    Raises `ConfigError`, `UnknownName` or `UsageError` for arguments that cannot be played, `RunMismatch` if the folder
-    holds a run of another configuration, and `LimitReached` at `max_cost` (US dollars) or `max_tokens`.
+    Call it again to resume. Give each experiment an `out` of its own: the results count every unit in the folder. The
+    arguments are options of `rsso-dspy run`: `methods` (default: those of the compiled `programs`, or react-sso and
+    rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both), `tasks` and `variants` are lists or
+    comma-separated; `settings` are overrides such as `"memory.reflections.size=5"` of the configuration, which is
+    `rsso.toml` where there is one. A model set by `dspy.configure(lm=...)` answers in every role. Raises `UsageError`
+    for what cannot be played, `RunMismatch` if the folder holds another run, and `LimitReached` at `max_cost` (US
+    dollars) or `max_tokens`.
     """
     if config is not None and settings:
         raise UsageError("config and settings exclude each other; put the settings into the configuration")
@@ -169,13 +144,8 @@ def run(
         constitution=None if constitution is None else Path(constitution),
     )
     data = (config or load_config(overrides=settings)).model_dump()
-    for table, key, value in (
-        (data, "benchmark", benchmark),
-        (data, "seed", seed),
-        (data["protocol"], "preset", protocol),
-        (data["protocol"], "trials", trials),
-    ):
-        table[key] = table[key] if value is None else value
+    data |= {key: value for key, value in (("benchmark", benchmark), ("seed", seed)) if value is not None}
+    data["protocol"] |= {key: value for key, value in (("preset", protocol), ("trials", trials)) if value is not None}
     with session(validate_config(data), jobs) as live:
         planned = plan_run(live.config, spec, playing, say=lambda note: warnings.warn(note, stacklevel=2))
         if beside := planned.units_beside:
@@ -205,10 +175,6 @@ REPORT_WIDTH = 100  # columns of a report as text
 def open_run(folder: Path | str, config: Config | None = None) -> RunResult:
     """Open the folder of a run, whoever played it. Prices come from `config`."""
     return RunResult(Path(folder), config or load_config())
-
-
-def _format_mean(mean: float | None) -> str:
-    return "-" if mean is None else f"{mean:.1f}"
 
 
 def collect_played(pool: PooledRuns) -> RunRecords:
@@ -248,9 +214,8 @@ def collect_played(pool: PooledRuns) -> RunRecords:
 
 def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:
     """Return the model of each role, as far as the run's identity names it."""
-    try:
+    with suppress(KeyError, TypeError, AttributeError):
         backend = identity["config"]["backends"][identity["config"]["backend"]]
         roles = {role: own.get("model") or backend["model"] for role, own in backend.get("roles", {}).items()}
         return {role: str(backend["model"]) for role in ("actor", "reflector", "verbalizer", "advisor")} | roles
-    except (KeyError, TypeError, AttributeError):
-        return {}
+    return {}

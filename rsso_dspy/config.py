@@ -1,11 +1,7 @@
-"""The configuration: one tree, read from TOML and `--set a.b=value` overrides.
+"""The configuration: one tree, read from TOML and overrides. It holds no secrets: a backend names the variable with its
+key. Every field has a docstring, which the template shows.
 
-    config = load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
-    config.run, config.compile      # options of these commands, which a file may hold besides
-    render_config_template()        # a file with every default
-
-Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
-the environment variable with its key. Every field has a docstring, which the template shows.
+config = load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
 """
 
 import hashlib
@@ -20,29 +16,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from rsso_dspy.bounds import (
-    MOST_COUNT,
-    MOST_DOLLARS,
-    MOST_PER_TASK,
-    MOST_SECONDS,
-    MOST_SEED,
-    MOST_TRIALS,
-    shorten_text,
-)
+from rsso_dspy.bounds import MOST_COUNT, MOST_DOLLARS, MOST_PER_TASK, MOST_SECONDS, MOST_SEED, MOST_TRIALS, shorten_text
 from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import read_toml
 from rsso_dspy.redact import register_address, register_secret, strip_addresses, watch_variable
 
@@ -175,11 +154,8 @@ class EmbedderConfig(Section):
     retries: int = Field(4, ge=0, le=1000)
     """Retries of an embedding request after a connection failure, a rate limit or a server error."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _leave_out_cache(cls, data: Any) -> Any:
-        """Read past a key that is gone, which the runs in examples/recorded were given."""
-        return {key: value for key, value in data.items() if key != "cache"} if isinstance(data, dict) else data
+    cache: bool = Field(False, exclude=True)
+    """Read past: a key that is gone, which the runs in examples/recorded were given."""
 
     @field_validator("model")
     @classmethod
@@ -455,8 +431,12 @@ class Config(Section):
 
     @property
     def simplification(self) -> str:
-        """Simplification of the variants; empty if the benchmark has none. Raises `UsageError` for unknown names."""
-        return self.active_benchmark.check_simplification(self.environment.simplification)
+        """Simplification of the variants; empty if the benchmark has none. Raises `ConfigError` for unknown names."""
+        benchmark = self.active_benchmark
+        try:
+            return benchmark.check_simplification(self.environment.simplification)
+        except UsageError as error:
+            raise ConfigError(f"config key environment.simplification: {error}") from None
 
     def resolve_settings(self) -> dict[str, Any]:
         """Return what results depend on, as JSON data: the backend in use, and not how a model is reached."""
@@ -480,8 +460,7 @@ class Config(Section):
         return data
 
     def hash(self) -> str:
-        text = json.dumps(self.resolve_settings(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(self.resolve_settings(), sort_keys=True).encode()).hexdigest()[:12]
 
 
 # Reading and writing.
@@ -503,15 +482,8 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: 
     for name, profile in PROFILES.items():
         named[name] = {**profile, **named.get(name, {})}
     config = validate_config(data, path)
-    if not whole:
-        return config
-    _ = config.active_backend
-    try:
-        _ = config.simplification
-    except (UnknownName, NotInstalled):  # of the benchmark, not of this key
-        raise
-    except UsageError as error:
-        raise ConfigError(f"config key environment.simplification{f' in {path}' if path else ''}: {error}") from None
+    if whole:
+        _ = config.active_backend, config.simplification
     return config
 
 
@@ -599,10 +571,11 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
 
 
 def render_config_template() -> str:
+    """Return a file with every key, its default and its meaning."""
     import tomlkit
 
-    document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
-    return document.as_string()
+    text: str = _fill_table(tomlkit.document(), Config(), "").as_string()
+    return text
 
 
 def _fill_table(table: Any, values: BaseModel, section: str) -> Any:

@@ -1,20 +1,16 @@
-"""What a run costs: at most, and so far.
-
-price_forecast(forecast_calls(plan, left), models, price_of)              # the most dollars that a plan can cost
-SpendLimit(max_cost=5.0, max_tokens=None, models=models, price_of=price_of).follow(events, player.stop)
-"""
+"""What a run costs: at most, and so far."""
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from rsso_dspy.config import Config
+from rsso_dspy.config import EMBEDDED, Config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import EventStream, UsageSpent
 from rsso_dspy.lm import Backend
 from rsso_dspy.plan import Plan
-from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_lookup, sum_amounts
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.methods import Method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Usage
@@ -26,6 +22,9 @@ TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 """Role to input and output tokens of an average call: means of 324 units of the offline player on the default
 benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
+
+SECONDS_PER_CALL = 3.0  # assumed: a small model on two cores took 1.4 s an answer on BabyAI, and 5 s on ScienceWorld
+LARGE_DOLLARS, LARGE_TOKENS, LARGE_HOURS = 10.0, 1_000_000, 10.0  # what nobody starts by mistake costs at most
 
 TEACHING = "teacher-"  # ahead of a role that a teacher plays in a compile, in its account
 
@@ -43,8 +42,7 @@ class Forecast:
     @property
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens if every call were made and of average size."""
-        spent = sum(self.usage.values(), Usage())
-        return spent.input, spent.output
+        return sum(usage.input for usage in self.usage.values()), sum(usage.output for usage in self.usage.values())
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -94,10 +92,9 @@ def _count_trial_calls(
 def _count_distillations(plan: Plan, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
     """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
     distils = plan.reflections.has("hierarchical") or "reflection_distiller" in method.modules
-    if not distils or "reflections" not in method.memories or rules.frozen:
-        return {}
     kept = 0 if method.passed_on else plan.reflections.most_kept
-    return {"reflector": max(0, trials - max(played, kept))}
+    idle = not distils or "reflections" not in method.memories or rules.frozen
+    return {} if idle else {"reflector": max(0, trials - max(played, kept))}
 
 
 def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
@@ -112,9 +109,8 @@ def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, i
         if not rules.frozen:
             writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
             tasks[book] += episodes
-    summaries = sum(-(-count // plan.writings.s_freq) for count in tasks.values())
-    if not plan.writings.keeps_lasting_rules:
-        summaries = 0
+    lasts = plan.writings.keeps_lasting_rules
+    summaries = sum(-(-count // plan.writings.s_freq) for count in tasks.values()) if lasts else 0
     return {"advisor": writings + summaries} if writings and plan.writings.categories else {}
 
 
@@ -124,18 +120,27 @@ def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: Pric
     return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
 
 
+def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
+    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
+    asked = Forecast({role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED})
+    dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
+    hours = asked.total_calls * SECONDS_PER_CALL / jobs / 3600
+    costs = {
+        format_dollars(dollars): dollars > LARGE_DOLLARS,
+        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,
+        f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer": hours > LARGE_HOURS,
+    }
+    return [text for text, is_large in costs.items() if is_large]
+
+
 class SpendLimit:
     """Limits of a run in dollars and in tokens (in and out). Thread-safe. `models` maps role to model; `asked` names
-    the roles in use. Raises `UsageError` if dollars are limited and the price of a model is unknown."""
+    the roles in use, whose models need a price where dollars are limited."""
 
     def __init__(
-        self,
-        max_cost: float | None,
-        max_tokens: int | None,
-        models: Mapping[str, str],
-        price_of: PriceOf,
+        self, max_cost: float | None, max_tokens: int | None, models: Mapping[str, str], price_of: PriceOf,
         asked: Collection[str] | None = None,
-    ):
+    ):  # fmt: skip
         for name, limit in (("max_cost", max_cost), ("max_tokens", max_tokens)):
             if limit is not None and not limit >= 0:
                 raise UsageError(f"{name}={limit} limits nothing; give a number of at least 0, or leave it out")
@@ -146,14 +151,10 @@ class SpendLimit:
                 f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
                 f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens)'
             )
-        self.max_cost = max_cost
-        self.max_tokens = max_tokens
-        self.cost = 0.0  # dollars spent so far, at known prices
-        self.tokens = 0
+        self.max_cost, self.max_tokens = max_cost, max_tokens
+        self.cost, self.tokens = 0.0, 0  # dollars at known prices, and tokens, so far
         self.unmetered = 0  # number of answers without a token count from the server
-        self._models = models
-        self._price_of = price_of
-        self._lock = threading.Lock()
+        self._models, self._price_of, self._lock = models, price_of, threading.Lock()
 
     def add_usage(self, role: str, usage: Usage) -> None:
         price = self._price_of(self._models[role]) if role in self._models else None
@@ -161,10 +162,6 @@ class SpendLimit:
             self.cost += compute_cost(usage, price) if price else 0.0
             self.tokens += usage.input + usage.output
             self.unmetered += usage.unmetered
-
-    def add_earlier_usage(self, spent: Iterable[tuple[str, Usage]]) -> None:
-        for role, usage in spent:
-            self.add_usage(role, usage)
 
     def follow(self, events: EventStream, stop: threading.Event) -> None:
         """Count every `UsageSpent`, and set `stop` once a limit is exceeded."""
@@ -195,6 +192,6 @@ def open_spend_limit(
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     roles = {role for plan in plans for role in forecast_calls(plan).calls}
     limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())
-    for store in stores:
-        limit.add_earlier_usage(store.read_spending() if store.exists else ())
+    for role, usage in (each for store in stores if store.exists for each in store.read_spending()):
+        limit.add_usage(role, usage)
     return limit

@@ -25,8 +25,7 @@ from rsso_dspy.store.run_folder import Arm, Training, Unit
 
 @dataclass(frozen=True)
 class Plan:
-    """All units of a run in order: variant by variant, so that an interrupted run can still be compared. Units of an
-    arm and task with a training start from its memories."""
+    """All units of a run in order: variant by variant, so that an interrupted run can still be compared."""
 
     protocol: str
     rules: TrialRules
@@ -51,11 +50,8 @@ class Plan:
     @cached_property
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
         """Units in order, each starting from the lasting memories of the previous one (OmniReflect)."""
-        found: dict[Arm, list[Unit]] = {}
-        for unit in self.units:
-            if unit.place:
-                found.setdefault(unit.arm, []).append(unit)
-        return {arm: tuple(units) for arm, units in found.items()}
+        placed = [unit for unit in self.units if unit.place]
+        return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in {unit.arm: 0 for unit in placed}}
 
     @cached_property
     def _previous_units(self) -> dict[Unit, Unit]:
@@ -97,8 +93,8 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
 
 
 def arrange_streams(plan: Plan) -> Plan:
-    """Put the units of every arm that writes a constitution, or passes another memory on, into a stream. The seed draws
-    the order, equal for all arms. Streams come last, because each unit waits for the previous one."""
+    """Put the units of every arm that passes a memory on into a stream, in an order that the seed draws, equal for all
+    arms. Streams come last, because each unit waits for the previous one."""
     rest = [unit for unit in plan.units if not unit.arm.method.is_in_stream]
     streams: list[Unit] = []
     for arm in dict.fromkeys(unit.arm for unit in plan.units if unit.arm.method.is_in_stream):
@@ -118,18 +114,15 @@ def plan_held_out(
     programs: Sequence[str] = (ZERO_SHOT,),
     say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
-    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol.
-    `say` receives a note on gold lengths that must be computed."""
+    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol."""
     if not methods:
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
     reflections = make_reflection_settings(config)
     rows = [get_method(name) for name in dict.fromkeys(methods)]
     if reflections.is_passed_on:
-        rows = [
-            replace(row, passed_on=(*row.passed_on, "reflections")) if "reflections" in row.memories else row
-            for row in rows
-        ]
+        more = [("reflections",) if "reflections" in row.memories else () for row in rows]
+        rows = [replace(row, passed_on=(*row.passed_on, *each)) for row, each in zip(rows, more, strict=True)]
     arms = [Arm(row, program) for row in rows for program in programs]
     check_writers((arm.method for arm in arms), config)
     chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
@@ -169,14 +162,12 @@ def _draw_episodes(
     task: str, config: Config, protocol: NamedProtocol, say: Callable[[str], None]
 ) -> dict[Variant, int]:
     """Return the task's training variants with their steps, in the order of each round."""
-    wanted = config.protocol.train_per_task
-    drawn = [
-        config.active_benchmark.simplify(v, config.simplification)
-        for v in config.benchmark_in_data.tasks.train_sample(task, wanted)
-    ]
+    wanted, of = config.protocol.train_per_task, config.active_benchmark
+    sample = config.benchmark_in_data.tasks.train_sample(task, wanted)
+    drawn = [of.simplify(variant, config.simplification) for variant in sample]
     if len(drawn) < wanted:
         say(f"{task} has {len(drawn)} training variants, fewer than the requested {wanted}: all of them are played")
-    return compute_step_budgets(protocol, drawn, say, config.active_benchmark)
+    return compute_step_budgets(protocol, drawn, say, of)
 
 
 def compute_step_budgets(
@@ -185,8 +176,7 @@ def compute_step_budgets(
     say: Callable[[str], None] = lambda _: None,
     of: Benchmark | None = None,
 ) -> dict[Variant, int]:
-    """Return the step budget of each variant of a benchmark (default: the built-in one). Computes unknown gold lengths,
-    which may take minutes each, and announces that through `say`."""
+    """Return the step budget of each variant. Unknown gold lengths are computed, which takes minutes; `say` is told."""
     of = of or get_benchmark()
     unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
@@ -217,9 +207,7 @@ def choose_variants(
             raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
         tasks = dict.fromkeys(v.task for v in listed)
         chosen = [each for task in tasks for each in [v for v in listed if v.task == task][:per_task]]
-    if simplification is None:
-        return chosen
-    return [of.simplify(variant, simplification) for variant in chosen]
+    return chosen if simplification is None else [of.simplify(variant, simplification) for variant in chosen]
 
 
 def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], config: Config) -> str:
@@ -249,7 +237,7 @@ def select_shard(plan: Plan, shard: Shard | None) -> Plan:
         groups.setdefault(unit.arm.name if unit.place else together, []).append(unit)
     mine = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
     if not mine:
-        raise UsageError(f"shard {shard.number}/{shard.of} is empty: this run has at most {len(groups)} parts")
+        raise UsageError(f"shard {shard} is empty: this run has at most {len(groups)} parts")
     needed = {plan.get_training(unit) for unit in mine}
     units = tuple(unit for unit in plan.units if unit in mine)
     return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))

@@ -1,8 +1,5 @@
-"""Costs of tokens in US dollars; an unknown price is None, never 0.
-
-Prices come from the configuration, else from LiteLLM's installed table: nothing is downloaded, and LiteLLM itself is
-not imported, which would take seconds.
-"""
+"""Costs of tokens in US dollars; an unknown price is None, never 0. Prices come from the configuration, else from
+LiteLLM's installed table: nothing is downloaded, and LiteLLM itself is not imported, which would take seconds."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -88,25 +85,19 @@ def format_tokens(number: float) -> str:
     return f"{number / 1e6:,.2f}M" if number >= 1e5 else f"{number / 1e3:,.1f}k"
 
 
-MILLION = 1_000_000
 _ALIASES = {"ollama_chat": "ollama"}  # providers that LiteLLM lists under another name
 
 
 def make_price_lookup(own: Mapping[str, PriceConfig]) -> PriceOf:
-    """Return a function from model name to price; prices in `own` take precedence."""
+    """Return a function from model name to price; prices in `own`, of a million tokens, take precedence."""
 
     def price_of(model: str) -> Price | None:
-        if model in own:
-            return _convert_price(own[model])
-        return FREE if model == EMBEDDED else _look_up_litellm_price(model)
+        if (given := own.get(model)) is None:
+            return FREE if model == EMBEDDED else _look_up_litellm_price(model)
+        cached = (given.input if each is None else each for each in (given.cached, given.cache_write))
+        return Price(*(each / 1_000_000 for each in (given.input, given.output, *cached)))
 
     return price_of
-
-
-def _convert_price(given: PriceConfig) -> Price:
-    cached = given.input if given.cached is None else given.cached
-    written = given.input if given.cache_write is None else given.cache_write
-    return Price(given.input / MILLION, given.output / MILLION, cached / MILLION, written / MILLION)
 
 
 def _look_up_litellm_price(model: str) -> Price | None:

@@ -1,20 +1,22 @@
 """A held-out run, from its spec to its outcome.
 
 run = plan_run(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
-run.left, run.forecast_calls()                        # nothing is changed yet
 with session(config, jobs=2) as live:
     run.execute(live, 2)
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, require_extra
+from rsso_dspy.errors import DamagedFile, LimitReached, RunMismatch, Stopped, UsageError, require_extra
 from rsso_dspy.executor import (
     EngineFactory,
     EventStream,
@@ -28,9 +30,8 @@ from rsso_dspy.executor import (
     open_thread_engine,
     void_downstream_units,
 )
-from rsso_dspy.files import check_output_path
-from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit, price_forecast
-from rsso_dspy.lm import Backend
+from rsso_dspy.files import atomic_path, check_output_path, find_packed, read_bytes
+from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory_files import (
     InitialMemories,
@@ -40,13 +41,14 @@ from rsso_dspy.memory_files import (
     merge_memories,
 )
 from rsso_dspy.plan import Plan, plan_held_out, select_shard
-from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import load_memory
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
 from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers
-from rsso_dspy.store.run_folder import Arm, Job, Store
+from rsso_dspy.store.run_folder import Arm, Job, Store, Unit, find_logs, flatten_keys
+from rsso_dspy.store.unit_log import UnitLog
 
 Engine = Literal["threads", "ray"]  # threads of this process, or a Ray cluster
 
@@ -63,6 +65,7 @@ class Run:
     identity: dict[str, Any]
     left: list[Job]
     played: Mapping[str, int]  # finished trials of the pending work, by key
+    extend: Callable[[], dict[Path, bytes] | None]  # returns the logs as more trials go on from them; see `extend_logs`
     spec: RunSpec
     command: tuple[RunSpec, dict[str, str]]  # the spec and its input files, to be stored with the run
 
@@ -71,15 +74,6 @@ class Run:
         """The number of finished units in the folder that this command does not ask for; tables count them too."""
         own = {self.store.path_of(unit) for unit in self.plan.units}
         return sum(self.store.path_of(unit) not in own for unit in self.store.units()) if self.store.exists else 0
-
-    @property
-    def models_in_use(self) -> dict[str, str]:
-        roles = forecast_calls(self.plan).calls
-        return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
-
-    def price_calls(self) -> float | None:
-        """Return the most dollars that the pending work costs; None if the price of a model is unknown."""
-        return price_forecast(self.forecast_calls(), self.models_in_use, make_price_lookup(self.config.prices))
 
     def forecast_calls(self) -> Forecast:
         return forecast_calls(self.plan, self.left, self.played)
@@ -102,6 +96,12 @@ class Run:
         purse = purse or self.make_spend_limit()
         with self.store.lock():
             arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
+            if (extended := self.extend()) is not None:
+                for path, content in extended.items():
+                    with atomic_path(path) as file:
+                        file.write_bytes(content)
+                self.store.write_file({**self.store.read_file(), "identity": self.identity})
+            self.store._logs.clear()
             told = add_command(self.store, *self.command)
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
             void_downstream_units(self.plan, self.store)
@@ -130,9 +130,8 @@ def plan_run(
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """Plan the run and check it against its folder, which stays as it is but for damaged files (with `read_only`, these
-    too). `programs` maps names in `spec.programs` to compiled programs; `say` receives notes for the user. Raises
-    `SplitError` if something saw a held-out variant of the run, `UsageError` if the run is impossible, and
-    `RunMismatch` if the folder holds another."""
+    too). `say` receives notes for the user. Raises `SplitError` if something saw a held-out variant of the run,
+    `UsageError` if the run is impossible, and `RunMismatch` if the folder holds another."""
     programs = programs or {}
     spec = replace(spec, variants=spec.variants or config.active_benchmark.tasks.selections[:1])
     check_readers(spec)
@@ -153,17 +152,75 @@ def plan_run(
         check_output_path(spec.out, "--out")
     store = Store(spec.out)
     store.read_only = read_only
-    store.check_identity(bound_to, fingerprint_programs(agents))
+    extend = partial(extend_logs, store, plan, config, bound_to, digests)
+    if (extended := extend()) is not None:
+        say(f"{spec.out} goes on to {plan.rules.trials} trials a variant; what was answered is not asked again")
+        store._logs.update({path: UnitLog(content, path=path) for path, content in extended.items()})
+    there = bound_to if extended is None else store.read_identity()[0]
+    store.check_identity(there, fingerprint_programs(agents))
     check_streams(plan, store)
     left = list_pending_jobs(plan, store)
     begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
     played = {work.key: begun.get(store.path_of(work), 0) for work in left}
-    return Run(config, plan, agents, store, kept, bound_to, left, played, spec, describe_command(config, spec))
+    command = describe_command(config, spec)
+    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec, command)
+
+
+def extend_logs(
+    store: Store, plan: Plan, config: Config, identity: Mapping[str, Any], carried: Mapping[str, str]
+) -> dict[Path, bytes] | None:
+    """Return the logs of a run as a plan with more trials goes on from them; None if the folder holds this very run,
+    another one, or none. Raises `RunMismatch` for fewer trials, or if other units would be left behind.
+
+    Of a trial, only what memories learn from it depends on how many follow: from the last one they do not learn. So
+    where they would have, the line of the last trial is left out. The trial is taken up again like one that was cut
+    off, answered from its own calls, and then it is learned from."""
+    known = store.read_identity()[0] if store.exists else identity
+    earlier = flatten_keys(known).get("config.protocol.trials")
+    if known == identity or not isinstance(earlier, int | None):
+        return None
+    before = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
+    if known != make_run_identity(before, resolve_protocol(before), carried):
+        return None
+    if (had := resolve_protocol(before).rules.trials) > plan.rules.trials:
+        raise RunMismatch(
+            f"{store.folder} holds a run of {had} trials a variant, and none is taken away for {plan.rules.trials}: "
+            f"ask for {had} trials or more, or name another {store.option}"
+        )
+    work: dict[Path, Job] = {store.path_of(each): each for each in (*plan.trainings, *plan.units)}
+    logs = [path for kind in ("trainings", "units") for path in find_logs(store.folder / kind)]
+    if others := [path for path in logs if path not in work]:
+        raise RunMismatch(
+            f"{store.folder} also holds {len(others)} units that this command does not ask for, such as "
+            f"{others[0].relative_to(store.folder)}: ask for more trials of all, or name another {store.option}"
+        )
+    if packed := next(filter(None, map(find_packed, logs)), None):
+        raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
+    extended = {}
+    for path in logs:
+        with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError):  # it is set aside when it is read
+            extended[path] = _extend_log(path, plan, work[path], identity)
+    return extended
+
+
+def _extend_log(path: Path, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
+    content = read_bytes(path)
+    log = UnitLog(content, path=path)
+    lines = content[: log.complete].splitlines(keepends=True)
+    told = {**log.head["provenance"], "config_hash": identity["config_hash"]}
+    head = {**log.head, "protocol": identity["protocol"], "provenance": told}
+    if isinstance(work, Unit):
+        rules, results = plan.get_rules(work), log.results
+        head["trials_allowed"] = rules.trials
+        if len(results) == log.head["trials_allowed"] < rules.trials and not rules.stops_after(results[-1]):
+            regions, last = [load_memory(name).region for name in work.arm.method.memories], results[-1].trajectory
+            if last and any(rules.teaches(each, last, True) != rules.teaches(each, last, False) for each in regions):
+                del lines[max(number for number, line in enumerate(lines) if line.startswith(b'{"trial"'))]
+    return b"".join([*lines, json.dumps({"unit": head}).encode() + b"\n"])
 
 
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
-    """Create the program of every arm. Raises `SplitError` if one was compiled on a variant of the plan. `say` receives
-    a note on programs of another protocol, or whose variants nobody knows."""
+    """Create the program of every arm. Raises `SplitError` if one was compiled on a variant of the plan."""
     agents = make_zero_shot_programs(plan)
     for name in dict.fromkeys(arm.program for arm in agents):
         if program := programs.get(name):

@@ -1,9 +1,7 @@
-"""A session: simulators, models and embedder of a configuration, ready for programs.
+"""A session: simulators, models and embedder of a configuration, ready for programs. All starts on first use.
 
-    with session() as live:                     # the defaults: offline, no key
-        Agent("rsso")(variant="find-plant::228", trials=3)
-
-Everything starts on first use, and simulators end with the block.
+with session() as live:                     # the defaults: offline, no key
+    Agent("rsso")(variant="find-plant::228", trials=3)
 """
 
 import atexit
@@ -33,12 +31,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
 from rsso_dspy.programs.trial import find_callers_trace
-from rsso_dspy.protocol import (
-    NamedProtocol,
-    apply_decoding,
-    make_reflection_settings,
-    resolve_protocol,
-)
+from rsso_dspy.protocol import NamedProtocol, apply_decoding, make_reflection_settings, resolve_protocol
 from rsso_dspy.store.run_folder import Store
 
 USERS = "dspy"  # name of the backend that stands for DSPy's configured model
@@ -57,8 +50,7 @@ class Session:
 
     @contextmanager
     def activate_for_run(self) -> Iterator[None]:
-        """Activate the runtime in this thread for a run or compile. Uses only the session's models, the backend's
-        format, and no DSPy history. Open a trace inside if needed, as DSPy's optimizers do."""
+        """Activate the runtime for a run or compile, with the session's models alone, and neither history nor trace."""
         alone = {"lm": None, "disable_history": True, "trace": None}
         adapter = Listening(self.backend.adapter)
         with dspy.context(**alone, adapter=adapter), playing(session_models_only=True), self.runtime.activate():
@@ -66,8 +58,7 @@ class Session:
 
     @contextmanager
     def activate_for_user(self) -> Iterator[Runtime]:
-        """Activate the runtime for a user's own calls: DSPy's configured model and adapter take precedence, an open
-        trace is written, and `inspect_history` works."""
+        """Activate the runtime for a user's own calls: DSPy's model, adapter, trace and history are the user's."""
         adapter = Listening(dspy.settings.adapter or self.backend.adapter)
         with dspy.context(trace=find_callers_trace(), adapter=adapter), self.runtime.activate() as runtime:
             yield runtime
@@ -87,9 +78,8 @@ class Session:
 
 @contextmanager
 def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
-    """Open a session and activate it in this thread; simulators start on first use and end with the block. A model set
-    by `dspy.configure(lm=...)` answers in every role, and records name it; the configuration must not name another
-    model than the offline one. `jobs` is the maximum number of simulators."""
+    """Open a session and activate it in this thread; its simulators, `jobs` at most, end with the block. A model set by
+    `dspy.configure(lm=...)` answers in every role; the configuration must not name another than the offline one."""
     if jobs < 1:
         raise UsageError(f"{jobs} jobs play nothing; give at least 1")
     live = make_session(config or load_config(), jobs)
@@ -103,15 +93,12 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
 def make_session(config: Config, jobs: int) -> Session:
     """Create a session without activating it. The caller closes its environments. Raises what `session` raises."""
     users_lm = find_users_lm()
-    if users_lm is not None:
-        config = name_users_lm(config, users_lm)
-    config = apply_decoding(config)
+    config = apply_decoding(config if users_lm is None else name_users_lm(config, users_lm))
     protocol = resolve_protocol(config)
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
     backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
     played, book = config.active_benchmark, config.memory.constitution
-
     demonstrations: dict[DemonstrationKey, str] = {}
 
     def make_environment() -> PooledEnvironment:
@@ -122,9 +109,8 @@ def make_session(config: Config, jobs: int) -> Session:
         told = (wanted, demonstrations, data, protocol.rules.demonstration_thoughts)
         return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, *told))
 
-    pool = EnvironmentPool(make_environment, jobs, Runtime.is_stopping)
     runtime = Runtime(
-        environments=pool,
+        environments=EnvironmentPool(make_environment, jobs, Runtime.is_stopping),
         variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
         budget=lambda chosen: protocol.find_budget(chosen, played),
         lm=backend.lm,
@@ -175,7 +161,7 @@ def open_default_session() -> Iterator[Runtime]:
                 _default.append(make_session(load_config(), os.cpu_count() or 1))
             atexit.register(_default[0].runtime.environments.close)
     if (users_lm := find_users_lm()) is not None:
-        name_users_lm(_default[0].config, users_lm)
+        name_users_lm(_default[0].config, users_lm)  # raises if the configuration names another
     with _default[0].activate_for_user() as runtime:
         yield runtime
 

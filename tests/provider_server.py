@@ -129,7 +129,10 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                     counting.notify_all()
 
         def do_GET(self) -> None:
-            self._send(404, b"404 page not found", "text/plain")
+            if "/models/" in self.path:  # every model that it is asked for is there
+                self._send_json(200, {"id": self.path.rpartition("/")[2]})
+            else:
+                self._send(404, b"404 page not found", "text/plain")
 
         def _answer(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

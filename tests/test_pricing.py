@@ -71,7 +71,7 @@ def test_a_purse_stops_the_run_once_a_limit_is_passed():
     purse = SpendLimit(1.0, None, {"actor": "m"}, {"m": Price(0.1, 0.1, 0.1, 0.1)}.get)
     purse.follow(events, stop)
     unit = Unit(Arm(get_method("react")), Variant("boil", 22), 0, 9)
-    purse.add_earlier_usage([("actor", Usage(calls=1, input=4, output=4))])
+    purse.add_usage("actor", Usage(calls=1, input=4, output=4))
     assert not stop.is_set()
     events.emit(UsageSpent(unit, "actor", Usage(calls=1, input=2)))
     assert not stop.is_set(), "at the limit is not past it"

@@ -1,8 +1,5 @@
 """The command line: verbs as typed options and a thin body. `play` plays for them, `results` prints and writes. `main`
-is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call, 1 for a
-failed run, 130 when interrupted, 143 after SIGTERM. Keys are redacted from all output. A shell can start a program
-without stdout or stderr (`2>&-`). The next opened file then gets the number of the missing stream, and Java or a C
-library that writes to that stream by number would write into the file."""
+is the console script. Errors of this project print their message and give their exit code. Keys are redacted."""
 
 import os
 import sys
@@ -70,7 +67,8 @@ def _exit_with_error(error: "RssoError") -> NoReturn:
 
 
 def open_missing_streams() -> None:
-    """Open the null device for each closed standard stream. Call this before opening any other file."""
+    """Open the null device for each closed standard stream (`2>&-`), before any file gets its number: Java or a C
+    library that writes to the stream by number would write into that file."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)

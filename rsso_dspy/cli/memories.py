@@ -7,7 +7,7 @@ import typer
 
 from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli import options
-from rsso_dspy.cli.options import build_config, echo, format_plural, print_json, print_status, split_tasks
+from rsso_dspy.cli.options import echo, format_plural, print_json, print_status, split_tasks
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 skills_app = typer.Typer(help="Export the skill library of a unit.", no_args_is_help=True)
@@ -23,10 +23,7 @@ def export_skills(
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")] = None,
 ) -> None:
-    """Write a unit's library and its provenance into one JSON file.
-
-    `rsso-dspy run --skills FILE` starts units from it; `rsso-dspy show RUN UNIT` prints the skills.
-    """
+    """Write a unit's library and its provenance into one JSON file, which `rsso-dspy run --skills FILE` starts from."""
     from rsso_dspy.cli.results import print_left_out_files
     from rsso_dspy.memory_files import LIBRARY, export_library
 
@@ -41,6 +38,7 @@ Arm = Annotated[str | None, typer.Option(help="Arm of the run (default: the firs
 
 
 @constitution_app.command("build")
+@options.expand_options
 def build_constitution(
     calib: Annotated[str, typer.Option(help="K-per-task: K training variants of every task.")] = "1-per-task",
     writer: Annotated[
@@ -50,32 +48,27 @@ def build_constitution(
     task_names: options.TaskNames = None,
     protocol: options.ProtocolName = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
-    dry_run: options.DryRun = False,
-    max_cost: options.MaxCost = None,
-    model: options.ModelName = None,
-    base_url: options.BaseUrl = None,
-    backend: options.BackendName = None,
     benchmark: options.BenchmarkName = None,
-    config: options.ConfigFile = None,
-    set_: options.Overrides = None,
+    *,
+    start: options.Start,
+    settings: options.Settings,
 ) -> None:
     """Distil rules from calibration variants, for any method and backend to read.
 
-    The agent plays each variant once, in order, and writes abstract and error rules.
-    `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
-    never played. Repeat an interrupted command to resume it.
+    The agent plays each variant once, in order, and writes abstract and error rules, which `rsso-dspy run --methods
+    rsso --constitution FILE` reads. Held-out variants are never played. Repeat the command to resume it.
     """
     from rsso_dspy.cli.play import build_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.constitution import plan_constitution_build
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    settings = build_config(config, set_, backend, model, base_url, keys)
+    config = settings.build(keys, asks=not start.dry_run)
     tasks = split_tasks(task_names)
-    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
-    plan = plan_constitution_build(settings, drawn.train, writer, out, explore, print_status)
+    drawn = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data, 0)
+    plan = plan_constitution_build(config, drawn.train, writer, out, explore, print_status)
     head = f"{writer} rules from {format_plural(plan.plan.units, 'variant')} ({calib})"
-    build_and_print(plan, head, drawn.notes, dry_run, max_cost)
+    build_and_print(plan, head, drawn.notes, start)
 
 
 @constitution_app.command("show")

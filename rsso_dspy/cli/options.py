@@ -1,7 +1,11 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
+import inspect
 import shlex
-from collections.abc import Iterable, Mapping, Sized
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import TextWrapper
@@ -36,45 +40,94 @@ ProtocolName = Annotated[
     typer.Option(help="adapt/3, sso-adapt/2 (-cap60 of both), release, omnireflect/2, agentboard/2, reflexion/2."),
 ]
 Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Units played at once, each with its own simulator.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost without playing.")]
-MaxCost = Annotated[
-    float | None,
-    typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
-]
-BackendName = Annotated[str | None, typer.Option("--backend", help="A built-in profile or a table of the file.")]
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", metavar="PROVIDER/MODEL", help="Model for all roles, e.g. hosted_vllm/NAME of a server."),
-]
-BaseUrl = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="Address of its server, e.g. http://127.0.0.1:8000/v1.")
-]
 BenchmarkName = Annotated[str | None, typer.Option("--benchmark", metavar="NAME", help="Installed benchmark to play.")]
 
 GIVEN = "model"  # name of the backend that `--model` creates
 
 
-def build_config(
-    file: Path | None,
-    overrides: list[str] | None = None,
-    backend: str | None = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    keys: Mapping[str, object] = MappingProxyType({}),
-    replay: Path | None = None,
-) -> "Config":
-    """Load the configuration and apply the command's options; an option or key that is None changes nothing. With
-    `replay`, logs answer in place of the backend that they were made with, or of the named one."""
-    from rsso_dspy.config import RECORDED, format_override, load_config
+@dataclass(frozen=True)
+class Start:
+    """How a command starts what it has planned."""
 
-    of_model = name_model(model, base_url, backend)
-    backend = backend or (GIVEN if of_model else None)
-    if replay is not None:
-        backend = backend or RECORDED
-        overrides = [*(overrides or ()), format_override(f'backends."{backend}".replay', str(replay))]
-        print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
-    extra = [f"{key}={value}" for key, value in {"backend": backend, **keys}.items() if value is not None]
-    return load_config(file, [*of_model, *(overrides or []), *extra])
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost without playing.")] = False
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", help="Start without a question, whatever it may cost.")] = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What names the model and the configuration. What is None changes nothing."""
+
+    model: Annotated[
+        str | None, typer.Option(metavar="PROVIDER/MODEL", help="Model for all roles, e.g. hosted_vllm/NAME.")
+    ] = None
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of its server, e.g. http://127.0.0.1:8000/v1.")
+    ] = None
+    backend: Annotated[str | None, typer.Option(help="A built-in profile or a table of the file.")] = None
+    config: ConfigFile = None
+    set_: Overrides = None
+
+    def build(
+        self, keys: Mapping[str, object] = MappingProxyType({}), replay: Path | None = None, asks: bool = False
+    ) -> "Config":
+        """Load the configuration with these options and keys. With `replay`, logs answer in place of the backend that
+        they were made with, or of the named one. With `asks`, raises what keeps a model from answering."""
+        from rsso_dspy.config import RECORDED, format_override, load_config
+
+        of_model, overrides = name_model(self.model, self.base_url, self.backend), self.set_ or []
+        chosen = self.backend or (GIVEN if of_model else None)
+        if replay is not None:
+            chosen = chosen or RECORDED
+            overrides = [*overrides, format_override(f'backends."{chosen}".replay', str(replay))]
+            print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
+        extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
+        config = load_config(self.config, [*of_model, *overrides, *extra])
+        if asks and not config.active_backend.replay:
+            from rsso_dspy.cli.models import check_models
+
+            check_models(config.active_backend, partial(self.name_setting, config))
+        return config
+
+    def name_setting(self, config: "Config", role: Any, key: str) -> str:
+        """Return the option that was typed for a key of the backend, else the key."""
+        from rsso_dspy.config import PROFILES
+
+        table, place = config.active_backend, f"backends.{config.backend}.{key}"
+        typed = {"model": self.model, "base_url": self.base_url or self.model}.get(key)
+        if getattr(table.roles.get(role), key, None) is not None:
+            return f"backends.{config.backend}.roles.{role}.{key}"
+        if typed and not any(each.startswith(f"{place}=") for each in self.set_ or ()):
+            return f"--{key.replace('_', '-')}"
+        if getattr(table, key) == PROFILES.get(config.backend, {key: 0}).get(key):
+            return "--backend" if self.backend else "backend"
+        return place
+
+
+def build_config(file: Path | None, overrides: list[str] | None = None, **more: Any) -> "Config":
+    return Settings(config=file, set_=overrides).build(**more)
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that are fields of its parameters' classes, since Typer knows no groups of options."""
+    own = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, each in own.items():
+        inner = fields(groups[name]) if name in groups else ()
+        parameters += [each.replace(name=f.name, default=f.default, annotation=f.type) for f in inner]
+        parameters += [] if name in groups else [each.replace(kind=each.KEYWORD_ONLY)]
+
+    @wraps(command)
+    def call(**typed: Any) -> None:
+        made = {name: kind(**{f.name: typed.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        command(**typed, **made)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterable[Path] = ()) -> "PriceOf":
@@ -88,7 +141,7 @@ def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterabl
 
 def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
     """Translate `--model` and `--base-url` into settings. A model of a built-in profile's provider takes address and
-    key from that profile, but no key with an explicit address. Raises `UsageError` for an address without a model."""
+    key from that profile, but no key with an explicit address."""
     from rsso_dspy.config import PROFILES, format_override
 
     if model is None and base_url is None:
@@ -106,15 +159,15 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
     return [format_override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]
 
 
-def split_names(text: str, option: str) -> list[str]:
+def split_names(text: str, option: str) -> tuple[str, ...]:
     """Split a comma-separated option, without duplicates."""
-    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not parts:
         raise UsageError(f"{option} is empty; give comma-separated names")
     return parts
 
 
-def split_tasks(text: str | None) -> list[str] | None:
+def split_tasks(text: str | None) -> tuple[str, ...] | None:
     """Split the option `--tasks`; None means all."""
     return None if text in (None, "all") else split_names(text, "--tasks")
 
@@ -131,10 +184,9 @@ def format_command(*words: object) -> str:
 # Printing
 
 
-def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text with control characters replaced. All commands print through this function. `style` as in
-    `typer.style`."""
-    typer.secho(replace_controls(text), err=err, nl=nl, **style)
+def echo(text: str = "", err: bool = False, **style: Any) -> None:
+    """Print text with control characters replaced, as all commands do. `style` as in `typer.style`."""
+    typer.secho(replace_controls(text), err=err, **style)
 
 
 def print_status(text: str) -> None:
@@ -154,8 +206,10 @@ def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color
 
 
 def print_plan(first: str, *lines: str) -> None:
-    """Print a plan on stderr, its lines indented below the first."""
-    print_status("\n      ".join((first, *lines)))
+    """Print a plan on stderr, its lines indented below the first and wrapped to the terminal, if there is one."""
+    width = max(get_terminal_size().columns, 30) if sys.stderr.isatty() else 10_000
+    for line, indent in ((first, 0), *((line, 6) for line in lines)):
+        print_status(TextWrapper(width, " " * indent, " " * 8, break_on_hyphens=False).fill(line))
 
 
 def indent_text(text: str) -> str:

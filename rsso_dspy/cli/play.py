@@ -2,40 +2,52 @@
 
 import json
 import os
+import sys
 import threading
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 import typer
+from tqdm import tqdm
 
-from rsso_dspy.cli.options import build_config, echo, format_command, format_plural, print_plan, print_status
+from rsso_dspy.cli.options import Start, build_config, echo, format_command, format_plural, print_plan, print_status
 from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.progress import CompileProgress, ProgressBar, RunProgress
 from rsso_dspy.cli.results import describe_compile, describe_spending, print_constitution, print_report
 from rsso_dspy.config import EMBEDDED, Config, format_override
 from rsso_dspy.errors import LimitReached, UsageError
-from rsso_dspy.executor import EventStream, RunOutcome, fingerprint_programs, list_pending_jobs
-from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, price_forecast
+from rsso_dspy.executor import (
+    EventStream,
+    RunOutcome,
+    StopRequested,
+    TrialFinished,
+    UnitFinished,
+    fingerprint_programs,
+    list_pending_jobs,
+)
+from rsso_dspy.forecast import Forecast, forecast_calls, list_large_costs, price_forecast
 from rsso_dspy.lm import Backend, list_backend_proxies
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize.compile import compile_agent, load_finished_compile
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
 from rsso_dspy.optimize.program_file import Compiled, load_programs
 from rsso_dspy.optimize.request import CompileRequest, describe_power
-from rsso_dspy.optimize.rollouts import RolloutLogs
+from rsso_dspy.optimize.rollouts import RolloutFinished, RolloutLogs
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol
-from rsso_dspy.records import TrainingRecord
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, UnitRecord
+from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.runs import Engine, Run, get_engine, plan_run
 from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import CONFIG, RunSpec, extract_given, load_commands
-from rsso_dspy.store.run_folder import Store, Unit
+from rsso_dspy.store.run_folder import Job, Store, Unit
 from rsso_dspy.store.unit_log import JobRecord, dump_record
 
 SHOWN = 10  # maximum number of listed differences of a replay
@@ -43,19 +55,130 @@ SHOWN = 10  # maximum number of listed differences of a replay
 Programs = Mapping[str, Compiled | None]
 
 
+def announce(
+    start: Start,
+    config: Config,
+    forecast: Forecast,
+    first: str,
+    lines: Iterable[str] = (),
+    notes: Iterable[str] = (),
+    models: Mapping[str, str] = MappingProxyType({}),
+    jobs: int = 1,
+) -> None:
+    """Print a plan with its cost, and ask before a large one. `models` maps further roles of the forecast to models."""
+    price_of = make_price_lookup(config.prices)
+    models = {**models, **dict(Backend(config.active_backend).models.items())}
+    dollars = price_forecast(forecast, models, price_of)
+    limit = ""
+    if start.max_cost is not None and dollars is not None and start.max_cost < dollars:
+        limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
+    told = _describe_models(config, {"actor", *forecast.calls}), *lines, _describe_forecast(forecast, dollars) + limit
+    print_plan(first, *told, *notes, *describe_proxies(config))
+    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
+    if start.dry_run or start.yes or not large:
+        return
+    asked = f"this may cost {' and '.join(large)}"
+    if not sys.stdin.isatty():
+        raise UsageError(f"{asked}: add --yes to start it, or ask for less; --dry-run prints the plan alone")
+    typer.confirm(f"{asked[0].upper()}{asked[1:]}. Start it?", abort=True, err=True)
+
+
+# Progress
+
+
+class ProgressBar:
+    """Progress of units or rollouts on stderr: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, title: str, total: int):
+        self.total, self.done, self._lock = total, 0, threading.Lock()
+        hidden = not sys.stderr.isatty()
+        self._bar = tqdm(total=total, desc=title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
+        self.close = self._bar.close
+
+    def follow(self, events: EventStream) -> None:
+        events.subscribe(StopRequested, self.on_interrupt)
+
+    def on_interrupt(self, _event: StopRequested) -> None:
+        self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
+
+    def print_line(self, text: str) -> None:
+        self._bar.write(replace_controls(text), file=sys.stderr)
+
+    def update_bar(self, text: str, finished: str = "") -> None:
+        self._bar.n = self.done
+        self._bar.set_postfix_str(replace_controls(text))
+        if finished and self._bar.disable:
+            self.print_line(f"[{self.done}/{self.total}] {finished}")
+
+
+class RunProgress(ProgressBar):
+    def __init__(self, work: Sequence[Job]):
+        super().__init__("units", len(work))
+        self.counts, self.tokens = Counter(errors=0, stalled=0), 0
+        self.best: dict[str, list[int]] = defaultdict(list)
+
+    def follow(self, events: EventStream) -> None:
+        super().follow(events)
+        events.subscribe(TrialFinished, self.on_trial_finished)
+        events.subscribe(UnitFinished, self.on_job_finished)
+
+    def on_trial_finished(self, event: TrialFinished) -> None:
+        with self._lock:
+            self.tokens += sum(usage.input + usage.output for usage in event.result.usage.values())
+            self.update_bar(self._describe())
+
+    def on_job_finished(self, event: UnitFinished) -> None:
+        record = event.record
+        with self._lock:
+            self.done += 1
+            scores = [trajectory.accumulator for trajectory in record.trajectories]
+            self.counts.update(errors=record.has_errors, stalled=record.stalled_trials)
+            if isinstance(record, UnitRecord) and not record.has_errors:
+                self.best[record.arm].append(max(scores))
+            text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+            if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
+                text += " solved"  # with the points that the variant held at reset
+            text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
+            self.update_bar(self._describe(), f"{record.arm} {event.work.name}: {text}")
+
+    def _describe(self) -> str:
+        means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
+        counts = "".join(f"  {count} {what}" for what, count in self.counts.items() if count)
+        return f"{means}  {self.tokens / 1e6:.1f}M tokens{counts}"
+
+
+class CompileProgress(ProgressBar):
+    def __init__(self, rollouts: int):
+        super().__init__("rollouts", rollouts)
+
+    def follow(self, events: EventStream) -> None:
+        super().follow(events)
+        events.subscribe(RolloutFinished, self.on_rollout)
+
+    def on_rollout(self, event: RolloutFinished) -> None:
+        rollouts, rollout = event.rollouts, event.rollout
+        with self._lock:
+            self.done += not rollouts.is_free(rollout.variant)
+            best = rollouts.best_candidate
+            mean = None if best is None else best.mean_over(rollouts.val, seeds=rollouts.seeds)
+            score = "" if mean is None else f"best {100 * mean:.1f}  "
+            tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
+            calls = f"{score}{rollouts.lm_calls:,} calls"
+            player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
+            points = f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}"
+            self.update_bar(f"{calls}  {tokens / 1e6:.1f}M tokens", f"{points}  {calls}")
+
+
 @contextmanager
 def open_watched(
     watch: ProgressBar, config: Config, jobs: int, skills: bool, interrupted: str
 ) -> Iterator[tuple[Session, EventStream]]:
-    """Open a session whose models answer, show progress, and end with the exit code of an interruption.
-
-    `skills` says whether the embedder is needed; `interrupted` is what is said after Ctrl-C.
-    """
+    """Open a session, show progress, and end with the exit code of an interruption, after which `interrupted` is said.
+    `skills` says whether the embedder is needed."""
     with catch_interruptions() as ending, session(config, jobs=jobs) as live:
-        live.backend.check_connections()
         if skills:
             live.embedder.check(live.backend.replay is not None)
-        with watch:
+        with closing(watch):
             events = EventStream()
             watch.follow(events)
             try:
@@ -71,41 +194,45 @@ def open_watched(
 
 
 def plan_and_play(
-    config: Config,
-    spec: RunSpec,
-    programs: Programs,
-    jobs: int,
-    dry_run: bool,
-    max_cost: float | None,
-    engine: Engine = "threads",
+    config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine = "threads"
 ) -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    planned = _plan(config, spec, programs, dry_run, engine)
-    spend_limit = planned.make_spend_limit(max_cost)
-    if dry_run:
+    planned = _plan(config, spec, programs, start, jobs, engine)
+    if start.dry_run:
         return
-    outcome, limit = _play_watched(planned, jobs, spend_limit, engine)
+    outcome, limit = _play_watched(planned, start, jobs, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
     folder, first = planned.store.folder, planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
-def _plan(config: Config, spec: RunSpec, programs: Programs, dry_run: bool, engine: Engine) -> Run:
+def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine) -> Run:
+    """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept."""
     get_engine(engine)
-    planned = plan_run(config, spec, programs, dry_run, print_status)
+    planned = plan_run(config, spec, programs, start.dry_run, print_status)
+    if start.max_cost is not None:
+        planned.make_spend_limit(start.max_cost)
     for file, why in planned.store.set_aside.items():
-        print_status(f"{why}: {'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again")
-    print_plan(*_describe_plan(planned), *_describe_programs(programs, planned))
+        print_status(f"{why}: {'to be ' if start.dry_run else ''}quarantined as {file.name}; its unit is played again")
+    plan = planned.plan
+    first = (
+        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
+        f"{format_plural(plan.units, 'unit')}, {format_plural(plan.rules.trials, 'trial')} each, protocol "
+        f"{plan.protocol}, into {planned.store.folder}"
+    )
+    notes = _describe_programs(programs, planned)
+    announce(start, config, planned.forecast_calls(), first, _describe_plan(planned), notes, jobs=jobs)
     return planned
 
 
-def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: Engine) -> tuple[RunOutcome | None, str]:
+def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tuple[RunOutcome | None, str]:
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
     kept = "finished trials are kept; repeat the command to resume"
     with open_watched(RunProgress(planned.left), planned.config, jobs, skills, kept) as (live, events):
         try:
+            limit = planned.make_spend_limit(start.max_cost)
             return planned.execute(live, jobs, limit, events, engine), ""
         except LimitReached as reached:
             return None, str(reached)
@@ -113,32 +240,25 @@ def _play_watched(planned: Run, jobs: int, limit: SpendLimit, engine: Engine) ->
 
 def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:
     """Report missing and stalled units, and exit with code 1 if there are any."""
-    said = []
-    if outcome and outcome.untrained:
-        said.append(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    skipped = outcome.skipped if outcome else []
-    said += [
-        f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}" for record in skipped
-    ]
-    if skipped:
-        said.append("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
-    if outcome and (errored := len(outcome.errored) - len(skipped)):
-        said.append(f"{errored} ended in errors; repeat the command to resume from their last good trial")
-    if stalled:
-        said.append(
-            f"{format_plural(stalled, 'trial')} stalled: a step took longer than environment.step_seconds. "
-            "Means include their scores so far"
-        )
-    if said or limit:
-        print_status("\n".join([*said, *([limit] if limit else [])]))
+    outcome = outcome or RunOutcome()
+    skipped, errored = outcome.skipped, len(outcome.errored) - len(outcome.skipped)
+    said = {f"{each.arm} {each.key} was skipped, and would be again: {each.trials[-1].failure}": 1 for each in skipped}
+    said |= {
+        "to be rid of these variants, leave them out (--variants) or mend their data, in another --out": len(skipped),
+        f"{len(outcome.untrained)} units were not played: what they start from errored": len(outcome.untrained),
+        f"{errored} ended in errors; repeat the command to resume from their last good trial": errored,
+        f"{format_plural(stalled, 'trial')} stalled: a step took longer than environment.step_seconds. Means include "
+        "their scores so far": stalled,
+        limit: len(limit),
+    }
+    if any(said.values()):
+        print_status("\n".join(text for text, count in said.items() if count))
         raise typer.Exit(1)
 
 
-def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine: Engine) -> None:
-    """Play the commands of a run again, answered from its logs, and say whether all came out equal.
-
-    Without `out`, what is played is removed. Raises `UsageError` for a folder that would be another run today.
-    """
+def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: Engine) -> None:
+    """Play the commands of a run again, answered from its logs, and say whether all came out equal. Without `out`, what
+    is played is removed. Raises `UsageError` for a folder that would be another run today."""
     store = Store(source, read_only=True)
     orders = load_commands(store)
     if not orders:
@@ -154,11 +274,11 @@ def replay_run(source: Path, out: Path | None, jobs: int, dry_run: bool, engine:
             spec = order.locate_files(given, again.folder)
             files = {file.stem: str(file) for file in spec.compiled}
             playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
-            planned = _plan(config, spec, playing, dry_run, engine)
+            planned = _plan(config, spec, playing, start, jobs, engine)
             store.check_identity(planned.identity, fingerprint_programs(planned.programs))
-            if not dry_run:
-                _play_watched(planned, jobs, planned.make_spend_limit(), engine)
-        if not dry_run:
+            if not start.dry_run:
+                _play_watched(planned, start, jobs, engine)
+        if not start.dry_run:
             _compare_records(store, again)
 
 
@@ -172,13 +292,11 @@ def _compare_records(store: Store, again: Store) -> None:
             errored += 1
         elif other is None or other.has_errors:
             lines.append(f"{name} was not played")
+        elif found := _find_difference(_dump_comparable(record, record), _dump_comparable(other, record)):
+            before, now = (json.dumps(value, ensure_ascii=False) for value in found[1:])
+            lines.append(f"{name}: {found[0]} is {before:.100} in {store.folder} and {now:.100} now")
         else:
-            ours, theirs = (_dump_comparable(each, record) for each in (record, other))
-            if difference := _find_difference(ours, theirs):
-                path, *values = difference
-                before, now = (json.dumps(value, ensure_ascii=False) for value in values)
-                lines.append(f"{name}: {path} is {before:.100} in {store.folder} and {now:.100} now")
-            equal += difference is None
+            equal += 1
     whole = equal > 0 and not lines
     left_out = f"; {errored} with errors left out" if errored else ""
     echo(f"{'equal: ' if whole else ''}{equal} of {equal + len(lines)} records are equal{left_out}")
@@ -189,8 +307,7 @@ def _compare_records(store: Store, again: Store) -> None:
 
 
 def _dump_comparable(record: JobRecord, of: JobRecord) -> dict[str, Any]:
-    """Return what a replay gives again: no provenance, and no counts of trials of `of` that were played twice because
-    the simulator died."""
+    """Return what a replay gives again: no provenance, and no counts of trials of `of` whose simulator died."""
     data = dump_record(record) | {"provenance": None}
     for trial, result in zip(data["trials"], of.trials, strict=False):
         trial |= dict.fromkeys(("replayed", "usage", "failures", "sent") if result.replayed else ())
@@ -213,40 +330,27 @@ def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, 
 
 
 def _describe_plan(planned: Run) -> Iterator[str]:
-    plan, config = planned.plan, planned.config
-    forecast = planned.forecast_calls()
+    """Yield streams, trainings, and what is there already."""
+    plan = planned.plan
     units = sum(isinstance(work, Unit) for work in planned.left)
-    yield (
-        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
-        f"{format_plural(plan.units, 'unit')}, {format_plural(plan.rules.trials, 'trial')} each, protocol "
-        f"{plan.protocol}, into {planned.store.folder}"
-    )
-    yield describe_models(config, {"actor", *forecast.calls})
     for arm, stream in plan.streams.items():
-        trials = f"{format_plural(plan.stream_trials, 'trial')} each"
-        if plan.stream_trials != plan.rules.trials:
-            trials += " as protocol.stream_trials says"
-        yield (
-            f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}; each starts from what the one "
-            "before it left"
+        said = "" if plan.stream_trials == plan.rules.trials else " as protocol.stream_trials says"
+        trials = (
+            f"{format_plural(plan.stream_trials, 'trial')} each{said}; each starts from what the one before it left"
         )
+        yield f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}"
     if plan.trainings:
-        episodes = sum(len(training.episodes) for training in plan.trainings)
-        yield (
-            f"{format_plural(plan.trainings, 'training')} of {format_plural(episodes, 'episode')} before, "
-            f"{len(planned.left) - units} to play"
-        )
+        episodes = format_plural(sum(len(training.episodes) for training in plan.trainings), "episode")
+        yield f"{format_plural(plan.trainings, 'training')} of {episodes} before, {len(planned.left) - units} to play"
     yield f"{format_plural(len(plan.units) - units, 'unit')} finished, {units} to play"
-    yield describe_forecast(forecast, planned.price_calls())
     if count := planned.units_beside:
         yield (
             f"{planned.store.folder} also holds {format_plural(count, 'unit')} of earlier commands, which the "
             "tables count too; name another --out for a table of this command alone"
         )
-    yield from describe_proxies(config)
 
 
-def describe_models(config: Config, roles: set[str]) -> str:
+def _describe_models(config: Config, roles: set[str]) -> str:
     models = Backend(config.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
     if names != EMBEDDED:
@@ -263,7 +367,7 @@ def describe_proxies(config: Config) -> list[str]:
     ]
 
 
-def describe_forecast(forecast: Forecast, dollars: float | None = 0.0) -> str:
+def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
     """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
     if not forecast.calls:
         return "no model calls left"
@@ -277,9 +381,8 @@ def describe_forecast(forecast: Forecast, dollars: float | None = 0.0) -> str:
 
 
 def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
-    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this acting
-    model, and whether its compile scored candidates by other trials than the run."""
-    model = planned.models_in_use.get("actor", "")
+    """Yield which program of a file is played, and where its verdict or its trials are not those of this run."""
+    model = Backend(planned.config.active_backend).models["actor"]
     trials = max(planned.plan.get_rules(unit).trials for unit in planned.plan.units)
     for name, compiled in programs.items():
         if compiled is None:
@@ -297,17 +400,30 @@ def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
 
 
 def compile_and_print(
-    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, jobs: int, dry_run: bool
+    request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, start: Start, jobs: int
 ) -> None:
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
-    print_plan(
+    options, teacher = request.options, request.teacher
+    notes = [*request.notes, *describe_power(request)]
+    if teacher:
+        asked = "" if teacher.backend else "; no model is asked for that"
+        notes.insert(0, f"{teacher.model} plays the train variants{asked}")
+    if kept:
+        rollouts = format_plural(kept, "rollout")
+        notes.insert(0, f"{rollouts} of an attempt that was cut short are kept, and not played again")
+    announce(
+        replace(start, yes=start.yes or finished is not None),
+        config,
+        request.forecast(protocol),
         f"plan: {request.optimizer.name} compiles {request.method.name} on {request.calibration.size} ({calib}), "
         f"protocol {protocol.id}, into {out}",
-        *_describe_compile_plan(request, protocol, config, kept),
-        *([f"{out} holds the result already: kept"] if finished else []),
+        [f"at most {request.max_rollouts} rollouts of {options.trials} trials of {options.steps} steps"],
+        [*notes, *([f"{out} holds the result already: kept"] if finished else [])],
+        teacher.models if teacher else {},
+        jobs,
     )
-    if dry_run:
+    if start.dry_run:
         return
     compiled = finished or _compile_watched(request, config, jobs, out)
     echo("\n".join(describe_compile(compiled)))
@@ -316,39 +432,17 @@ def compile_and_print(
     echo(f"\nprogram: {out}  ({verb}{flag})")
 
 
-def _describe_compile_plan(
-    request: CompileRequest, protocol: NamedProtocol, config: Config, kept: int
-) -> Iterator[str]:
-    """Yield what a plan says: its size and cost, what is kept of an attempt, who teaches, and what can be confirmed."""
-    forecast, teacher = request.forecast(protocol), request.teacher
-    yield f"at most {request.max_rollouts} rollouts of {request.options.trials} trials of {request.options.steps} steps"
-    yield describe_models(config, {"actor", *forecast.calls})
-    models: dict[str, str] = dict(Backend(config.active_backend).models.items())
-    models |= teacher.models if teacher else {}
-    dollars = price_forecast(forecast, models, make_price_lookup(config.prices))
-    limit = f"; stopped after {format_dollars(request.max_cost)}" if request.max_cost is not None else ""
-    yield describe_forecast(forecast, dollars) + limit
-    if kept:
-        yield f"{format_plural(kept, 'rollout')} of an attempt that was cut short are kept, and not played again"
-    if teacher:
-        yield f"{teacher.model} plays the train variants{'' if teacher.backend else '; no model is asked for that'}"
-    yield from request.notes
-    yield from describe_power(request)
-
-
 def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
-    kept = f"{out} holds the best so far; repeat the command, no rollout is played twice"
-    skills = "skills" in request.method.memories
-    with open_watched(CompileProgress(request.max_rollouts), config, jobs, skills, kept) as (live, events):
+    kept, skills = "repeat the command, no rollout is played twice", "skills" in request.method.memories
+    watch = CompileProgress(request.max_rollouts)
+    with open_watched(watch, config, jobs, skills, f"{out} holds the best so far; {kept}") as (live, events):
         return compile_agent(Agent(request.method.name), live, request, jobs, events, out)
 
 
 # Constitutions
 
 
-def build_and_print(
-    build: ConstitutionBuild, head: str, notes: Sequence[str], dry_run: bool, max_cost: float | None
-) -> None:
+def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], start: Start) -> None:
     """Print the plan under its first words and, unless `dry_run`, build the constitution and print it."""
     finished = build.load_finished()
     if finished:
@@ -356,31 +450,21 @@ def build_and_print(
     elif build.out.exists():
         raise UsageError(f"{build.out} already exists; remove it or name another file with -o")
     else:
-        print_plan(
-            f"plan: {head}, protocol {build.plan.protocol}, into {build.out}", *_describe_build_plan(build), *notes
-        )
-    if dry_run:
+        work = [list_pending_jobs(plan, store) for plan, store in zip(build.plans, build.make_stores(), strict=True)]
+        calls = sum((Counter(forecast_calls(*each).calls) for each in zip(build.plans, work, strict=True)), Counter())
+        episodes, left = sum(len(plan.units) for plan in build.plans), sum(map(len, work))
+        first = f"plan: {head}, protocol {build.plan.protocol}, into {build.out}"
+        there = f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
+        announce(start, build.config, Forecast(dict(calls)), first, [there], notes)
+    if start.dry_run:
         return
-    book = finished or _build_watched(build, max_cost)
+    book = finished or _build_watched(build, start.max_cost)
     print_constitution(book)
     entries = itemize_build_costs(book, build.config)
     usage = {entry.role: entry.usage for entry in entries}
     echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
     read = format_command("run", "--methods", "rsso", "--constitution", build.out)
     echo(f"\nconstitution: {build.out}  ({read})")
-
-
-def _describe_build_plan(build: ConstitutionBuild) -> Iterator[str]:
-    calls: Counter[str] = Counter()
-    left = 0
-    for plan, store in zip(build.plans, build.make_stores(), strict=True):
-        work = list_pending_jobs(plan, store)
-        left += len(work)
-        calls.update(forecast_calls(plan, work).calls)
-    episodes = sum(len(plan.units) for plan in build.plans)
-    yield f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
-    yield describe_models(build.config, {"actor", *calls})
-    yield describe_forecast(Forecast(dict(calls)))
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:

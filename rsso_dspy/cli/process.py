@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from traceback import walk_stack
 from types import FrameType
 from typing import Any, TextIO
 
@@ -25,9 +26,7 @@ TOGETHER = 1.0  # seconds within which SIGTERMs count as one: `timeout` signals 
 
 @dataclass
 class ExitStatus:
-    """The way the command ends if interrupted now."""
-
-    code: int = INTERRUPTED  # exit code
+    code: int = INTERRUPTED  # with which the command ends if interrupted now
 
 
 @contextmanager
@@ -54,12 +53,10 @@ def catch_interruptions() -> Iterator[ExitStatus]:
 @contextmanager
 def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
     """Interrupt the block on SIGTERM and note that in `ending`."""
-    here = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
-    if not here or before in (None, signal.SIG_IGN):
+    if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):
         yield
         return
-
     first: list[float] = []
 
     def interrupt_once(number: int, frame: FrameType | None) -> None:
@@ -81,25 +78,18 @@ def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
 
 
 def exit_on_interrupt(code: int) -> None:
-    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown. Otherwise Python would print a
-    traceback. Before shutdown Ctrl-C works as usual."""
+    """Exit with this code, and not with a traceback, if Ctrl-C comes while Python waits for threads at shutdown."""
     if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
         return
-    program = _find_outermost_frame(sys._getframe())
+    program = [*walk_stack(sys._getframe())][-1][0]
 
     def exit_or_interrupt(number: int, frame: FrameType | None) -> None:
-        if frame is None or _find_outermost_frame(frame) is not program:
+        if frame is None or [*walk_stack(frame)][-1][0] is not program:
             os._exit(code)
         signal.default_int_handler(number, frame)
 
     signal.signal(signal.SIGINT, exit_or_interrupt)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python removes its handlers at the very end
-
-
-def _find_outermost_frame(frame: FrameType) -> FrameType:
-    while frame.f_back is not None:
-        frame = frame.f_back
-    return frame
 
 
 WRONG = (
@@ -124,16 +114,14 @@ def find_os_error(error: Exception) -> OSError | None:
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
-    """Translate a system error into one that names the place and the fix. Returns `UsageError` for an unusable place.
-    During a run the message says that finished work is kept."""
+    """Translate a system error into one that names the place and the fix: `UsageError` for an unusable place."""
     what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
     mend = FIXES.get(error.errno or 0, "")
     if playing:
         return RssoError(f"{what}; finished work is kept: {mend or 'fix this'}, then repeat the command")
+    elsewhere = "" if error.errno in (*OPEN_FILES, *PROCESSES) else " or name another place"
     kind = UsageError if error.errno in WRONG else RssoError
-    if error.errno in (*OPEN_FILES, *PROCESSES):
-        return kind(f"{what}; {mend}, then repeat the command")
-    return kind(f"{what}; {mend or 'fix this'} or name another place, then repeat the command")
+    return kind(f"{what}; {mend or 'fix this'}{elsewhere}, then repeat the command")
 
 
 class RedactedStream:
@@ -144,8 +132,7 @@ class RedactedStream:
         return self._stream.write(redact(text) if isinstance(text, str) else text)
 
     def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
+        self.write("".join(lines))
 
     def __getattr__(self, name: str) -> Any:
         if name == "buffer":

@@ -1,20 +1,26 @@
 """`rsso-dspy run`, `evaluate` and `compile`: play held-out variants, or compile a program on calibration variants."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from rsso_dspy.bounds import MOST_SEED
 from rsso_dspy.cli import options
-from rsso_dspy.cli.options import build_config, echo, print_status, split_names, split_tasks
+from rsso_dspy.cli.options import echo, print_status, split_names, split_tasks
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
-OUT = Path("runs/run")  # default folder of a run
+OUT, SMALL_OUT = Path("runs/run"), Path("runs/small")  # default folders
+SMALL = {"methods": "react-sso,rsso", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
+NEXT = """
+That was a small run. Next, name what to play; --dry-run says what it may cost:
+  rsso-dspy run --methods react-sso,rsso --tasks find-plant,boil --per-task 2 --trials 3 --out runs/first
+  rsso-dspy run --model hosted_vllm/NAME --base-url http://127.0.0.1:8000/v1 --per-task 1 --out runs/local"""
 
 
+@options.expand_options
 def run_methods(
     methods: Annotated[
         str | None, typer.Option(help="Methods, comma-separated (default: react-sso, reflexion-sso, sso, rsso).")
@@ -37,63 +43,68 @@ def run_methods(
     jobs: options.Jobs = 1,
     shard: Annotated[str | None, typer.Option(help="Part i of n, e.g. 2/8; report reads the parts together.")] = None,
     engine: Annotated[Literal["threads", "ray"], typer.Option(help="What plays units.")] = "threads",
-    dry_run: options.DryRun = False,
-    max_cost: options.MaxCost = None,
     replay: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Answer from this run's log; alone, play its own command again and compare."),
     ] = None,
-    model: options.ModelName = None,
-    base_url: options.BaseUrl = None,
-    backend: options.BackendName = None,
-    config: options.ConfigFile = None,
-    set_: options.Overrides = None,
+    *,
+    start: options.Start,
+    settings: options.Settings,
 ) -> None:
-    """Play held-out variants with one or more methods and print the comparison.
+    """Play held-out variants with one or more methods and print the comparison; without options, a small run.
 
     Every trial is saved as soon as it is finished. Repeat the command to resume. Section [run] of the file may hold
     methods, tasks, variants, per_task, trials, programs and constitution, which options override. For memories that
     train first, --set protocol.setting=transfer; for memories that only read, --set protocol.frozen=true.
     """
     from rsso_dspy.cli.play import plan_and_play, replay_run
-    from rsso_dspy.config import load_config
+    from rsso_dspy.config import Config, load_config
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
 
     names = ("methods", "tasks", "variants", "per_task", "trials", "programs", "constitution")
-    typed = dict(zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True))
-    file_options = load_config(config, set_ or (), whole=False).run
-    asked = file_options.model_copy(update={name: value for name, value in typed.items() if value is not None})
-    given = (*typed.values(), benchmark, protocol, seed, skills, shard, model, backend, config, set_)
-    if replay is not None and all(each is None for each in given):
-        return replay_run(replay, out, jobs, dry_run, engine)
+    typed: dict[str, Any] = dict(
+        zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True)
+    )
+    file = load_config(settings.config, settings.set_ or (), whole=False)
+    given = (*typed.values(), benchmark, protocol, seed, skills, shard, *vars(settings).values())
+    says_nothing = all(each is None for each in given)
+    if replay is not None and says_nothing:
+        replay_run(replay, out, start, jobs, engine)
+        return
+    if is_small := says_nothing and file == Config():
+        typed, out = SMALL, out or SMALL_OUT
+        print_status("nothing is named to play, so a small run is played, by the rule-based embedded player")
+    asked = file.run.model_copy(update={name: value for name, value in typed.items() if value is not None})
     keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials}
-    settings = build_config(config, set_, backend, model, base_url, keys, replay)
-    if settings.protocol.frozen and skills is None and asked.constitution is None:
+    config = settings.build(keys, replay, asks=not start.dry_run)
+    if config.protocol.frozen and skills is None and asked.constitution is None:
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(asked.programs, "--programs")
     playing = load_programs(files)
-    compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
+    compiled_for = tuple(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     chosen = split_names(asked.methods, "--methods") if asked.methods is not None else compiled_for or FOUR
     if asked.constitution is not None and not any("constitution" in get_method(name).memories for name in chosen):
-        chosen = [f"{name}+{READING}" for name in chosen]
-    tasks = split_tasks(asked.tasks)
+        chosen = tuple(f"{name}+{READING}" for name in chosen)
     spec = RunSpec(
-        methods=tuple(chosen),
+        methods=chosen,
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
-        tasks=None if tasks is None else tuple(tasks),
-        variants=() if asked.variants is None else tuple(split_names(asked.variants, "--variants")),
+        tasks=split_tasks(asked.tasks),
+        variants=split_names(asked.variants, "--variants") if asked.variants is not None else (),
         per_task=asked.per_task,
         out=out or OUT,
         skills=skills,
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
     )
-    return plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, engine)
+    plan_and_play(config, spec, playing, start, jobs, engine)
+    if is_small and not start.dry_run:
+        echo(NEXT)
 
 
+@options.expand_options
 def evaluate_program(
     program: Annotated[Path, typer.Argument(metavar="FILE", help="The compiled program.")],
     candidate: Annotated[
@@ -104,19 +115,15 @@ def evaluate_program(
     trials: options.Trials = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/evaluate-NAME).")] = None,
     jobs: options.Jobs = 1,
-    dry_run: options.DryRun = False,
-    max_cost: options.MaxCost = None,
-    model: options.ModelName = None,
-    base_url: options.BaseUrl = None,
-    backend: options.BackendName = None,
-    config: options.ConfigFile = None,
-    set_: options.Overrides = None,
+    *,
+    start: options.Start,
+    settings: options.Settings,
 ) -> None:
     """Play held-out variants with the compiled program and with the zero-shot program of the same method, with the same
     seeds, and print the comparison.
 
-    The tasks are those that the program was compiled on, or those of --variants. Works like `rsso-dspy run --programs
-    zero-shot,FILE`, which has more options: every unit is written as soon as it is finished.
+    The tasks are those that the program was compiled on, or those of --variants. `rsso-dspy run --programs
+    zero-shot,FILE` has more options.
     """
     from rsso_dspy.cli.play import plan_and_play
     from rsso_dspy.optimize.program_file import load, load_programs
@@ -124,9 +131,9 @@ def evaluate_program(
 
     compiled = load(program)
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
-    settings = build_config(config, set_, backend, model, base_url, {"protocol.trials": trials})
+    config = settings.build({"protocol.trials": trials}, asks=not start.dry_run)
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
-    listed = variants not in (None, *settings.active_benchmark.tasks.selections)
+    listed = variants not in (None, *config.active_benchmark.tasks.selections)
     made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
     print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else made}")
     spec = RunSpec(
@@ -134,16 +141,17 @@ def evaluate_program(
         programs=tuple(playing),
         compiled=(program,),
         tasks=None if listed else calibrated or None,
-        variants=() if variants is None else tuple(split_names(variants, "--variants")),
+        variants=split_names(variants, "--variants") if variants is not None else (),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
         unconfirmed=candidate,
     )
-    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost)
-    if not dry_run:
+    plan_and_play(config, spec, playing, start, jobs)
+    if not start.dry_run:
         echo(f"program: {program}")
 
 
+@options.expand_options
 def compile_program(
     method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
     calib: Annotated[
@@ -168,16 +176,12 @@ def compile_program(
     max_rollouts: Annotated[
         int | None, typer.Option(min=1, help="Rollouts at most (default: 4 x train and val, 2 x confirm).")
     ] = None,
-    max_cost: options.MaxCost = None,
     seeds: Annotated[int, typer.Option(min=1, max=20, help="Seeds of each val and confirm variant.")] = 1,
     jobs: options.Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
-    dry_run: options.DryRun = False,
-    model: options.ModelName = None,
-    base_url: options.BaseUrl = None,
-    backend: options.BackendName = None,
-    config: options.ConfigFile = None,
-    set_: options.Overrides = None,
+    *,
+    start: options.Start,
+    settings: options.Settings,
 ) -> None:
     """Compile a method's prompts on calibration variants and write the best program found, with a verdict.
 
@@ -185,6 +189,7 @@ def compile_program(
     budget keep the best so far. Held-out variants are never played. By --set or in section [compile] of the file:
     compile.trials (2) and compile.steps (60) of a rollout.
     """
+    from rsso_dspy.cli.models import check_models
     from rsso_dspy.cli.play import compile_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.optimizers import read_candidates
@@ -195,24 +200,27 @@ def compile_program(
     from rsso_dspy.protocol import resolve_protocol
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    settings = build_config(config, set_, backend, model, base_url, keys)
+    config = settings.build(keys, asks=not start.dry_run)
     agent = Agent(method_name)
-    check_writers([agent.method], settings)
-    preset = resolve_protocol(settings)
+    check_writers([agent.method], config)
+    preset = resolve_protocol(config)
     calibration = draw_calibration(
-        calib, split_tasks(task_names), settings.seed, settings.simplification, settings.benchmark_in_data
+        calib, split_tasks(task_names), config.seed, config.simplification, config.benchmark_in_data
     )
+    teacher = choose_teacher(teacher_name, config) if teacher_name else None
+    if teacher and teacher.backend and not start.dry_run:
+        check_models(teacher.backend, lambda *_: "--teacher")
     request = build_request(
         agent.method,
         preset,
         calibration,
         read_candidates(candidates, agent, optimizer) if candidates else optimizer,
-        settings.compile,
+        config.compile,
         max_rollouts,
-        max_cost,
-        settings.seed,
+        start.max_cost,
+        config.seed,
         seeds,
-        choose_teacher(teacher_name, settings) if teacher_name else None,
+        teacher,
         print_status,
     )
-    compile_and_print(request, preset, settings, calib, out, jobs, dry_run)
+    compile_and_print(request, preset, config, calib, out, start, jobs)

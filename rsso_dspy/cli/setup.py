@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, BaseUrl, ConfigFile, ModelName, Overrides, build_config, echo
+from rsso_dspy.cli.models import check_models
+from rsso_dspy.cli.options import Settings, echo, expand_options
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.redact import redact
@@ -21,25 +23,20 @@ PATIENCE = 15.0  # time limit in seconds for one short answer of a backend
 SHOWN = 40  # maximum number of printed characters of an answer
 
 
-def check_setup(
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-    config: ConfigFile = None,
-    set_: Overrides = None,
-) -> None:
+@expand_options
+def check_setup(settings: Settings) -> None:
     """Check simulator, embedder and backend by using each of them."""
     from rsso_dspy.cli.play import describe_proxies
 
-    settings = build_config(config, set_, backend, model, base_url)
+    config = settings.build()
     # A self-hosted server may have to load its model first.
-    patience = PATIENCE if model is None else settings.active_backend.timeout
+    patience = PATIENCE if settings.model is None else config.active_backend.timeout
     checks: dict[str, Callable[[], str]] = {
-        "simulator": lambda: settings.active_benchmark.smoke_test(settings.environment),
-        "embedder": lambda: _check_embedder(settings),
-        f"backend {settings.backend}": lambda: _check_backend(settings, patience),
+        "simulator": lambda: config.active_benchmark.smoke_test(config.environment),
+        "embedder": lambda: _check_embedder(config),
+        f"backend {config.backend}": lambda: _check_backend(config, patience, partial(settings.name_setting, config)),
     }
-    for line in describe_proxies(settings):
+    for line in describe_proxies(config):
         echo(f"note    {line}")
     failed = 0
     for name, check in checks.items():
@@ -61,15 +58,14 @@ def _check_embedder(config: "Config") -> str:
     return f"{config.embedder.model} gives {embedder(['a text']).shape[1]} dimensions"
 
 
-def _check_backend(config: "Config", seconds: float) -> str:
+def _check_backend(config: "Config", seconds: float, name_setting: Callable[[str, str], str]) -> str:
     import dspy
     from dspy.utils.exceptions import AdapterParseError
 
     from rsso_dspy.lm import Backend
 
+    check_models(config.active_backend, name_setting)
     backend = Backend(config.active_backend.model_copy(update={"timeout": seconds, "retries": 0}))
-    backend.check()
-    backend.check_connections()
     own, at = config.active_backend, f"--set backends.{config.backend}"
     try:
         with dspy.context(disable_history=True, adapter=backend.adapter):
@@ -85,23 +81,15 @@ def _check_backend(config: "Config", seconds: float) -> str:
 
 
 @config_app.command("show")
-def show_config(
-    config: ConfigFile = None,
-    set_: Overrides = None,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-) -> None:
-    """Print the active configuration as JSON, with every key and the selected backend.
-
-    Also prints what the protocol resolves to, with what departs from its preset in its id, and the hash of everything
-    that results depend on.
-    """
+@expand_options
+def show_config(settings: Settings) -> None:
+    """Print the active configuration as JSON, with every key, the selected backend, what the protocol resolves to, and
+    the hash of everything that results depend on."""
     from rsso_dspy.protocol import resolve_protocol
 
-    settings = build_config(config, set_, backend, model, base_url)
-    resolved = {"resolved_protocol": asdict(resolve_protocol(settings))}
-    echo(json.dumps({"hash": settings.hash(), **settings.dump_settings(), **resolved}, indent=1))
+    config = settings.build()
+    resolved = {"resolved_protocol": asdict(resolve_protocol(config))}
+    echo(json.dumps({"hash": config.hash(), **config.dump_settings(), **resolved}, indent=1))
 
 
 @config_app.command("init")

@@ -38,6 +38,19 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, m
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("at_hand")
+def test_without_options_a_small_run_is_played_and_says_what_is_next(rsso, monkeypatch, tmp_path):
+    code, _, err = rsso("run", "--dry-run")
+    assert (code, "2 arms x 2 variants = 4 units, 3 trials each, protocol adapt/3 trials=3" in err) == (0, True), err
+    assert ("a small run is played" in err, "into runs/small" in err) == (True, True)
+    one = {"methods": "react", "tasks": "lifespan-longest-lived", "per_task": 1, "trials": 1}
+    monkeypatch.setattr("rsso_dspy.cli.run.SMALL", one)
+    code, out, _ = rsso("run")
+    assert (code, "That was a small run" in out, (tmp_path / "runs/small/run.json").exists()) == (0, True, True)
+    (tmp_path / "rsso.toml").write_text("seed = 7\n")
+    assert "4 arms x " in rsso("run", "--dry-run")[2], "a file names what to play"
+
+
 def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path):
     assert rsso(*SMALL, *HASH)[0] == 0
     (unit,) = (tmp_path / "out/units/react/lifespan-longest-lived").iterdir()

@@ -14,7 +14,7 @@ HELD = """
 import time
 from rsso_dspy.offline import Explorer
 from rsso_dspy.cli import main
-from rsso_dspy.cli.progress import CompileProgress
+from rsso_dspy.cli.play import CompileProgress
 
 answer, told, after = Explorer.complete, CompileProgress.on_rollout, []
 

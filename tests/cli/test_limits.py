@@ -1,7 +1,9 @@
 """What a run may cost, on the command line; and parts of a run put together."""
 
 import errno
+import io
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import dump_record
 from tests.cli.conftest import FAST
+from tests.provider_formats import Said
+from tests.provider_server import provider
 
 RUN = ("run", "--methods", "react-sso,reflexion-sso", "--trials", "2", *FAST)
 ONE = (*RUN, "--variants", "lifespan-longest-lived::98")
@@ -77,8 +81,34 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_is_named_with_what_is_kept(r
 
 def test_a_model_without_a_price_can_not_be_limited_in_dollars_and_nothing_is_played(rsso):
     mine = ("--set", "backend=mine", "--set", "backends.mine.model=hosted_vllm/x")
-    code, _, err = rsso(*ONE, *mine, "--max-cost", "1", "--out", "none")
+    code, _, err = rsso(*ONE, *mine, "--max-cost", "1", "--out", "none", "--dry-run")
     assert (code, 'set [prices."hosted_vllm/x"]' in err, Path("none").exists()) == (2, True, False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "words", "code", "said"),
+    [
+        (None, (), 2, "error: this may cost $65.62 and 21.87M tokens: add --yes to start it"),
+        ("n\n", (), 1, "This may cost $65.62 and 21.87M tokens. Start it? [y/N]"),
+        (None, ("--dry-run", "--max-cost", "2"), 0, "; --max-cost $2.00 is less, and stops it there"),
+        (None, ("--dry-run", "--max-cost", "70"), 0, "$65.62 uncached"),
+    ],
+)
+def test_a_run_that_may_cost_much_is_asked_for_before_anything_is_sent(rsso, monkeypatch, typed, words, code, said):
+    priced = ("--set", 'prices."hosted_vllm/x"={input = 3.0, output = 3.0}')
+    if typed:
+        monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    with provider(lambda _: Said("look around")) as served:
+        mine = ("--model", "hosted_vllm/x", "--base-url", served.url, *priced)
+        ended, out, err = rsso("run", "--methods", "react", "--per-task", "2", *FAST, *mine, *words, "--out", "out")
+    assert (ended, out.strip(), said in " ".join(err.split()), served.requests) == (code, "", True, []), err
+    assert ("is less" in err) == ("2" in words)
+    assert not Path("out").exists()
 
 
 def test_shards_reported_together_are_the_run(rsso):

@@ -56,7 +56,7 @@ class Model:
         settings += ["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
         settings += ["memory.constitution.r_freq=5", "benchmark=pddl"]
         settings += ['prices."openai/m".input=10000', 'prices."openai/m".output=0']  # a dollar an answer
-        return ["--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]
+        return ["--yes", "--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]
 
     def start(self, *words: str | Path) -> Process:
         """Start a command."""
@@ -140,7 +140,7 @@ def test_a_report_while_it_plays_tells_apart_what_is_under_way(killed):
 
 
 def test_a_report_has_what_the_kill_cut_short_on_its_bill(killed, rsso):
-    said = json.loads(rsso("report", killed.folder, "--json", *killed.model.settings[2:])[1])["bill"]
+    said = json.loads(rsso("report", killed.folder, "--json", *killed.model.settings[3:])[1])["bill"]
     assert answers_on(said) == killed.paid == killed.model.given
     assert said["billed"] + said["abandoned_billed"] == pytest.approx(killed.paid)
     assert said["under_way"] == []

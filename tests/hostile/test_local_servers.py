@@ -22,6 +22,8 @@ from tests.provider_server import replying
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 NAME = "hosted_vllm/tiny"
+ONE = ("--methods", "react", "--variants", "inclined-plane-determine-angle::163", "--trials", "1")
+FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/2-cap60")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,39 @@ NAME = "hosted_vllm/tiny"
 def test_a_line_names_a_model_as_a_file_would(words, table):
     config = load_config(overrides=["backend=model", *name_model(*words, None)])
     assert {name: getattr(config.active_backend, name) for name in table} == table
+
+
+MISSING = (b'{"error": {"message": "The model `tiny` does not exist."}}', 404)
+MINE = ("--backend", "mine", "--set", f"backends.mine.model={NAME}", "--set", "backends.mine.base_url=")
+
+
+@pytest.mark.parametrize(
+    ("server", "words", "said"),
+    [
+        (None, ("--model", NAME, "--base-url"), "Connection refused): start the server, or change --base-url (of"),
+        (None, MINE, "Connection refused): start the server, or change backends.mine.base_url (of the actor)"),
+        (
+            MISSING,
+            ("--model", NAME, "--base-url"),
+            'The model `tiny` does not exist."}}): change --model (of the actor)',
+        ),
+        (MISSING, MINE, 'does not exist."}}): change backends.mine.model (of the actor)'),
+        ((b"no key", 401), ("--model", NAME, "--base-url"), "refuses to answer without a key (401: no key): set the"),
+        ((b"page not found", 404), ("--model", NAME, "--base-url"), "does not have /chat/completions (404: page not"),
+        (None, ("--backend", "anthropic"), "ANTHROPIC_API_KEY is not set: `export ANTHROPIC_API_KEY=...`, or use"),
+        (None, ("--model", "hosted_vllm"), "is not of the form provider/model, e.g. anthropic/claude-sonnet-4-6"),
+        (None, ("--model", "opnai/x"), "no provider is called 'opnai': change --model, e.g. openai/x"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("run", *ONE), ("constitution", "build", "-o", "new.json")])
+def test_what_keeps_a_model_from_answering_is_said_once_before_the_plan(rsso, monkeypatch, verb, server, words, said):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with answering(*(server or (b"", 200))) as (url, arrived):
+        url = f"{url}/v1" if server else "http://127.0.0.1:9/v1"
+        typed = [f"{words[-1]}{url}"] if words is MINE else [*words[-1:], *([url] if words[-1] == "--base-url" else [])]
+        code, out, err = rsso(*verb, *words[:-1], *typed, *FAST)
+    assert (code > 0, out, said in err, err.count("error: ")) == (True, "", True, 1), err
+    assert ("plan:" in err, "Traceback" in err, len(arrived) <= 2) == (False, False, True)
 
 
 @contextmanager

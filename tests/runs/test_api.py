@@ -1,4 +1,4 @@
-"""A run from Python: the same folder, numbers and refusals as `rsso-dspy run`, as an object that a notebook shows."""
+"""A run from Python: the same folder, numbers and refusals as `rsso-dspy run`."""
 
 import gzip
 import json
@@ -17,6 +17,7 @@ from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.unit_log import dump_record
 from tests.cli.conftest import rsso
 
 __all__ = ["rsso"]
@@ -30,15 +31,14 @@ def played(tmp_path_factory):
     return rsso_dspy.run(["react", "reflexion"], out=out, progress=False, **SMALL)
 
 
-def test_a_run_is_short_as_text_and_a_table_in_a_notebook_and_its_report_is_what_the_command_prints(played):
+def test_a_run_is_short_as_text_and_its_report_is_what_the_command_prints(played):
     assert played.scores.keys() == {"react", "reflexion"}
     assert repr(played).startswith(f"RunResult({played.folder}: react {played.scores['react']:.1f}, reflexion ")
     assert repr(played).endswith("points on average; 4 units)")
-    assert "<td>reflexion</td>" in played._repr_html_()
     said = str(played.report())
     assert "reflexion - react" in said
     assert "say nothing about language models" in " ".join(said.split())
-    assert played.report()._repr_html_().startswith("<pre")
+    assert repr(played.report()) == said
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -78,6 +78,33 @@ def test_a_packed_folder_is_read_and_replayed_and_nothing_is_added_to_it(played,
         rsso_dspy.run(["react", "reflexion"], out=packed, progress=False, **SMALL)
     log.write_bytes(log.read_bytes()[:-9])
     assert "cannot be unpacked" in rsso("report", packed)[2]
+
+
+def test_more_trials_go_on_in_the_folder_and_come_to_what_a_longer_run_comes_to(tmp_path, monkeypatch, rsso):
+    asked, answer = [], Explorer.complete
+    monkeypatch.setattr(Explorer, "complete", lambda self, request: asked.append(request) or answer(self, request))
+    settings = [*SMALL["settings"], "protocol.stop_on_success=false", "protocol.steps=6"]
+    call = {**SMALL, "methods": ["react", "reflexion", "rsso"], "tasks": "GoToDoor,GoToRedBall", "settings": settings}
+    whole = rsso_dspy.run(out=tmp_path / "whole", **call | {"trials": 3}).folder
+    alone = len(asked)
+    part = rsso_dspy.run(out=tmp_path / "part", **call | {"trials": 1}).folder
+    with pytest.warns(UserWarning, match="goes on to 2 trials a variant; what was answered is not asked again"):
+        rsso_dspy.run(out=part, **call | {"trials": 2})
+    with pytest.warns(UserWarning, match="goes on to 3 trials"):
+        rsso_dspy.run(out=part, **call | {"trials": 3})
+    assert [*map(dump_record, Store(part).units())] == [*map(dump_record, Store(whole).units())]
+    assert {len(unit.trials) for unit in Store(part).units()} == {3}
+    assert {bool(trial.learnt) for unit in Store(part).units() for trial in unit.trials[:1]} == {False, True}
+    assert len(asked) == 2 * alone, "nothing is asked twice"
+    assert "equal" in rsso("run", "--replay", part, "--out", tmp_path / "again")[1]
+    refused = {
+        "holds a run of 3 trials a variant, and none is taken away for 2: ask for 3": {"trials": 2},
+        "also holds 9 units that this command does not ask for": {"trials": 4, "tasks": "GoToDoor", "per_task": 1},
+        "protocol.preset: there 'adapt/3', now 'agentboard/2'": {"trials": 3, "protocol": "agentboard/2"},
+    }
+    for said, changed in refused.items():
+        with pytest.raises(RunMismatch, match=said):
+            rsso_dspy.run(out=part, **call | changed)
 
 
 def test_its_frame_has_a_row_a_trial(played, monkeypatch):

@@ -33,7 +33,7 @@ import sys, time
 from pathlib import Path
 from rsso_dspy.offline import Explorer
 from rsso_dspy.cli import main
-from rsso_dspy.cli.progress import RunProgress
+from rsso_dspy.cli.play import RunProgress
 
 trials, out = int(sys.argv.pop()), Path(sys.argv.pop())
 answer, stopping, heard = Explorer.complete, RunProgress.on_interrupt, []
