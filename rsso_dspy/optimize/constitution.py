@@ -113,8 +113,8 @@ class ConstitutionBuild:
                 records += sorted(played, key=get_stream_position)
                 usage = add_usage(usage, *({role: spent} for role, spent in store.read_spending()))
                 store.check_exists()
-            dumped = {**records[-1].memories["constitution"], "edits": []}
-            kept = InitialMemories({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
+            learnt = {"constitution": records[-1].memories["constitution"]}
+            kept = InitialMemories(learnt, variants=tuple(record.variant.key for record in records))
         found = extract_constitution(records)
         costs = {role: asdict(spent) for role, spent in sorted(usage.items())}
         about = {**found.provenance, "usage": costs, "asked": self._describe_settings()}
