@@ -89,8 +89,9 @@ class Constitution:
             said = replace(known, count=known.count + 1)
             rules = tuple(said if rule is known else rule for rule in self.rules)
             return replace(self, rules=rules, edits=(*self.edits, "again"))
-        rule = Rule(_make_rule_id(lesson, self.numbered + 1), lesson, task, source)
-        return Constitution((*self.rules, rule), self.numbered + 1, (*self.edits, "written"))
+        number = self.numbered + 1
+        rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
+        return Constitution((*self.rules, rule), number, (*self.edits, "written"))
 
     def drop_categories(self, categories: Sequence[Category]) -> "Constitution":
         return replace(self, rules=tuple(rule for rule in self.rules if rule.lesson.category not in categories))
@@ -111,9 +112,8 @@ class Constitution:
             sources = [rule for rule in before if homes[rule.id] is lesson]
             same = next((rule for rule in sources if _is_same(rule.lesson, lesson)), None)
             count = sum(rule.count for rule in sources) or 1
-            if same is None:
-                number += 1
-            name = same.id if same else _make_rule_id(lesson, number)
+            number += same is None
+            name = same.id if same else f"{lesson.category[0].upper()}{number}"
             tasks = tuple(dict.fromkeys(rule.task for rule in sources))
             origin = " + ".join(dict.fromkeys(part for rule in sources for part in rule.source.split(" + "))) or source
             rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
@@ -134,10 +134,6 @@ class Constitution:
             lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
             rules.append(Rule(row["id"], lesson, row.get("task", ""), row.get("source", ""), row["count"]))
         return cls(tuple(rules), data["numbered"])
-
-
-def _make_rule_id(lesson: Lesson, number: int) -> str:
-    return f"{lesson.category[0].upper()}{number}"
 
 
 def _normalize_lesson(lesson: Lesson) -> str:
@@ -293,7 +289,7 @@ class ConstitutionMemory(Memory):
         self._kept = self.constitution = Constitution()
         self._variant, self._task = Variant("", 0), ""
         self._asked = {"priorities": True} if self.settings.priorities else {}
-        self._tasks, self._met = 0, ""
+        self._tasks, self._met = 0, ""  # tasks played, and the variant of the last one
         self._counts: dict[str, int] = {}
 
     def begin_trial(self, variant: Variant, task: str) -> None:

@@ -218,6 +218,7 @@ KEY, LOCK, OPENED, BALL = ("red key", 1, 0), ("red locked door", 2, 1), ("red op
         ("pick up the ball and pick up the red box", [see(BALL, carrying="grey ball")], "", "grey ball"),
         ("open the red door", [see(KEY, LOCK, carrying="grey ball")], "", "grey ball"),
         ("go to the red door", [see(OPENED, carrying="grey ball")], "", ""),
+        ("pick up the grey object", [see(LOCK, carrying="grey ball")], "", ""),
     ],
 )
 def test_keys_before_their_doors_and_hands_that_are_needed_are_named(mission, views, early, drop):

@@ -50,16 +50,15 @@ class Episode(lessons.Episode):
     in_hand = property(lambda self: self.name_unless_ended(filter(None, [self.carried])))
     locked = property(lambda self: self.name_unless_ended(name for name in self.seen if " locked " in name))
 
-    def has_seen_door(self, color: str, *states: str) -> bool:
-        return any(f"{color} {state} door" in self.seen for state in states)
+    def has_seen_door(self, color: str, state: str = "") -> bool:
+        return any(name.startswith(color) and name.endswith(f"{state} door") for name in self.seen)
 
     @property
     def early_keys(self) -> Words | None:
         """Keys that were found before a door of their colour, and are not what the mission is about."""
         keys = [name for name in [*self.seen, self.carried] if name.endswith(" key")]
-        spare = [name for name in keys if not any(is_meant(each, name) for each in self.wanted)]
-        doors = ("locked", "closed", "open")
-        return self.name_unless_ended(name for name in spare if not self.has_seen_door(name.split()[0], *doors))
+        early = (key for key in keys if not self.has_seen_door(key.split()[0]))
+        return self.name_unless_ended(key for key in early if not any(is_meant(name, key) for name in self.wanted))
 
     @property
     def to_drop(self) -> Words | None:
@@ -68,10 +67,11 @@ class Episode(lessons.Episode):
         color, _, kind = self.carried.partition(" ")
         if not self.carried or (kind == "key" and not self.has_seen_door(color, "open")):
             return None
-        asked = [is_meant(name, self.carried) for verb, name in _NAMED.findall(self.task) if verb == "pick up"]
-        locks = [name.split()[0] for name in self.seen if " locked " in name]
-        bars = not any(asked) and any(not self.has_seen_door(lock, "open") for lock in locks)
-        return self.name_unless_ended([self.carried] if bars or not all(asked) else [])
+        picked = [name.removesuffix("object") for verb, name in _NAMED.findall(self.task) if verb == "pick up"]
+        meant = [is_meant(name, self.carried) for name in picked]
+        locks = {name.split()[0] for name in self.seen if " locked " in name}
+        bars = not any(meant) and not all(self.has_seen_door(lock, "open") for lock in locks)
+        return self.name_unless_ended([self.carried] if bars or not all(meant) else [])
 
     @property
     def closed_doors(self) -> Words | None:
