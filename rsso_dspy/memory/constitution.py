@@ -68,10 +68,6 @@ class Constitution:
     def items(self) -> tuple[str, ...]:
         return tuple(rule.lesson.line for rule in self.select_rules(*LASTING))
 
-    @property
-    def progress(self) -> str:
-        return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
-
     def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
         """Add lessons; existing rules are counted once more, and new progress rules replace the old ones."""
         book = self
@@ -305,7 +301,8 @@ class ConstitutionMemory(Memory):
         if most is not None and len(lines) > most:
             nearest = find_nearest(self.services.runtime.embed, self._task, lines)[:most]
             lines = [lines[place] for place in sorted(place for place, _ in nearest)]
-        return Recall(items=tuple(lines), progress=self.constitution.progress)
+        progress = (f"- {rule.lesson.line}" for rule in self.constitution.select_rules("progress"))
+        return Recall(items=tuple(lines), progress="\n".join(progress))
 
     def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:
         if self._is_write_due(len(steps)):
@@ -340,9 +337,8 @@ class ConstitutionMemory(Memory):
         return Constitution.load(snapshot).rules
 
     def _is_write_due(self, steps: int) -> bool:
-        if not self._writes or not self.settings.categories:
-            return False
-        return self._by_patterns or steps % self.settings.r_freq == 0
+        due = self._by_patterns or steps % self.settings.r_freq == 0
+        return due and self._writes and bool(self.settings.categories)
 
     def _write_rules(self, states: Sequence[State], steps: Sequence[Step], ended: Trajectory | None = None) -> None:
         variant, services = self._variant, self.services

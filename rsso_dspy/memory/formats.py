@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.files import read_json
@@ -95,11 +95,7 @@ Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]  # category and number; 
 Cleaned = Annotated[str, AfterValidator(clean_text)]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class _RuleRow(_Row):
+class _RuleRow(BaseModel, strict=True):
     category: Literal["abstract", "error"]
     text: Cleaned
     solution: Cleaned = ""
@@ -117,12 +113,11 @@ class _RuleRow(_Row):
         return self
 
 
-class _Provenance(_Row):
-    model_config = ConfigDict(strict=True, extra="allow")
+class _Provenance(BaseModel, strict=True):
     variants: list[Annotated[str, Field(pattern="::")]] = []
 
 
-class _Book(_Row):
+class _Book(BaseModel, strict=True):
     rules: list[_RuleRow]
     numbered: int = 0
     provenance: _Provenance = _Provenance()
