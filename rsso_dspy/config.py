@@ -270,6 +270,19 @@ class ConstitutionConfig(Section):
     """Whether a model is asked at the end of an episode too, and told its outcome; the preset's when absent."""
     prompts: Literal["joint", "separate"] | None = None
     """Whether a model is asked for all categories in one call (`joint`) or for each in its own (`separate`)."""
+    summaries: Literal["joint", "separate"] | None = None
+    """Whether a model summarizes abstract and error rules in one call (`joint`) or in two (`separate`)."""
+    samples: Count | None = None
+    """Answers to each question for rules, each a call of its own; more than one are settled by `agreement`. A model at
+    temperature 0 is asked at 0.7 then."""
+    agreement: Literal["majority", "consistent"] | None = None
+    """What is taken of several samples: the rules that more than half of them hold (`majority`), or the one that agrees
+    most with the others (`consistent`)."""
+    priorities: bool | None = None
+    """Whether a model begins every lasting rule by its priority, 1 to 3; prompts list them in that order, and bounds
+    drop the last first."""
+    relevant: Count | None = None
+    """Maximum number of rules in a prompt: those whose embeddings are nearest to the task's; all when absent."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
     """Categories of rules to keep; a model is asked only for these."""
     max_rules: Count = 50

@@ -109,8 +109,7 @@ def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, i
         if not rules.frozen:
             writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
             tasks[book] += episodes
-    lasts = plan.writings.keeps_lasting_rules
-    summaries = sum(-(-count // plan.writings.s_freq) for count in tasks.values()) if lasts else 0
+    summaries = sum(map(plan.writings.count_summaries, tasks.values()))
     return {"advisor": writings + summaries} if writings and plan.writings.categories else {}
 
 

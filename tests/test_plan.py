@@ -68,6 +68,15 @@ def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
         ),
         (["protocol.layout=released"], "adapt/3 layout=released"),
         (["memory.reflections.successes=true"], "adapt/3 reflections.successes=True"),
+        (["memory.constitution.samples=3"], "adapt/3 constitution.samples=3"),
+        (["memory.constitution.relevant=9"], "adapt/3 constitution.relevant=9"),
+        (
+            [
+                f"memory.constitution.{each}"
+                for each in ("summaries=separate", "agreement=consistent", "priorities=true")
+            ],
+            "adapt/3 constitution.summaries=separate constitution.agreement=consistent constitution.priorities=True",
+        ),
     ],
 )
 def test_departures_stand_in_the_protocols_name(settings, name):
@@ -84,6 +93,16 @@ def test_the_forecast_counts_calls_by_role():
     assert forecast("reflexion").calls == {"actor": 300, "reflector": 4}
     assert forecast("rsso").calls["verbalizer"] > 0
     assert forecast("react").tokens[0] > forecast("react").tokens[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "advisor"),
+    [([], 2 * 6 + 1), (["samples=3"], 3 * 2 * 6 + 1), (["summaries=separate"], 2 * 6 + 2), (["categories=[]"], 0)],
+)
+def test_the_forecast_counts_every_sample_and_every_summary(settings, advisor):
+    config = load_config(overrides=["protocol.steps=60", *(f"memory.constitution.{each}" for each in settings)])
+    plan = plan_held_out(config, ["omnireflect-neural"], variants=["boil::22", "freeze::21"])
+    assert forecast_calls(plan).calls.get("advisor", 0) == advisor
 
 
 LOCAL = ["backend=vllm", "backends.vllm.model=hosted_vllm/small"]

@@ -73,7 +73,7 @@ def build_constitution(
 
 @constitution_app.command("show")
 def show_constitution(source: Source, arm: Arm = None, json_: options.Json = False) -> None:
-    """Print the rules and their source; --json prints the whole file, with every edit."""
+    """Print the rules and their source; --json prints the whole file."""
     from rsso_dspy.cli.results import print_constitution
     from rsso_dspy.memory_files import open_constitution
 

@@ -99,7 +99,7 @@ class TaskTable:
         split = self.played_split
         held = self.list_held(task, split)
         chosen = self.indices(task, split) if selection == FIRST else self._get_row(task)[selection]
-        if selection != FIRST and n > (most := max(SAMPLE_SIZE, len(chosen))):
+        if selection != FIRST and n > (most := max(SAMPLE_SIZE, *(len(row[selection]) for row in self._rows.values()))):
             why = f"selection {selection!r} has at most {most} variants a task, not {n}"
             raise SplitError(f"{why}; use selection {FIRST!r} for more.")
         return tuple(self.variant(task, index, split) for index in chosen[:n] if self._held is None or index in held)

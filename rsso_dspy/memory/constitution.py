@@ -1,14 +1,17 @@
 """A constitution: rules distilled from experience, carried from task to task (OmniReflect). A `Constitution` is
-immutable: every edit returns a new one, with a log of all edits. Rules are compared by their words.
-`ConstitutionMemory` writes them during a trial and keeps them afterwards."""
+immutable: every edit returns a new one. Rules are compared by their words. `ConstitutionMemory` writes them during a
+trial and keeps them afterwards."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory, Recall, Services
+from rsso_dspy.memory.texts import find_nearest
 from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -25,6 +28,8 @@ _FILLERS = frozenset(
 )
 ALIKE = 0.5  # share of a rule's words above which a merged rule counts as containing it
 NEARLY_ALL = 0.8  # share above which two rules say the same
+_PRIORITY = re.compile(r"\W*priority\W*(\d)\b", re.I)
+UNRANKED = 10  # stands for the priority of a rule that names none: after all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +41,16 @@ class Rule:
     count: int = 1  # how often it was written
 
 
-@dataclass(frozen=True, slots=True)
-class RuleEdit:
-    what: Literal["add", "again", "merge", "drop", "keep"]  # keep: a summary left out a category
-    id: str  # the rule that was added, repeated or dropped, or that others were merged into; for keep, the first
-    source: str  # key of the current variant, or another source of the edit
-    text: str = ""  # the text of the rule after the edit; for drop, before it
-    of: tuple[str, ...] = ()  # merged or kept rules
-    why: str = ""  # for drop: the summary or a bound. For keep: what the summary lacks.
+Edit = Literal["written", "again", "merged", "dropped"]
+Agreement = Literal["majority", "consistent"]
+Calls = Literal["joint", "separate"]  # one call for all categories, or one for each
 
 
 @dataclass(frozen=True, slots=True)
 class Constitution:
     rules: tuple[Rule, ...] = ()
-    edits: tuple[RuleEdit, ...] = ()
     numbered: int = 0  # last number given to a rule
+    edits: tuple[Edit, ...] = field(default=(), compare=False)  # what was done to it since it was loaded
 
     def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
         return tuple(rule for rule in self.rules if rule.lesson.category in categories)
@@ -68,17 +68,13 @@ class Constitution:
     def items(self) -> tuple[str, ...]:
         return tuple(rule.lesson.line for rule in self.select_rules(*LASTING))
 
-    @property
-    def progress(self) -> str:
-        return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
-
     def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
         """Add lessons; existing rules are counted once more, and new progress rules replace the old ones."""
         book = self
         for lesson in lessons:
             if lesson.category != "progress":
                 book = book._add_lesson(lesson, task, source)
-        progress = {normalize_lesson(lesson): lesson for lesson in lessons if lesson.category == "progress"}.values()
+        progress = _remove_doubles(lesson for lesson in lessons if lesson.category == "progress")
         if not progress:
             return book
         rules = [Rule(f"P{number}", lesson, task, source) for number, lesson in enumerate(progress, start=1)]
@@ -88,19 +84,16 @@ class Constitution:
         if known := next((rule for rule in self.rules if _is_same(rule.lesson, lesson)), None):
             said = replace(known, count=known.count + 1)
             rules = tuple(said if rule is known else rule for rule in self.rules)
-            return replace(self, rules=rules, edits=(*self.edits, RuleEdit("again", known.id, source)))
-        rule = Rule(_make_rule_id(lesson, self.numbered + 1), lesson, task, source)
-        edits = (*self.edits, RuleEdit("add", rule.id, source, lesson.line))
-        return Constitution((*self.rules, rule), edits, self.numbered + 1)
+            return replace(self, rules=rules, edits=(*self.edits, "again"))
+        number = self.numbered + 1
+        rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
+        return Constitution((*self.rules, rule), number, (*self.edits, "written"))
 
     def drop_categories(self, categories: Sequence[Category]) -> "Constitution":
-        return self.drop_rules(self.select_rules(*categories), "", "category")
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.lesson.category not in categories))
 
-    def drop_rules(self, rules: Sequence[Rule], source: str, why: str) -> "Constitution":
-        """Those of progress leave no edit in the log."""
-        edits = [_make_drop_edit(rule, source, why) for rule in rules if rule.lesson.category != "progress"]
-        kept = tuple(rule for rule in self.rules if rule not in rules)
-        return replace(self, rules=kept, edits=(*self.edits, *edits))
+    def drop_rule(self, rule: Rule) -> "Constitution":
+        return replace(self, rules=tuple(each for each in self.rules if each != rule), edits=(*self.edits, "dropped"))
 
     def apply_summary(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
         """Replace the lasting rules by their summary (OmniReflect, Algorithm 1, line 27): an unchanged rule keeps its
@@ -108,38 +101,27 @@ class Constitution:
         category that the summary leaves out stays as it was."""
         told = {lesson.category for lesson in lessons}
         before = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in told]
-        made = list({normalize_lesson(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
+        made = _remove_doubles(lesson for lesson in lessons if lesson.category in LASTING)
         homes = {rule.id: _find_successor(rule.lesson, made) for rule in before}
-        number, edits, rules = self.numbered, list(self.edits), []
+        number, rules, edits = self.numbered, list[Rule](), list[Edit](self.edits)
         for lesson in made:
             sources = [rule for rule in before if homes[rule.id] is lesson]
             same = next((rule for rule in sources if _is_same(rule.lesson, lesson)), None)
             count = sum(rule.count for rule in sources) or 1
-            if same is None:
-                number += 1
-            name = same.id if same else _make_rule_id(lesson, number)
+            number += same is None
+            name = same.id if same else f"{lesson.category[0].upper()}{number}"
             tasks = tuple(dict.fromkeys(rule.task for rule in sources))
             origin = " + ".join(dict.fromkeys(part for rule in sources for part in rule.source.split(" + "))) or source
             rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
-            if others := tuple(rule.id for rule in sources if rule is not same):
-                edits.append(RuleEdit("merge", name, source, lesson.line, others))
-            elif same is None:
-                edits.append(RuleEdit("add", name, source, lesson.line, why="summary"))
-        edits += [_make_drop_edit(rule, source, "summary") for rule in before if homes[rule.id] is None]
-        for category in (category for category in LASTING if category not in told):
-            if kept := self.select_rules(category):
-                names = tuple(rule.id for rule in kept)
-                edits.append(RuleEdit("keep", names[0], source, of=names, why=f"no {category} rules in the summary"))
-                rules += kept
-        return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
+            if sources != [same]:
+                edits.append("merged" if sources else "written")
+        edits += ["dropped" for rule in before if homes[rule.id] is None]
+        kept = (rule for rule in self.rules if rule.lesson.category not in told)
+        return Constitution((*rules, *kept), number, tuple(edits))
 
     def dump(self) -> dict[str, Any]:
         rules = [{**asdict(rule), **asdict(rule.lesson), "lesson": ""} for rule in self.rules]
-        rows, edits = (
-            [{key: value for key, value in row.items() if value} for row in each]
-            for each in (rules, map(asdict, self.edits))
-        )
-        return {"rules": rows, "edits": edits, "numbered": self.numbered}
+        return {"rules": [{k: v for k, v in row.items() if v} for row in rules], "numbered": self.numbered}
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Constitution":
@@ -147,24 +129,19 @@ class Constitution:
         for row in data["rules"]:
             lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
             rules.append(Rule(row["id"], lesson, row.get("task", ""), row.get("source", ""), row["count"]))
-        edits = [RuleEdit(**{"source": "", **row, "of": tuple(row.get("of", ()))}) for row in data["edits"]]
-        return cls(tuple(rules), tuple(edits), data["numbered"])
+        return cls(tuple(rules), data["numbered"])
 
 
-def _make_rule_id(lesson: Lesson, number: int) -> str:
-    return f"{lesson.category[0].upper()}{number}"
-
-
-def _make_drop_edit(rule: Rule, source: str, why: str) -> RuleEdit:
-    return RuleEdit("drop", rule.id, source, rule.lesson.line, why=why)
-
-
-def normalize_lesson(lesson: Lesson) -> str:
+def _normalize_lesson(lesson: Lesson) -> str:
     return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
 
 
 def _is_same(one: Lesson, other: Lesson) -> bool:
-    return normalize_lesson(one) == normalize_lesson(other)
+    return _normalize_lesson(one) == _normalize_lesson(other)
+
+
+def _remove_doubles(lessons: Iterable[Lesson]) -> list[Lesson]:
+    return list({_normalize_lesson(lesson): lesson for lesson in lessons}.values())
 
 
 def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
@@ -190,6 +167,29 @@ def condense_rules(book: Constitution) -> list[Lesson]:
     return [lesson for lesson in lessons if lesson in kept]
 
 
+def select_agreed(samples: Sequence[Sequence[Lesson]], asked: int, by: Agreement) -> list[Lesson]:
+    """What several answers to one question agree on, of which so many were asked for: the lessons that more than half
+    of these hold, as they were said first (`majority`), or the answer that shares the most with the others
+    (`consistent`)."""
+    if asked == 1:
+        return list(samples[0])
+    if by == "consistent":
+        shares = [sum(_compute_agreement(one, other) for other in samples) for one in samples]
+        return list(samples[shares.index(max(shares))])
+    agreed: list[Lesson] = []
+    for lesson in chain.from_iterable(samples):
+        votes = sum(_find_successor(lesson, sample) is not None for sample in samples)
+        if votes > asked / 2 and _find_successor(lesson, agreed) is None:
+            agreed.append(lesson)
+    return agreed
+
+
+def _compute_agreement(one: Sequence[Lesson], other: Sequence[Lesson]) -> float:
+    """The share of the lessons of two answers that both hold."""
+    pairs = [*((lesson, other) for lesson in one), *((lesson, one) for lesson in other)]
+    return sum(_find_successor(*pair) is not None for pair in pairs) / len(pairs) if pairs else 1.0
+
+
 # The memory: who writes, writing during an episode, keeping, summarizing.
 
 
@@ -202,31 +202,39 @@ class ConstitutionSettings:
     at_end: bool = False  # A model is asked at the end of an episode too, whatever its length, and told its outcome
     max_rules: int = 50  # maximum number of rules in a category
     max_chars: int = 12_000  # maximum length of the whole text in characters
-    prompts: Literal["joint", "separate"] = "joint"  # all categories in one call, or each in its own
+    prompts: Calls = "joint"  # of the writer
+    summaries: Calls = "joint"  # of the summarizer (Table 18)
+    samples: int = 1  # answers that a model gives to each question for rules
+    agreement: Agreement = "majority"  # what is taken of several samples, see `select_agreed`
+    priorities: bool = False  # whether a model is asked to begin every lasting rule by its priority
+    relevant: int | None = None  # most rules in a prompt, those nearest to the task; None for all
     categories: tuple[Category, ...] = CATEGORIES  # to keep (Table 4); a model is not asked for others
+
+    @property
+    def lasting(self) -> tuple[Category, ...]:
+        """The categories that are left once an episode is over."""
+        return tuple(category for category in self.categories if category in LASTING)
 
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
         whole, rest = divmod(steps, self.r_freq)
-        ends = self.at_end and self.keeps_lasting_rules
-        if self.prompts == "joint":
-            return whole + (rest > 0 and ends)
-        last = len(self.select_categories(ended=True)) if ends else 0
-        during = whole - (rest == 0 and whole > 0 and ends)
-        return during * len(self.categories) + (last if steps else 0)
+        last = steps > 0 and self.at_end
+        parts, last_parts = (len(_split_calls(each, self.prompts)) for each in (self.categories, self.lasting))
+        replaced = last and rest == 0 and last_parts > 0
+        return self.samples * ((whole - replaced) * parts + last * last_parts)
 
-    def select_categories(self, ended: bool) -> tuple[Category, ...]:
-        """The categories that a model is asked for: of an episode that is over, the lasting ones alone."""
-        return tuple(category for category in self.categories if category in LASTING or not ended)
+    def count_summaries(self, tasks: int) -> int:
+        """Calls of the summarizer over so many tasks, without those that the bounds bring."""
+        return -(-tasks // self.s_freq) * len(_split_calls(self.lasting, self.summaries))
 
-    @property
-    def keeps_lasting_rules(self) -> bool:
-        return bool(self.select_categories(ended=True))
+
+def _split_calls(categories: tuple[Category, ...], form: Calls) -> list[tuple[Category, ...]]:
+    """The categories of each call that asks for these."""
+    return [(category,) for category in categories] if form == "separate" else [categories] if categories else []
 
 
 @dataclass(frozen=True, slots=True)
 class PartialEpisode:
-    variant: Variant
     task: str
     states: Sequence[State]
     steps: Sequence[Step]
@@ -276,8 +284,8 @@ class ConstitutionMemory(Memory):
         self._examples = require_examples(method.name, method.writing, services.runtime.examples, kept)
         self._kept = self.constitution = Constitution()
         self._variant, self._task = Variant("", 0), ""
-        self._tasks = 0
-        self._met = ""
+        self._asked = {"priorities": True} if self.settings.priorities else {}
+        self._tasks, self._met = 0, ""  # tasks played, and the variant of the last one
         self._counts: dict[str, int] = {}
 
     def begin_trial(self, variant: Variant, task: str) -> None:
@@ -288,7 +296,13 @@ class ConstitutionMemory(Memory):
             self._add_lessons(self.services.environment.rules_of_thumb, "", "written by hand")
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
-        return Recall(items=self.constitution.items, progress=self.constitution.progress)
+        most, rules = self.settings.relevant, sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
+        lines = [rule.lesson.line for rule in rules]
+        if most is not None and len(lines) > most:
+            nearest = find_nearest(self.services.runtime.embed, self._task, lines)[:most]
+            lines = [lines[place] for place in sorted(place for place, _ in nearest)]
+        progress = (f"- {rule.lesson.line}" for rule in self.constitution.select_rules("progress"))
+        return Recall(items=tuple(lines), progress="\n".join(progress))
 
     def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:
         if self._is_write_due(len(steps)):
@@ -300,7 +314,7 @@ class ConstitutionMemory(Memory):
         if self._writes:
             ended = trajectory if self.settings.at_end and not self._by_patterns else None
             due = ended is not None or self._is_write_due(len(trajectory.steps))
-            if trajectory.steps and self.settings.keeps_lasting_rules and due:
+            if trajectory.steps and self.settings.lasting and due:
                 self._write_rules(trajectory.states, trajectory.steps, ended)
             self.constitution = self.constitution.drop_categories(["progress"])
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
@@ -314,9 +328,8 @@ class ConstitutionMemory(Memory):
         return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
 
     def restore(self, data: dict[str, Any]) -> None:
-        kept = self.settings.select_categories(ended=True)
-        dropped = [category for category in CATEGORIES if category not in kept]
-        self._kept = self.constitution = Constitution.load(data).drop_categories(dropped)
+        book = Constitution.load(data)
+        self._kept = self.constitution = replace(book, rules=book.select_rules(*self.settings.lasting))
         self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
 
     @classmethod
@@ -324,27 +337,32 @@ class ConstitutionMemory(Memory):
         return Constitution.load(snapshot).rules
 
     def _is_write_due(self, steps: int) -> bool:
-        if not self._writes or not self.settings.categories:
-            return False
-        return self._by_patterns or steps % self.settings.r_freq == 0
+        due = self._by_patterns or steps % self.settings.r_freq == 0
+        return due and self._writes and bool(self.settings.categories)
 
     def _write_rules(self, states: Sequence[State], steps: Sequence[Step], ended: Trajectory | None = None) -> None:
         variant, services = self._variant, self.services
         if self._by_patterns:
             answers = [services.environment.lessons(states, steps)]
         else:
-            play = PartialEpisode(variant, self._task, states, steps, ended, services.environment.render)
-            due = self.settings.select_categories(ended=ended is not None)
-            parts = [due] if self.settings.prompts == "joint" else [(category,) for category in due]
-            asked = {"play": play, "known": self.constitution, "examples": self._examples}
-            said = [services.ask(WRITER, **asked, categories=part) for part in parts]
-            answers = [answer and answer.lessons for answer in said]
-            self._counts["calls"] += len(answers)
-            self._counts["malformed"] += sum(lessons is None for lessons in answers)
+            play = PartialEpisode(self._task, states, steps, ended, services.environment.render)
+            due = self.settings.categories if ended is None else self.settings.lasting
+            answers = [self._ask_for_rules(play, part) for part in _split_calls(due, self.settings.prompts)]
         if any(lessons is not None for lessons in answers):
             self._add_lessons([each for lessons in answers for each in lessons or ()], variant.task, variant.key)
             if self._exceeds_bounds():
                 self._summarize(variant.key)
+
+    def _ask_for_rules(self, play: PartialEpisode, categories: Sequence[Category]) -> Sequence[Lesson] | None:
+        """The lessons of an answer, or those that several samples agree on; None if none of them can be read."""
+        asked = {"play": play, "known": self.constitution, "examples": self._examples, "categories": categories}
+        count = self.settings.samples
+        drawn: list[dict[str, int]] = [{"sample": number} for number in range(count)] if count > 1 else [{}]
+        said = [self.services.ask(WRITER, **asked, **self._asked, **each) for each in drawn]
+        read = [answer.lessons for answer in said if answer is not None]
+        self._counts["calls"] += count
+        self._counts["malformed"] += count - len(read)
+        return select_agreed(read, count, self.settings.agreement) if read else None
 
     def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
         self._take_over(self.constitution.with_lessons(self._filter_lessons(lessons), task, source))
@@ -352,11 +370,14 @@ class ConstitutionMemory(Memory):
     def _filter_lessons(self, lessons: Sequence[Lesson]) -> list[Lesson]:
         return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
 
+    def _get_priority(self, rule: Rule) -> int:
+        """What a rule's words begin with, if priorities are asked for: ``Priority 2: open doors``. 1 comes first."""
+        named = _PRIORITY.match(rule.lesson.text) if self.settings.priorities else None
+        return int(named[1]) if named else UNRANKED
+
     def _take_over(self, book: Constitution) -> None:
-        names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
-        for edit in book.edits[len(self.constitution.edits) :]:
-            if edit.what in names:
-                self._counts[names[edit.what]] += 1
+        for edit, count in Counter(book.edits[len(self.constitution.edits) :]).items():
+            self._counts[edit] += count
         self.constitution = book
 
     def _list_crowded(self) -> list[Category]:
@@ -366,18 +387,24 @@ class ConstitutionMemory(Memory):
         return bool(self._list_crowded()) or len(self.constitution.text) > self.settings.max_chars
 
     def _summarize(self, source: str) -> None:
-        """Summarize the lasting rules. Drop any surplus: the least repeated rules first, the oldest of equals."""
+        """Summarize the lasting rules. Drop any surplus: the last by priority, of these the least repeated, then the
+        oldest."""
         book = self.constitution
         if not book.select_rules(*LASTING):
             return
         if self._by_patterns:
-            lessons = condense_rules(book)
+            answers = [condense_rules(book)]
         else:
-            said = self.services.ask(WRITER, "shorten", known=book, categories=self.settings.categories)
-            lessons = (said and said.lessons) or []
-        if lessons := self._filter_lessons(lessons):
-            self._take_over(book.apply_summary(lessons, source))
-        self._counts["summaries" if lessons else "malformed"] += 1
+            parts = _split_calls(self.settings.lasting, self.settings.summaries)
+            asked = [{"known": book, "categories": part, **self._asked} for part in parts if book.select_rules(*part)]
+            said = [self.services.ask(WRITER, "shorten", **each) for each in asked]
+            answers = [answer.lessons if answer else [] for answer in said]
+        answers = [self._filter_lessons(lessons) for lessons in answers]
+        for lessons in answers:
+            self._counts["summaries" if lessons else "malformed"] += 1
+        if any(answers):
+            self._take_over(book.apply_summary([*chain.from_iterable(answers)], source))
         while self._exceeds_bounds():
-            weakest = min(self.constitution.select_rules(*(self._list_crowded() or LASTING)), key=lambda r: r.count)
-            self._take_over(self.constitution.drop_rules([weakest], source, "bound"))
+            crowded = self.constitution.select_rules(*(self._list_crowded() or LASTING))
+            weakest = min(crowded, key=lambda rule: (-self._get_priority(rule), rule.count))
+            self._take_over(self.constitution.drop_rule(weakest))

@@ -3,11 +3,11 @@
     kind, schema     what the file is
     provenance       who learned it, from which variants, with which models
     memory           of a library: the snapshot with its settings, see `skills/library.py`; no embeddings
-    rules, edits     of a constitution: the rules in order, and their history
+    rules            of a constitution, in order
     examples         of a constitution: examples of play with rules drawn by patterns, for neuro-symbolic writers
 
 Plain JSON: a foreign file can only put words into prompts. A rule that a person writes needs only category and text, an
-error rule also a solution.
+error rule also a solution; a text may begin with the rule's priority, as in `Priority 1: `.
 """
 
 import json
@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.files import read_json
@@ -95,11 +95,7 @@ Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]  # category and number; 
 Cleaned = Annotated[str, AfterValidator(clean_text)]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class _RuleRow(_Row):
+class _RuleRow(BaseModel, strict=True):
     category: Literal["abstract", "error"]
     text: Cleaned
     solution: Cleaned = ""
@@ -117,25 +113,14 @@ class _RuleRow(_Row):
         return self
 
 
-class _EditRow(_Row):
-    what: Literal["add", "again", "merge", "drop", "keep"]
-    id: Id
-    source: str = ""
-    text: str = ""
-    of: list[str] = []
-    why: str = ""
-
-
-class _Provenance(_Row):
-    model_config = ConfigDict(strict=True, extra="allow")
+class _Provenance(BaseModel, strict=True):
     variants: list[Annotated[str, Field(pattern="::")]] = []
 
 
-class _Book(_Row):
+class _Book(BaseModel, strict=True):
     rules: list[_RuleRow]
     numbered: int = 0
     provenance: _Provenance = _Provenance()
-    edits: list[_EditRow] = []
     examples: list[str] = []
 
 
@@ -166,13 +151,11 @@ def read_constitution(path: Path) -> ConstitutionFile:
     names = [row.id for row in book.rules if row.id]
     if len(set(names)) < len(names):
         raise UsageError(f"{path} gives two rules the same id; remove one of the ids")
-    taken = [int(name[1:]) for name in (*names, *(edit.id for edit in book.edits)) if name]
-    numbers = count(max([book.numbered, *taken]) + 1)
+    numbers = count(max([book.numbered, *(int(name[1:]) for name in names)]) + 1)
     for row in book.rules:
         row.id = row.id or f"{row.category[0].upper()}{next(numbers)}"
-    rules, edits = [row.model_dump() for row in book.rules], [row.model_dump() for row in book.edits]
-    numbered = next(numbers) - 1
-    held = Constitution.load({"rules": rules, "edits": edits, "numbered": numbered})
+    rules = [row.model_dump() for row in book.rules]
+    held = Constitution.load({"rules": rules, "numbered": next(numbers) - 1})
     return ConstitutionFile(held, data.get("provenance", {}), tuple(book.examples))
 
 

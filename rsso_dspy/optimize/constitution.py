@@ -1,9 +1,4 @@
-"""Co-operative mode: a meta-advisor distils a constitution from calibration variants (OmniReflect, section 3.4).
-
-built = plan_constitution_build(config, variants, "neural", Path("constitution.json"), explore=1)
-with session(built.config) as live:
-    built.run(live, built.make_spend_limit())
-"""
+"""Co-operative mode: a meta-advisor distils a constitution from calibration variants (OmniReflect, section 3.4)."""
 
 import json
 import threading
@@ -88,10 +83,9 @@ class ConstitutionBuild:
         kept, usage = NOTHING_CARRIED, dict[str, Usage]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
-            used = live
-            if plan is not self.plan:
-                explored = ExplorationPool(live.runtime.environments)
-                used = replace(live, runtime=replace(live.runtime, environments=explored))
+            played_in = live.runtime.environments
+            pool = played_in if plan is self.plan else ExplorationPool(played_in)
+            used = replace(live, runtime=replace(live.runtime, environments=pool))
             with store.lock():
                 store.open(*self._identify(plan))
                 void_downstream_units(plan, store)
@@ -113,8 +107,8 @@ class ConstitutionBuild:
                 records += sorted(played, key=get_stream_position)
                 usage = add_usage(usage, *({role: spent} for role, spent in store.read_spending()))
                 store.check_exists()
-            dumped = {**records[-1].memories["constitution"], "edits": []}
-            kept = InitialMemories({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
+            learnt = {"constitution": records[-1].memories["constitution"]}
+            kept = InitialMemories(learnt, variants=tuple(record.variant.key for record in records))
         found = extract_constitution(records)
         costs = {role: asdict(spent) for role, spent in sorted(usage.items())}
         about = {**found.provenance, "usage": costs, "asked": self._describe_settings()}
@@ -154,9 +148,7 @@ def plan_constitution_build(
     check_output_path(out)
     folder = out.with_name(f"{out.name}.run")
     if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
-        raise UsageError(
-            f"{folder} holds foreign files, but the log of {out.name} is kept there; name another -o, or move it away"
-        )
+        raise UsageError(f"{folder}, where the log of {out.name} is kept, holds foreign files; name another -o")
     lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
     settings = config.memory.constitution.model_copy(update={"categories": lasting})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})

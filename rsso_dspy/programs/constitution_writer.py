@@ -9,15 +9,21 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.memory.constitution import CATEGORIES, Constitution, PartialEpisode, select_category_examples
+from rsso_dspy.memory.constitution import CATEGORIES, LASTING, Constitution, PartialEpisode, select_category_examples
 from rsso_dspy.memory.texts import clean_text
+from rsso_dspy.playing import get_playing
 from rsso_dspy.programs.render import render_recent_steps, tell_outcome
+from rsso_dspy.programs.runtime import choose_retry_temperature
 from rsso_dspy.records import Category, Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules
 
 Categories = tuple[Category, ...]
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
+PRIORITIES = (
+    "Begin every abstract rule and every mistake by its priority and a colon: Priority 1: for what decides whether a "
+    "task is solved, Priority 2: for what saves steps, Priority 3: for the rest."
+)
 
 
 class ConstitutionWriter(dspy.Module):
@@ -27,53 +33,79 @@ class ConstitutionWriter(dspy.Module):
         self.summarize = dspy.Predict(SummarizeConstitution)
 
     def forward(
-        self, play: PartialEpisode, known: Constitution, examples: str = "", categories: Categories = CATEGORIES
+        self,
+        play: PartialEpisode,
+        known: Constitution,
+        examples: str = "",
+        categories: Categories = CATEGORIES,
+        priorities: bool = False,
+        sample: int | None = None,
     ) -> dspy.Prediction:
         """Write the rules of these categories that an episode so far teaches beyond the known ones; if it is over
-        (``play.ended``), by its outcome too. `examples` are stretches of play with the rules drawn from them. Returns a
-        prediction with ``lessons`` and the answered rules. Raises `AdapterParseError` if the answer cannot be read."""
-        answer = self.write(
-            **_override_signature(self.write, categories),
+        (``play.ended``), by its outcome too. `examples` are stretches of play with the rules drawn from them. `sample`
+        numbers one of several answers to the same question. Returns a prediction with ``lessons`` and the answered
+        rules. Raises `AdapterParseError` if the answer cannot be read."""
+        return _ask(
+            self.write,
+            categories,
+            priorities,
+            sample,
             outcome="" if play.ended is None else tell_outcome(play.ended),
             examples=select_category_examples(examples, categories),
             task=play.task,
             known_rules=[*known.items, *(rule.lesson.line for rule in known.select_rules("progress"))],
             transcript=render_recent_steps(play.states, play.steps, play.render),
         )
-        return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
 
-    def shorten(self, known: Constitution, categories: Categories = CATEGORIES) -> dspy.Prediction:
+    def shorten(
+        self, known: Constitution, categories: Categories = CATEGORIES, priorities: bool = False
+    ) -> dspy.Prediction:
         """Summarize the lasting rules of these categories. Returns and raises the same as a call of the module."""
-        gathered: dict[str, Any] = {}
-        if "abstract" in categories:
-            gathered["gathered_abstract_rules"] = [rule.lesson.text for rule in known.select_rules("abstract")]
-        if "error" in categories:
-            gathered["gathered_error_rules"] = [
-                ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution)
-                for rule in known.select_rules("error")
-            ]
-        answer = self.summarize(**_override_signature(self.summarize, categories), **gathered)
-        return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
+        abstract, errors = ([rule.lesson for rule in known.select_rules(each)] for each in LASTING)
+        return _ask(
+            self.summarize,
+            categories,
+            priorities,
+            gathered_abstract_rules=[lesson.text for lesson in abstract],
+            gathered_error_rules=[ErrorRule(mistake=lesson.text, solution=lesson.solution) for lesson in errors],
+        )
 
 
-def _override_signature(predictor: dspy.Predict, categories: Categories) -> dict[str, type[dspy.Signature]]:
-    signature = select_category_fields(predictor.signature, categories)
-    return {} if signature is predictor.signature else {"signature": signature}
+def _ask(
+    predictor: dspy.Predict, categories: Categories, priorities: bool, sample: int | None = None, **inputs: Any
+) -> dspy.Prediction:
+    signature = adapt_signature(predictor.signature, categories, priorities)
+    given = {name: value for name, value in inputs.items() if name in signature.fields}
+    if signature is not predictor.signature:
+        given["signature"] = signature
+    if sample is not None:
+        given["config"] = _vary_answer(predictor, sample)
+    answer = predictor(**given)
+    return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
+
+
+def _vary_answer(predictor: dspy.Predict, sample: int) -> dict[str, Any]:
+    """Return what makes samples differ: at temperature 0 that of an actor's retries; a number if DSPy keeps answers."""
+    lm = predictor.lm or dspy.settings.lm
+    warmer = choose_retry_temperature(lm.model, lm.kwargs.get("temperature"), lm.kwargs.get("top_k"))
+    number = {"rollout_id": (get_playing().rollout or 0) * 1000 + sample} if getattr(lm, "cache", False) else {}
+    return number if warmer is None else {**number, "temperature": warmer}
 
 
 @lru_cache(maxsize=64)
-def select_category_fields(signature: type[dspy.Signature], categories: Categories) -> type[dspy.Signature]:
-    """Remove the fields of other categories, and the sentences that begin with their names, from the signature. Other
-    sentences of compiled instructions stay. Cached, because building a signature class is expensive."""
+def adapt_signature(signature: type[dspy.Signature], categories: Categories, priorities: bool) -> type[dspy.Signature]:
+    """Remove the fields of other categories, and the sentences that begin with their names, from the signature, and ask
+    for priorities. Other sentences of compiled instructions stay. Cached, because building a signature class is
+    expensive."""
     others = [category for category in CATEGORIES if category not in categories]
     fields = [name for category in others for name in (f"{category}_rules", f"gathered_{category}_rules")]
-    if not any(name in signature.fields for name in fields):
+    if not priorities and not any(name in signature.fields for name in fields):
         return signature
     for name in fields:
         signature = signature.delete(name)
     about = tuple(f"{category} rules " for category in others)
     told = [part for part in _SENTENCES.split(signature.instructions) if not part.lower().startswith(about)]
-    asked: type[dspy.Signature] = signature.with_instructions(" ".join(told))
+    asked: type[dspy.Signature] = signature.with_instructions(" ".join([*told, *([PRIORITIES] if priorities else [])]))
     return asked
 
 

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.pddl.tasks import FILES as FILES_OF_AGENTBOARD
+from rsso_dspy.environments.pddl.tasks import _list_rows
+
 FOLDER = Path(__file__).parents[2] / "examples"
 OTHERS = ("candidates.toml", "reflector-examples.toml")
 FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml") if file.name not in OTHERS)
@@ -29,6 +33,10 @@ def test_every_example_can_be_planned_as_its_first_lines_say(rsso, tmp_path, nam
     if missing and name.startswith("reflexion/"):
         pytest.skip("the extra alfworld is not installed, and no other benchmark has 31 games of a type")
     where = ("--config", FOLDER / name, *(("--benchmark", "pddl") if missing else ()))
+    chosen = ()
+    if on_pddl := name.startswith("omnireflect/") and (missing or name.endswith("pddl.toml")):
+        put_problems(tmp_path / "agentboard/pddl")
+        chosen = ("--variants", "agentboard", "--per-task", 20, "--set", "environment.data=agentboard/pddl")
     if built := re.search(r"^#   rsso-dspy (constitution build .*)$", text, re.M):
         words = shlex.split(built[1])
         assert f"examples/{name}" in words
@@ -39,9 +47,20 @@ def test_every_example_can_be_planned_as_its_first_lines_say(rsso, tmp_path, nam
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(RULES))
     assert ("constitution = " in text) == bool(built)
-    code, _, err = rsso("run", *where, "--dry-run", "--out", "out")
+    code, _, err = rsso("run", *where, *(chosen if missing else ()), "--dry-run", "--out", "out")
     assert (code, " 0 units finished, " in err and ", 0 to play" not in err) == (0, True), err
+    if name.startswith("omnireflect/"):
+        assert f" x {60 if on_pddl else 134} variants" in err, "as many as the paper plays"
+        assert {"qwen", "gemini", "gpt-4"} <= load_config(FOLDER / name, whole=False).backends.keys()
     assert not (tmp_path / "out").exists()
+
+
+def put_problems(folder: Path) -> None:
+    """As many problems as AgentBoard has, in their folders; here some that are shipped."""
+    for domain, count in FILES_OF_AGENTBOARD.items():
+        (folder / domain).mkdir(parents=True)
+        for number, (problem, _) in enumerate(_list_rows(domain)[:count]):
+            (folder / domain / f"{number:02}.pddl").write_text(problem)
 
 
 def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_key(rsso, monkeypatch):

@@ -10,6 +10,7 @@ from rsso_dspy.environments.babyai.tasks import LEVELS, TEST_SEEDS, get_seed, ma
 from rsso_dspy.environments.babyai.view import COMPLETED, NO_CHANGE, NOT_KNOWN, Offer, View
 from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.errors import SplitError
+from rsso_dspy.records import State, Step
 from tests.environments.test_pddl import play
 
 WON = read_data(tasks.__package__, "solutions.json")
@@ -200,3 +201,30 @@ def test_lessons_are_drawn_from_what_is_seen(played, says):
     drawn = [each.text for each in env.lessons(states, steps)]
     assert drawn == [each.text for each in BENCHMARK.hints.lessons(env.task, states, steps)]
     assert says is None or any(says in text for text in drawn), drawn
+
+
+KEY, LOCK, OPENED, BALL = ("red key", 1, 0), ("red locked door", 2, 1), ("red open door", 2, 1), ("grey ball", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("mission", "views", "early", "drop"),
+    [
+        ("pick up the grey ball", [see(KEY)], "red key", ""),
+        ("pick up the grey ball", [see(KEY, LOCK)], "", ""),
+        ("pick up the red key", [see(KEY)], "", ""),
+        ("pick up the grey ball", [see(BALL, carrying="red key")], "red key", ""),
+        ("pick up the grey ball", [see(LOCK), see(OPENED, BALL, carrying="red key")], "", "red key"),
+        ("pick up the grey ball", [see(LOCK, carrying="grey ball")], "", ""),
+        ("pick up the ball and pick up the red box", [see(BALL, carrying="grey ball")], "", "grey ball"),
+        ("open the red door", [see(KEY, LOCK, carrying="grey ball")], "", "grey ball"),
+        ("go to the red door", [see(OPENED, carrying="grey ball")], "", ""),
+        ("pick up the grey object", [see(LOCK, carrying="grey ball")], "", ""),
+    ],
+)
+def test_keys_before_their_doors_and_hands_that_are_needed_are_named(mission, views, early, drop):
+    states = [State(view.describe(), "", "") for view in views]
+    steps = [Step("turn left", "turn left", states[-1], 0, 0, True)]
+    texts = [each.text for each in BENCHMARK.hints.lessons(mission, [states[0], *states], [*steps * len(states)])]
+    for words, name in (("Found before a door", early), ("In the way of", drop)):
+        said = [text for text in texts if text.startswith(words)]
+        assert [f": {name}." in text for text in said] == [True] * bool(name), texts

@@ -10,6 +10,8 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments import benchmark
 from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, get_benchmark, list_benchmarks
 from rsso_dspy.errors import SplitError, UnknownName
+from rsso_dspy.memory.constitution import require_examples
+from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.optimize.calibration import Calibration
 from tests.toy_benchmark import BENCHMARK
 from tests.toy_package import installed
@@ -43,6 +45,14 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
         taught = get_benchmark(name).hints.lessons
         conditions = {each for row in (*taught.mistakes, *taught.progress) for each in row.when.split()}
         assert conditions <= set(dir(taught.episode)), "conditions are members of the episode"
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "alfworld" or find_spec("alfworld")])
+def test_a_neuro_symbolic_writer_is_shown_what_patterns_drew_and_a_neural_one_nothing(name):
+    examples = format_examples(None, get_benchmark(name).hints.examples())
+    shown = {kind: require_examples("mine", kind, examples, ("error",)) for kind in ("neural", "neuro-symbolic")}
+    assert shown == {"neural": "", "neuro-symbolic": examples}
+    assert "Error rules:\n- Mistake: " in examples
 
 
 def test_one_that_is_not_installed_is_no_configuration():

@@ -33,6 +33,17 @@ TYRE = """(define (problem tyre) (:domain tyreworld) (:objects wrench jack pump 
  (:init (unlocked boot) (closed boot) (in wrench boot) (in jack boot) (in pump boot) (in spare boot) (intact spare)
         (not-inflated spare) (on flat hub1) (on-ground hub1) (fastened hub1) (tight nut1 hub1))
  (:goal (and (on spare hub1) (in flat boot))))"""
+BOTH = GRIPPER.replace("(at ball2 roomb))\n (:goal", "(at ball2 rooma))\n (:goal")
+SERVED = """left grasp shot1
+fill-shot shot1 gin left right tap1
+pour-shot-to-clean-shaker shot1 gin shaker1 left l0 l1
+clean-shot shot1 gin left right
+fill-shot shot1 lime left right tap2
+pour-shot-to-used-shaker shot1 lime shaker1 left l1 l2
+left leave shot1
+left grasp shaker1
+shake cocktail1 gin lime shaker1 left right
+pour-shaker-to-shot cocktail1 shot2 left shaker1 l2 l1""".splitlines()
 TEXTS = {"gripper": GRIPPER, "blockworld": BLOCKS, "barman": BARMAN, "tyreworld": TYRE}
 
 
@@ -136,20 +147,28 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
         ("gripper", ["pick ball1 rooma left", "drop ball1 rooma left"], "error", "where the goal does not want it"),
         ("gripper", ["move rooma roomb", "move roomb rooma"], "error", "a state that had been there"),
         ("gripper", ["move rooma roomb"], "progress", "Done: Ball2 is at roomb."),
+        ("gripper", ["the task is completed"], "error", "Took the task for done"),
+        ("gripper both", ["pick ball1 rooma left", "check", "move rooma roomb"], "error", "Left a room with one ball"),
         ("blockworld", ["pickup b1"], "error", "'pickup' while its conditions"),
         ("blockworld", ["unstack b2 b1", "putdown b2", "pickup b1", "stack b1 b3"], "error", "does not stand yet"),
+        ("barman", SERVED, "error", "Served a drink that no condition"),
+        ("tyreworld", ["open boot", "fetch pump boot"], "error", "Fetched pump, which nothing"),
+        ("tyreworld", ["open boot", "fetch jack boot"], "error", None),
+        ("tyreworld", ["open boot", "fetch spare boot"], "error", None),
+        ("gripper", ["pick ball1 rooma left", "move rooma roomb"], "error", None),
         ("tyreworld", ["open boot", "fetch spare boot"], "progress", "yet: Flat is in boot. Spare is on hub1."),
     ],
 )  # fmt: skip
 def test_lessons_are_drawn_from_what_is_seen(monkeypatch, domain, played, category, says):
-    rules = load_domain(domain)
-    problem = read_setup(TEXTS[domain], rules, "here")
+    text = BOTH if domain == "gripper both" else TEXTS[domain]
+    domain = domain.partition(" ")[0]
+    problem = read_setup(text, load_domain(domain), "here")
     monkeypatch.setattr("rsso_dspy.environments.pddl.environment.load_setup", lambda *_: problem)
     env = PddlEnvironment()
     states, steps = play(env, BENCHMARK.tasks.parse(f"{domain}::0"), played)
     drawn = env.lessons(states, steps)
     assert drawn == BENCHMARK.hints.lessons(env.task, states, steps)
-    assert any(each.category == category and says in each.text for each in drawn), drawn
+    assert any(each.category == category and (says is None or says in each.text) for each in drawn) == bool(says), drawn
     assert all(isinstance(each, Lesson) for each in env.rules_of_thumb)
 
 

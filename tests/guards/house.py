@@ -323,8 +323,7 @@ def name_memory(name: str, snapshot: Mapping[str, Any]) -> Data:
 
 
 def name_constitution(data: Mapping[str, Any]) -> Data:
-    edits = [[each["what"], each["id"], *each.get("of", ()), each.get("why", "")] for each in data["edits"]]
-    return {"rules": [drop_empty(rule) for rule in data["rules"]], "edits": edits}
+    return {"rules": [drop_empty(rule) for rule in data["rules"]]}
 
 
 def name_skills(data: Mapping[str, Any]) -> Data:

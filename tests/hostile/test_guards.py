@@ -104,7 +104,7 @@ CASES = {
 
 def book(provenance: dict) -> str:
     rule = Rule("A1", Lesson("abstract", "Doors open."), "", "an episode")
-    return ConstitutionFile(Constitution((rule,), (), 1), provenance, ("You are in a hall.",)).to_json()
+    return ConstitutionFile(Constitution((rule,), 1), provenance, ("You are in a hall.",)).to_json()
 
 
 def written(case: Case, folder: Path) -> RunSpec:

@@ -87,9 +87,9 @@ class Advisor:
         self.engine = Engine(answer) if answer else Recorder(0, [])
         self.agent = Agent(name)
 
-    def memory(self, settings, examples="") -> ConstitutionMemory:
+    def memory(self, settings, examples="", lm=model) -> ConstitutionMemory:
         runtime = Runtime(
-            environments=None, variant=Variant, budget=len, lm=lambda *_: model(self.engine), embed=hash_embed,
+            environments=None, variant=Variant, budget=len, lm=lambda *_: lm(self.engine), embed=hash_embed,
             constitution=settings, examples=examples,
         )  # fmt: skip
         roles = Roles(self.agent.modules, self.agent.method, runtime)
@@ -123,3 +123,28 @@ def test_no_call_is_made_whose_answer_would_be_thrown_away(kept, calls):
     play(advisor.memory(ConstitutionSettings(r_freq=2, s_freq=1, categories=kept)), 8)
     assert len(advisor.engine.prompts) == calls
     assert sum(usage.calls for usage in advisor.ledger.usage_by_role().values()) == calls
+
+
+@pytest.mark.parametrize(("usual", "samples", "sent"), [(0.0, 1, 0.0), (0.0, 3, 0.7), (0.4, 3, 0.4)])
+def test_samples_can_differ_whatever_the_temperature(usual, samples, sent):
+    class Thermometer(Engine):
+        def complete(self, request):
+            drawn.append(request.config.temperature)
+            return super().complete(request)
+
+    def make(engine):
+        return dspy.LM("test/model", engine=engine, cache=False, temperature=usual)
+
+    drawn, advisor = [], Advisor(None)
+    advisor.engine = Thermometer(lambda _: says(abstract_rules=ABSTRACT, error_rules=NONE, progress_rules=NONE))
+    learnt = play(advisor.memory(ConstitutionSettings(r_freq=2, samples=samples), lm=make), 3)
+    assert (drawn, learnt["written"]) == ([sent] * samples, 1)
+
+
+def test_rules_and_their_summary_are_asked_for_with_priorities_only_where_these_are_wanted():
+    for asked in (False, True):
+        advisor = Advisor(lambda _: says(abstract_rules='["Priority 1: look."]', error_rules=NONE))
+        settings = ConstitutionSettings(r_freq=2, s_freq=1, categories=("abstract", "error"), priorities=asked)
+        play(advisor.memory(settings), 3)
+        assert ["by its priority" in prompt for prompt in advisor.engine.prompts] == [asked] * 2
+        assert not any("Progress rules" in prompt for prompt in advisor.engine.prompts)

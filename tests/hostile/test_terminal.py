@@ -16,7 +16,6 @@ BOOK = {
     "schema": 1,
     "rules": [{"category": "error", "text": f"a {ATTACK}", "solution": f"b {ATTACK}", "source": f"c {ATTACK}"}],
     "provenance": {"variants": [f"boil::3{ATTACK}"], "writer": f"w {ATTACK}", "backend": ATTACK},
-    "edits": [{"what": "add", "id": "E1", "source": ATTACK, "text": ATTACK, "why": ATTACK, "of": [ATTACK]}],
 }
 
 

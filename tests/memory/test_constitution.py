@@ -28,22 +28,24 @@ def steps(count: int) -> list[Step]:
 class Scripted:
     """A writer whose answers are given, each once; what it was asked for, and after how many steps."""
 
-    def __init__(self, *answers, summaries=(), symbolic=False, given=(), **settings):
+    def __init__(self, *answers, summaries=(), symbolic=False, given=(), summaries_of="joint", **settings):
         self.answers, self.summaries = list(answers), list(summaries)
-        self.asked = []
+        self.asked, self.options, self.summarized = [], [], []
         world = SimpleNamespace(lessons=lambda _, steps: self.say(len(steps)), rules_of_thumb=given, render=show_states)
         writing = "symbolic" if symbolic else "neural"
-        chosen = ConstitutionSettings(**settings)
+        chosen = ConstitutionSettings(**settings, summaries=summaries_of)
         self.memory = ConstitutionMemory(lend(self.ask, writing=writing, environment=world, constitution=chosen))
 
     def say(self, asked):
         self.asked.append(asked)
         return self.answers.pop(0) if self.answers else []
 
-    def ask(self, _name, method="", *, known, categories, play=None, examples=""):  # noqa: ARG002
+    def ask(self, _name, method="", *, known, categories, play=None, examples="", **options):  # noqa: ARG002
         if method:
+            self.summarized.append((categories, options))
             said = self.summaries.pop(0) if self.summaries else condense_rules(known)
         else:
+            self.options.append(options)
             joint = self.memory.settings.prompts == "joint"
             said = self.say(len(play.steps) if joint else "".join(categories))
         return None if said is None else Answer(lessons=said)
@@ -88,7 +90,7 @@ def test_an_episode_that_is_cut_short_leaves_nothing():
     assert script.rules == []
     play(script.memory, 12)
     assert script.rules == ["Doors open."]
-    assert [edit["what"] for edit in script.memory.snapshot()["edits"]] == ["add"]
+    assert script.memory.snapshot()["rules"][0]["count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -111,14 +113,13 @@ def book(*texts: str) -> Constitution:
     return Constitution().with_lessons([fact(text) for text in texts], "boil", "boil::3")
 
 
-def test_the_log_holds_every_merger_and_every_drop():
+def test_a_summary_merges_rules_and_drops_what_it_does_not_hold():
     before = book("The stove heats a pot.", "The stove heats a pan.", "Bees fly far away.")
-    after = before.apply_summary([fact("The stove heats a pot or a pan.")], "boil::9")
-    merge, drop = after.edits[3:]
-    assert (merge.what, merge.of, merge.id) == ("merge", ("A1", "A2"), "A4")
-    assert (drop.what, drop.id, drop.why) == ("drop", "A3", "summary")
-    (rule,) = after.rules
-    assert (rule.count, rule.task, rule.source) == (2, "boil", "boil::3")
+    after = before.apply_summary([fact("The stove heats a pot or a pan."), fact("New: look.")], "boil::9")
+    assert after.edits[3:] == ("merged", "written", "dropped")
+    merged, new = after.rules
+    assert (merged.id, merged.count, merged.task, merged.source) == ("A4", 2, "boil", "boil::3")
+    assert (new.id, new.count, new.task, new.source) == ("A5", 1, "", "boil::9")
     before = book("Doors open.", "It is not in.")
     after = before.apply_summary([fact("It is not in."), fact("Doors open.")], "boil::9")
     assert (after.rules[::-1], after.edits) == (before.rules, before.edits), "what stays word for word keeps its id"
@@ -193,3 +194,62 @@ def test_each_category_may_be_asked_for_in_a_call_of_its_own(categories, at_end,
     assert counts["calls"] == len(asked) == script.memory.settings.count_writings(5)
     assert counts["malformed"] == asked.count("error")
     assert len(script.rules) == ("abstract" in categories)
+
+
+def test_abstract_and_error_rules_may_be_summarized_in_two_calls():
+    answers = ([DOORS, error("x failed", "do y")], [fact("Doors open wide.")], None)
+    script = Scripted(answers[0], summaries=answers[1:], s_freq=1, summaries_of="separate")
+    _, counts = play(script.memory, 12)
+    assert [categories for categories, _ in script.summarized] == [("abstract",), ("error",)]
+    assert script.rules == ["Doors open wide.", "x failed"], "what no summary holds stays"
+    assert (counts["summaries"], counts["malformed"], counts["merged"]) == (1, 1, 1)
+    assert script.memory.settings.count_summaries(1) == 2
+
+
+BEES, WALLS = fact("Bees fly far away."), fact("Walls are hard.")
+
+
+@pytest.mark.parametrize(
+    ("agreement", "samples", "held", "malformed"),
+    [
+        ("majority", ([DOORS, BEES], [fact("All doors open."), WALLS], [BEES]), ["Doors open.", BEES.text], 0),
+        ("majority", ([DOORS], None, [WALLS]), [], 1),
+        ("majority", (None, None, None), [], 3),
+        (
+            "consistent",
+            ([BEES], [DOORS, WALLS], [WALLS, DOORS, BEES]),
+            ["Walls are hard.", "Doors open.", BEES.text],
+            0,
+        ),
+        ("consistent", (None, [], [DOORS]), [], 1),
+    ],
+)
+def test_several_samples_are_settled_by_what_they_agree_on(agreement, samples, held, malformed):
+    script = Scripted(*samples, samples=3, agreement=agreement)
+    _, counts = play(script.memory, 12)
+    assert script.options == [{"sample": 0}, {"sample": 1}, {"sample": 2}]
+    assert (script.rules, counts["calls"], counts["malformed"]) == (held, 3, malformed)
+    assert script.memory.settings.count_writings(12) == 3
+
+
+RANKED = [fact("Priority 2: walls are hard."), fact("Doors open."), fact("Priority 1: look around.")]
+
+
+@pytest.mark.parametrize(("asked", "order"), [(False, [0, 1, 2]), (True, [2, 0, 1])])
+def test_priorities_that_are_asked_for_decide_what_is_read_first_and_kept(asked, order):
+    script = Scripted(RANKED, priorities=asked)
+    shown, _ = play(script.memory, 12)
+    assert shown[-1].items == tuple(RANKED[place].text for place in order)
+    assert script.options == [{"priorities": True} if asked else {}]
+    script = Scripted(RANKED, priorities=asked, max_rules=2)
+    shown, _ = play(script.memory, 12)
+    assert set(shown[-1].items) == {RANKED[place].text for place in (order[:2] if asked else (1, 2))}
+    assert script.summarized == [(("abstract", "error"), {"priorities": True} if asked else {})]
+
+
+def test_a_prompt_may_hold_the_rules_that_are_nearest_to_the_task_alone():
+    script = Scripted([BEES, DOORS, fact("Open a door by its handle."), WALLS], relevant=2)
+    script.memory.begin_trial(BOIL, "open doors with a handle")
+    script.memory.observe([SEEN] * 11, steps(10))
+    assert script.memory.recall([SEEN], []).items == ("Doors open.", "Open a door by its handle.")
+    assert len(script.memory.constitution.rules) == 4, "what is left out is kept"

@@ -99,14 +99,10 @@ def test_a_model_is_asked_every_r_freq_steps_and_patterns_ask_nobody(whole):
     assert any(record.trials[0].learnt["constitution"]["written"] for record in stream(whole, "omnireflect-symbolic"))
 
 
-def test_the_whole_log_of_a_stream_can_be_read(whole):
+def test_the_constitution_of_a_stream_can_be_read(whole):
     book = open_constitution(whole, "omnireflect-neural")
     units = stream(whole, "omnireflect-neural")
     assert book.constitution.rules == rules(units[-1]).rules
-    added = {edit.id for edit in book.constitution.edits if edit.what in ("add", "merge")}
-    gone = {edit.id for edit in book.constitution.edits if edit.what == "drop"}
-    gone |= {name for edit in book.constitution.edits for name in edit.of}
-    assert {rule.id for rule in book.constitution.rules} == added - gone
     assert book.variants == tuple(record.variant.key for record in units)
 
 

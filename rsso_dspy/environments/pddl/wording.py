@@ -79,9 +79,13 @@ _UNDOES = {
 }
 """What a condition says to the actions that end it, for worlds that tell only what became true."""
 
+_TOOLS = {"wrench": " is on | is tight", "jack": " is on | is tight", "pump": " is inflated"}
+"""What a condition says that a tool is needed for."""
+
 _TOLD_BY_DIFFERENCES = re.compile(r"Handempty |Hub ")
 _BALL = re.compile(r"\b(drop)\b.*?\b(ball\w*)\b.*?\b(room\w*)\b")
 _ON = re.compile(r"^(\S+) is on (\S+?)\.$")
+_AT = re.compile(r"(\w+) is at (\w+)\.")
 
 
 class Episode(lessons.Episode):
@@ -134,13 +138,16 @@ class Episode(lessons.Episode):
         twice = self.steps[-2:]
         return len(twice) > 1 and not any(step.understood for step in twice) and twice[0].action == twice[1].action
 
+    @cached_property
+    def reached_before(self) -> list[str]:
+        return Episode(self.task, self.states[:-1], self.steps[:-1]).reached
+
     @property
     def undoing(self) -> Words | None:
         """A condition of the goal held, and does no longer."""
         if not self.is_effective or len(self.steps) < 2:
             return None
-        before = Episode(self.task, self.states[:-1], self.steps[:-1]).reached
-        return {"verb": self.find_verb(self.newest)} if set(before) - set(self.reached) else None
+        return {"verb": self.find_verb(self.newest)} if set(self.reached_before) - set(self.reached) else None
 
     @property
     def is_circle(self) -> bool:
@@ -165,6 +172,32 @@ class Episode(lessons.Episode):
         words = split_words(self.newest.action)
         below = next((word for word in reversed(words) if f"on {word}." in self.answer), "")
         return below in [found[1].lower() for text in self.missing if (found := _ON.match(text))]
+
+    @property
+    def is_half_empty(self) -> bool:
+        """A room was left with one ball and a free arm, while another ball that belongs elsewhere stayed there."""
+        told = (state.observation for state in reversed(self.states[:-1]))
+        before = next((text for text in told if "Robby is at " in text), "")
+        places = dict(_AT.findall(before))
+        misplaced = {text.partition(" ")[0] for text in self.missing}
+        stayed = [name for name, room in places.items() if room == places["Robby"] and name in misplaced]
+        alone = before.count(" is carrying ") == 1 and " is free." in before
+        return self.find_verb(self.newest) == "move" and self.is_effective and alone and bool(stayed)
+
+    @property
+    def unneeded(self) -> Words | None:
+        """What was fetched, if no condition that is left calls for it."""
+        fetched = re.search(r"You have ([\w-]+)\.", self.answer) if self.find_verb(self.newest) == "fetch" else None
+        if fetched is None:
+            return None
+        use = _TOOLS.get(fetched[1], rf"\b{fetched[1]}\b")
+        return None if re.search(use, " ".join(self.missing), re.I) else {"thing": fetched[1]}
+
+    @property
+    def is_served_in_vain(self) -> bool:
+        """A drink was poured that no condition of the goal asks for there."""
+        served = self.find_verb(self.newest) == "pour-shaker-to-shot" and self.is_effective
+        return served and set(self.reached) <= set(self.reached_before)
 
     missing = property(lambda self: [text for text in self.conditions if text not in self.reached])
     done = property(lambda self: {"names": " ".join(self.reached)} if self.reached else None)

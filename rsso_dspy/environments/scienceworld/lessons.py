@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from rsso_dspy.environments import lessons
-from rsso_dspy.environments.lessons import LessonTable, Words, name_all
+from rsso_dspy.environments.lessons import LessonTable, Words, name_all, read_texts
 from rsso_dspy.environments.scienceworld import actions
 
 MOST = 8  # maximum entries of a lesson; the newest are kept
@@ -24,43 +24,15 @@ TAIL = re.compile(r" (?:in the|which|with an?|currently|is:?$).*")
 SUBSTANCE = re.compile(r"substance called ([^,.()\n]+)")
 MOVES = re.compile(r"You (?:move|teleport) to the")
 MEASURED = re.compile(r"use .+? on (.+)")
-EVENTS = re.compile(
-    r"You focus on the (?P<focus>.+)\.$"
-    r"|You move the (?P<moved>.+?) to the (?P<to>.+)\.$"
-    r"|You pour the (?P<poured>.+?) into the (?P<into>.+)\.$"
-    r"|the thermometer measures a temperature of (?P<degrees>-?[\d.]+) degrees"
-    r"|The (?P<broken>.+) appears broken"
-    r"|(?P<product>.+? mix to produce .+?)\.?$"
-    r"|The .+ reads:\s*(?P<text>.+)",
-    re.S,
-)
-
 PLACES = re.compile(r"(?:go|walk|teleport)\b|move (?:to|into|through)\b")
 NO_WAY = re.compile(r"It'?s not clear how to (?:get there|go to)")
-SHAPES = re.compile(
-    r"(?:read|activate|deactivate|turn o(?:n|ff)|open|close|pick up|get|take|put down|drop|look (?:in|at|on)|examine"
-    r"|focus on|eat|consume|flush|mix|stir) \S.*"
-    r"|(?:move|put|pour|dunk) \S.* (?:in|into|to|on) \S.*|use \S.* on \S.*|look around|look|inventory|task|wait1?"
-)
-"""Forms that the parser knows, so that the names must be the unknown part."""
 TEMPLATES = {line.split()[0]: line for line in actions.ACTION_TEMPLATES.partition("Templates:\n")[2].splitlines()[::-1]}
 """First word to the first template that begins with it."""
-_BETWEEN = "to in on into onto with from at for of out off up down over under using through around"
-SMALL = frozenset(_BETWEEN.split())
-_OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
-TALK = frozenset(_OPENERS.split())  # first words of sentences that are never first words of actions
 TARGET = re.compile(r"focus on (?:the |an? |a\(n\) )?(.+?)(?=[.,]| with | from |$)", re.I)
-GOAL = re.compile(
-    r"(?:boil|freeze|melt|grow|find|state of matter of|point of|temperature of|life stages of|create(?: the substance)?"
-    r"|trait in) (?:the |an? |a\(n\) )?'?([^'.,]+?)'?(?=[.,]| with | from | which |$)",
-    re.I,
-)
-CLASSES = frozenset({"thing", "substance", "animal"})  # targets that refer to something else
-UNTOLD = frozenset(
-    {"air", "agent", "door", "outside", "ground", "inventory", "nothing", "soil", "hallway", "kitchen", "bathroom"}
-    | {"living room", "bedroom", "workshop", "art studio", "greenhouse", "foundry"}
-)
-"""Names that fit things in every room, or none, and rooms."""
+
+_TEXTS = read_texts(__package__)
+EVENTS, GOAL, SHAPES = (re.compile("|".join(_TEXTS["patterns"][name])) for name in ("events", "goal", "shapes"))
+SMALL, TALK, CLASSES, UNTOLD = (frozenset(_TEXTS["words"][name]) for name in ("small", "talk", "classes", "untold"))
 
 
 @lru_cache(maxsize=64)
