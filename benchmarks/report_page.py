@@ -29,8 +29,7 @@ from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
-from rsso_dspy.report.page import Page, PageSection, write_page
-from rsso_dspy.report.page_records import PageCalls
+from rsso_dspy.report.page import Page, PageCalls, PageSection, write_page
 from rsso_dspy.report.sheets import build_sheet, format_text
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store

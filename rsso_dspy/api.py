@@ -21,7 +21,7 @@ from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.records import ZERO_SHOT, RoleUsage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
-from rsso_dspy.report.frame import COLUMNS, RowKind, build_rows
+from rsso_dspy.report.export import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.sheets import print_parts
 from rsso_dspy.report.tables import render_analysis

@@ -11,7 +11,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -35,11 +34,13 @@ def run_report(name: str, *options: str) -> str:
 
 @cache
 def make_tables(name: str) -> dict[str, str]:
-    """The tables of the report as Markdown, by their names; draws the picture of the run too."""
+    """The tables of the report as Markdown, by their names; draws, or checks, the picture of the run too."""
     with TemporaryDirectory() as folder:
         run_report(name, "--tables", folder, "--figures", folder)
-        if "--check" not in sys.argv:
-            shutil.copy(Path(folder, "differences.svg"), IMAGES / f"{name}.svg")
+        drawn, picture = Path(folder, "differences.svg").read_bytes(), IMAGES / f"{name}.svg"
+        if "--check" in sys.argv and drawn != picture.read_bytes():
+            sys.exit(f"{picture.name} does not show what the recorded run shows: run python scripts/write_recorded.py")
+        picture.write_bytes(drawn)
         return {file.stem: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.md")}
 
 

@@ -144,11 +144,11 @@ def test_the_executor_is_handed_its_engine():
 
 
 NAMES = {
-    "scienceworld": {"environments/benchmark.py", "report/frame.py", "report/analysis.py"},
+    "scienceworld": {"environments/benchmark.py", "report/analysis.py"},
     **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld")},
 }
 """Benchmark to the modules outside of its folder that may name it: the registry, and the key
-of the version in records and exports."""
+of the version in records."""
 
 
 @pytest.mark.parametrize("name", NAMES)

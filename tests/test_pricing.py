@@ -19,8 +19,7 @@ from rsso_dspy.pricing import (
 )
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Usage, Variant
-from rsso_dspy.report.analysis import RunRecords, analyze
-from rsso_dspy.report.cost import build_cost_report
+from rsso_dspy.report.analysis import RunRecords, analyze, build_cost_report
 from rsso_dspy.report.tables import build_tokens_table
 from rsso_dspy.store.run_folder import Arm, Unit
 from tests.records import record
@@ -97,7 +96,7 @@ def test_answers_without_counts_are_no_free_answers():
 def test_a_bill_adds_interrupted_trials_to_the_records():
     own = replace(record("rsso", "boil", 22, [[10]]), models={"actor": "m"})
     interrupted = ("rsso", "actor", Usage(calls=1, input=3))
-    bill = build_cost_report([own, own], [], [interrupted], {"m": PRICE}.get)
+    bill = build_cost_report(RunRecords([own, own], abandoned=[interrupted]), {"m": PRICE}.get)
     (entry,) = bill.entries
     assert bill.billed == bill.sum_arm("rsso") == entry.billed > 0
     assert bill.spent == pytest.approx(entry.billed + compute_cost(interrupted[2], PRICE))

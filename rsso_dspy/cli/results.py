@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rsso_dspy.api import collect_played
@@ -12,27 +13,21 @@ from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.memory.formats import ConstitutionFile
-from rsso_dspy.optimize.program_file import (
-    Compiled,
-    RoleDifference,
-    compare_states,
-    describe_noise,
-    describe_verdict,
-    load,
-)
+from rsso_dspy.optimize import program_file
+from rsso_dspy.optimize.program_file import Compiled, RoleDifference
 from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
-from rsso_dspy.report import published
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
+from rsso_dspy.report.export import ExportedRun
 from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
 from rsso_dspy.report.headline import write_headline
-from rsso_dspy.report.inspect_log import ExportedRun
-from rsso_dspy.report.page import Page, PageCalls, build_page_sections, write_page
-from rsso_dspy.report.page_records import LearntItem, trace_learnt_items
+from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
+from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis
 from rsso_dspy.report.terminal import to_plain_text
+from rsso_dspy.store.commands import read_given
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
@@ -75,21 +70,20 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
-    taught = trace_learnt_items(record)
+    taught: dict[int, list[LearntItem]] = {}
+    for item in trace_learnt_items(record):
+        taught.setdefault(item.trial, []).append(item)
     echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
         echo(RULE_BASED_NOTE, dim=True)
-    if record.trajectories:
-        echo(record.trajectories[0].task.strip())
-    for item in taught if trial is None else ():
-        if item.trial == 0:
-            _print_taught(record, item, "held from the start")
+    echo("".join(trajectory.task.strip() for trajectory in record.trajectories[:1]))
+    for item in taught.get(0, ()) if trial is None else ():
+        _print_taught(record, item, "held from the start")
     calls = load_calls(store, record) if prompts else {}
     for result in chosen:
         _print_trial(record, result, calls.get(result.trial, ()))
-        for item in taught:
-            if item.trial == result.trial:
-                _print_taught(record, item, f"learned{f' at step {item.step}' if item.step else ''}")
+        for item in taught.get(result.trial, ()):
+            _print_taught(record, item, f"learned{f' at step {item.step}' if item.step else ''}")
 
 
 def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) -> None:
@@ -99,11 +93,9 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
         echo(f"Trial {result.trial}: error, no score: {result.error or ''}", fg="red")
         return
     trajectory = result.trajectory
-    if isinstance(record, UnitRecord):
-        where, budget = "", record.budget
-    else:
-        where, budget = f" ({trajectory.variant.key})", record.budgets[result.trial - 1]
     ending = "out of steps" if trajectory.outcome == "budget" else trajectory.outcome
+    budget = record.budget if isinstance(record, UnitRecord) else record.budgets[result.trial - 1]
+    where = "" if isinstance(record, UnitRecord) else f" ({trajectory.variant.key})"
     echo(
         f"Trial {result.trial}{where}: {ending} after {len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
@@ -114,24 +106,19 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
     before: dict[tuple[str, int], str] = {}
     echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
-        own = [call for call in calls if call.step == number]
-        for call in own:
-            if call.role == "actor":
-                _print_call(call, before)
+        for call in (each for each in calls if each.step == number and each.role == "actor"):
+            _print_call(call, before)
         reward = f"  {step.reward:+d}" if step.reward else ""
         echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
-        for label, text in (("subgoal:", step.subgoal), ("subgoal not offered:", step.rejected)):
+        told = {"subgoal:": step.subgoal, "subgoal not offered:": step.rejected, "[unreadable]": step.unread}
+        for label, text in told.items():
             if text:
-                echo(indent_text(f"{label} {text}"))
-        if step.unread:
-            echo(indent_text(f"[unreadable] {step.unread}"), dim=True)
+                echo(indent_text(f"{label} {text}"), dim=label == "[unreadable]" or None)
         echo(indent_text(step.state.observation))
-        for call in own:
-            if call.role != "actor":
-                _print_call(call, before)
-    for role, texts in result.unread.items():
-        for text in texts:
-            echo(f"{role}, unreadable answer:\n{indent_text(text)}", dim=True)
+        for call in (each for each in calls if each.step == number and each.role != "actor"):
+            _print_call(call, before)
+    for role, text in ((role, text) for role, texts in result.unread.items() for text in texts):
+        echo(f"{role}, unreadable answer:\n{indent_text(text)}", dim=True)
 
 
 def _print_call(call: Call, before: dict[tuple[str, int], str]) -> None:
@@ -154,31 +141,29 @@ def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
     reads = ", ".join(f"trial {trial} steps {first}-{last}" for trial, first, last in item.reads) or "no step"
     name = "" if item.name == item.id and item.kind == "rule" else f" {item.name}"
     print_paragraph(f"{when}, {item.kind}{name} ({item.id}; read at {reads})", bold=True)
-    for skill in record.memories.get("skills", {}).get("skills", ()) if item.kind == "skill" else ():
-        if skill["id"] == item.id:
-            print_paragraph(f"Summary: {skill['summary']}", "  ")
-    for line in item.text.splitlines():
+    skills = record.memories.get("skills", {}).get("skills", ()) if item.kind == "skill" else ()
+    summary = [f"Summary: {skill['summary']}" for skill in skills if skill["id"] == item.id]
+    for line in [*summary, *item.text.splitlines()]:
         print_paragraph(line, "  ")
 
 
 def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
-    try:
+    with suppress(NotRecorded):
         log = store.read_log(record)
-    except NotRecorded:
-        return {}
-    return {trial: list(map(log.decode, calls)) for trial, calls in log.make_answers("").trials.items()}
+        return {trial: list(map(log.decode, calls)) for trial, calls in log.make_answers("").trials.items()}
+    return {}
 
 
 # A compiled program
 
 
 def show_program(file: Path) -> None:
-    compiled = load(file)
+    compiled = program_file.load(file)
     print_paragraph(str(file), bold=True)
     for line in _describe_origin(file, compiled):
         print_paragraph(line)
     _print_candidates(compiled)
-    for role in compare_states(Agent(compiled.method).dump_state(), compiled.chosen_state):
+    for role in program_file.compare_states(Agent(compiled.method).dump_state(), compiled.chosen_state):
         _print_role(role)
 
 
@@ -187,8 +172,9 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     if before is None or after is None:
         scores = "the budget ended before the zero-shot program was scored"
     elif compiled.improved or compiled.candidate:
-        metrics = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
-        scores = f"{metrics}, Mean {before.mean:.1f} -> {after.mean:.1f}"
+        scores = (
+            f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}, Mean {before.mean:.1f} -> {after.mean:.1f}"
+        )
     else:
         means = f"metric {100 * before.metric:.1f}, Mean {before.mean:.1f}"
         scores = f"nothing better than the zero-shot program was found ({means})"
@@ -196,8 +182,8 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
         f"{compiled.method}, {compiled.optimizer}: {scores}, on {format_plural(compiled.val, 'val variant')}; "
         f"{format_plural(compiled.tried, 'program')} compared; the search ended: {compiled.search_end}"
     )
-    yield describe_verdict(compiled)
-    yield from describe_noise(compiled)
+    yield program_file.describe_verdict(compiled)
+    yield from program_file.describe_noise(compiled)
     yield (
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, "
         f"{describe_spending(compiled.usage, calls=compiled.lm_calls)}; a rollout is {compiled.trials} trials of "
@@ -219,13 +205,10 @@ def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, ca
     """Describe what was used by role, with the dollars unless it was free; None is an unknown price. `calls` are the
     requests sent, where some had no answer."""
     spent = sum(usage.values(), Usage())
-    sent = spent.calls if calls is None else calls
+    sent = format_plural(spent.calls if calls is None else calls, "model call")
     per_role = ", ".join(f"{role} {each.calls:,}" for role, each in usage.items())
     dollars = f", {format_dollars(amount)}" if amount is None or amount else ""
-    return (
-        f"{sent:,} model call{'s' * (sent != 1)} ({per_role}), "
-        f"{format_tokens(spent.input)} tokens in, {format_tokens(spent.output)} out{dollars}"
-    )
+    return f"{sent} ({per_role}), {format_tokens(spent.input)} tokens in, {format_tokens(spent.output)} out{dollars}"
 
 
 def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
@@ -259,9 +242,9 @@ def _print_candidates(compiled: Compiled) -> None:
         kinds = {"start": number == 0, "placebo": each.placebo, "dropped": each.dropped, "chosen": chosen}
         scores = (format_number(score, ".1f") for score in (100 * each.scores.metric, each.scores.mean))
         rows.append((each.program[:12], number, *scores, ", ".join(name for name, there in kinds.items() if there)))
-    title = f"{format_plural(compiled.tried, 'program')} compared, on the val variants; scores from 0 to 100"
     echo()
-    print_paragraph(title, bold=True)
+    many = format_plural(compiled.tried, "program")
+    print_paragraph(f"{many} compared, on the val variants; scores from 0 to 100", bold=True)
     print_parts([build_sheet("candidates", "", ("program", "#", "metric", "Mean", "kind"), rows)])
 
 
@@ -272,8 +255,7 @@ def _print_role(role: RoleDifference) -> None:
     print_paragraph(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}", bold=True)
     marks = {"same": ("", None), "removed": ("- ", "red"), "added": ("+ ", "green")}
     for op, text in role.rows:
-        mark, color = marks[op]
-        print_paragraph(f"{mark}{text}", "  ", color=color)
+        print_paragraph(f"{marks[op][0]}{text}", "  ", color=marks[op][1])
     if role.fields:
         print_paragraph(f"field descriptions that differ: {', '.join(role.fields)}", "  ")
     for number, demo in enumerate(role.added, start=1):
@@ -300,14 +282,35 @@ def print_constitution(book: ConstitutionFile) -> None:
 # Reports
 
 
-def load_played(pool: PooledRuns) -> RunRecords:
-    """Collect what was played, and name the files that cannot be read. Raises `UsageError` where there is nothing."""
-    played = collect_played(pool)
+def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
+    """Load what was played in folders of runs, naming the files that cannot be read, or in those of logs of Reflexion.
+    Raises `UsageError` where there is nothing."""
+    if logs := [folder for folder in folders if find_trial_files(folder)]:
+        if len(logs) < len(folders):
+            raise UsageError(
+                f"{logs[0]} holds logs of Reflexion, which only number their environments: nobody knows which of them "
+                "a run played too, so nothing can be compared; report the folders apart"
+            )
+        return PooledRuns([]), RunRecords(read_reflexion_logs(logs), success_only=True)
+    pool = open_runs(folders)
+    played = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
     for store in pool.stores:
         print_left_out_files(store)
     if not (played.records or played.trainings or played.begun or played.abandoned or played.under_way):
-        raise UsageError(f"{pool.stores[0].folder} holds no finished unit yet; repeat the command that made it")
-    return played
+        raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
+    return pool, played
+
+
+def _find_advisors(pool: PooledRuns) -> Iterator[tuple[str, str]]:
+    """Yield the arms of folders that were given a constitution, and who wrote it."""
+    for store in pool.stores:
+        for path, text in read_given(store).items():
+            if path.startswith("constitution/"):
+                with suppress(ValueError, TypeError, AttributeError):
+                    about = json.loads(text).get("provenance", {})
+                    models = {} if about.get("writer") == "omnireflect-symbolic" else about.get("models", {})
+                    advisor = str(models.get("advisor", "patterns" if "models" in about else "by hand"))
+                    yield from ((pool.label_arm(store, arm), advisor) for arm in store.read_identity()[1])
 
 
 def print_report(store: Store, price_of: PriceOf) -> None:
@@ -328,35 +331,33 @@ def write_tables_and_figures(
 ) -> None:
     """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
     cannot be written or would replace a foreign file."""
-    tables, figures = {}, {}
-    if table_folder:
-        tables = {table_folder / name: text for name, text in build_table_files(analysis, with_paper).items()}
-    if figure_folder:
-        drawn = draw_figures(analysis, with_paper=with_paper)
-        figures = {figure_folder / f"{each.name}{ending}": each.figure for each in drawn for ending in FORMATS}
+    texts = build_table_files(analysis, with_paper) if table_folder else {}
+    tables = {table_folder / name: text for name, text in texts.items() if table_folder}
+    drawn = draw_figures(analysis, with_paper) if figure_folder else []
+    figures = {figure_folder / f"{each.name}{end}": each for each in drawn for end in FORMATS if figure_folder}
     for path, text in tables.items():
         check_output_path(path, "--tables", build_table_kind(text))
     for path in figures:
         check_output_path(path, "--figures", PICTURE)
     for path, text in tables.items():
         atomic_write_text(path, text)
-    for path, figure in figures.items():
-        save_figure(figure, path)
-    for folder, written in ((table_folder, tables), (figure_folder, figures)):
+    for path, each in figures.items():
+        save_figure(each.figure, path)
+    for folder, count in ((table_folder, len(tables)), (figure_folder, len(figures))):
         if folder:
-            print_status(f"{format_plural(written, 'file')} in {folder}")
+            print_status(f"{format_plural(count, 'file')} in {folder}")
 
 
 def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, file: Path) -> None:
     """Write the page; without figures if matplotlib is not installed."""
     figures: list[ReportFigure] = []
     try:
-        figures = draw_figures(analysis, with_paper=with_paper)
+        figures = draw_figures(analysis, with_paper)
     except NotInstalled as error:
         print_status(f"the page has no figures: {error}")
     records: list[JobRecord] = [*played.records, *played.trainings]
     page = Page(
-        ", ".join(store.folder.resolve().name for store in pool.stores),
+        ", ".join(store.folder.resolve().name for store in pool.stores) or "logs of Reflexion",
         build_page_sections(analysis, figures, with_paper),
         write_headline(analysis),
         describe_run(analysis),
@@ -385,18 +386,3 @@ def collect_export(pool: PooledRuns) -> ExportedRun:
     played, first = collect_played(pool), pool.stores[0]
     benchmark = first.read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
     return ExportedRun(first.folder.resolve().name, benchmark, played.records, "".join(played.dates[:1]))
-
-
-# Papers
-
-
-def print_paper_tables(name: str, json_: bool) -> None:
-    if json_:
-        recomputed = {"recomputed": asdict(published.recompute_statistics())} if name == "rsso" else {}
-        echo(json.dumps({**published.load_published_tables(name), **recomputed}, indent=1))
-        return
-    for sheet in published.build_published_tables(name):
-        echo(sheet.title)
-        print_parts([sheet])
-        echo()
-    echo("\n".join(published.describe_published_tables(name)))

@@ -18,7 +18,7 @@ EVERY = "all"  # value of `--against` that compares all pairs
 
 
 def report_runs(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, or of logs of Reflexion.")],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     against: Annotated[
         str | None, typer.Option(help="Compare all other arms with this one; all: every pair.", metavar="ARM|all")
@@ -46,8 +46,7 @@ def report_runs(
     price_of = load_prices(config, set_, folders)
     if html:
         check_output_path(html, "--html", PAGE)
-    pool = results.open_runs(folders)
-    played = results.load_played(pool)
+    pool, played = results.load_folders(folders)
     analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
     results.write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
     if html:
@@ -95,8 +94,7 @@ def export_runs(
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
     from rsso_dspy.cli.results import collect_export, open_runs, print_left_out_files
-    from rsso_dspy.report.frame import write_parquet
-    from rsso_dspy.report.inspect_log import write_inspect_logs
+    from rsso_dspy.report.export import write_inspect_logs, write_parquet
 
     pool, price_of = open_runs(folders), load_prices(None, None, folders)
     whole = folders[0].resolve()
@@ -118,16 +116,20 @@ def export_runs(
 
 def print_paper(
     name: Annotated[Literal["rsso", "omnireflect", "reflexion"], typer.Argument(metavar="[PAPER]")] = "rsso",
-    json_: options.Json = False,
 ) -> None:
     """Print the tables of a paper: rsso, omnireflect or reflexion.
 
     rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5. reflexion:
     example figures of its memory.
     """
-    from rsso_dspy.cli.results import print_paper_tables
+    from rsso_dspy.report import published
+    from rsso_dspy.report.sheets import print_parts
 
-    print_paper_tables(name, json_)
+    for sheet in published.build_published_tables(name):
+        echo(sheet.title)
+        print_parts([sheet])
+        echo()
+    echo("\n".join(published.describe_published_tables(name)))
 
 
 def print_tasks(benchmark: options.BenchmarkName = None, config: options.ConfigFile = None) -> None:

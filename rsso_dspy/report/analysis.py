@@ -1,14 +1,13 @@
-"""Analysis of a run's records, computed once. Tables, headline, figures, pages and data are functions of it."""
+"""Analysis of a run's records and costs, computed once. Tables, headline, figures, pages and data are made of it."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.pricing import CostEntry, PriceOf, itemize_costs
-from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord
-from rsso_dspy.report import compare, cost, metrics
+from rsso_dspy.pricing import CostEntry, Price, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
+from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.statistics import MeanEstimate, estimate_mean
 
 
@@ -26,6 +25,102 @@ class RunRecords:
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
     answers: tuple[str, ...] = ()  # where those of an arm came from, if not from its own requests
+    advisors: Mapping[str, str] = field(default_factory=dict)  # arm to who wrote the constitution that it starts from
+    success_only: bool = False  # whether nothing is known of a trial but whether it was solved
+
+
+# Costs, as billed, and as they would be without the provider's cache.
+
+
+def return_no_price(_model: str) -> Price | None:
+    """Return None: the price of no model is known."""
+    return None
+
+
+def total_usage(entries: Iterable[CostEntry]) -> Usage:
+    return sum((entry.usage for entry in entries), Usage())
+
+
+def total_billed(entries: Iterable[CostEntry]) -> float | None:
+    return sum_amounts(entry.billed for entry in entries)
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """Cost of everything in a run's folder in US dollars; None if a price is unknown."""
+
+    entries: tuple[CostEntry, ...]  # by arm, role and model
+    free: bool  # whether all models are free
+    abandoned: tuple[CostEntry, ...]  # of trials in no record
+    begun: Usage  # usage of unfinished units and trainings, also included in the entries
+    under_way: tuple[CostEntry, ...] = ()  # of trials being played now, which are neither in a record nor abandoned
+
+    @property
+    def billed(self) -> float | None:
+        return total_billed(self.entries)
+
+    @property
+    def without_cache(self) -> float | None:
+        return sum_amounts(entry.without_cache for entry in self.entries)
+
+    @property
+    def answered(self) -> Usage:
+        """Usage of all answers that this run received, also of interrupted trials and those being played now."""
+        return total_usage((*self.entries, *self.abandoned, *self.under_way))
+
+    @property
+    def spent(self) -> float | None:
+        return total_billed((*self.entries, *self.abandoned, *self.under_way))
+
+    def sum_arm(self, arm: str) -> float | None:
+        return total_billed(entry for entry in self.entries if entry.arm == arm)
+
+
+def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
+    finished = [*played.records, *played.trainings]
+    entries = tuple(itemize_costs([*finished, *played.begun], price_of))
+    prices = [price_of(entry.model) for entry in entries]
+    models = {arm: dict(roles) for arm, roles in played.models.items()}
+    for record in (*finished, *played.begun):
+        models.setdefault(record.arm, {}).update(record.models)
+
+    def price(spent: Sequence[RoleUsage]) -> tuple[CostEntry, ...]:
+        return tuple(
+            price_usage(arm, role, models.get(arm, {}).get(role, ""), each, price_of) for arm, role, each in spent
+        )
+
+    free = all(price is not None and price.is_free for price in prices)
+    begun = total_usage(itemize_costs(played.begun, price_of))
+    return CostReport(entries, free, price(played.abandoned), begun, price(played.under_way))
+
+
+def describe_unreported_costs(bill: CostReport) -> list[str]:
+    begun = f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
+    lines = [begun] if bill.begun.calls else []
+    for entries, kind in (
+        (bill.abandoned, "that were interrupted, or ended in an error and were played again"),
+        (bill.under_way, "being played now"),
+    ):
+        if (spent := total_usage(entries)).calls:
+            paid = format_dollars(total_billed(entries))
+            lines.append(f"The tables leave out {_describe_usage(spent)}, {paid}, of trials {kind}.")
+    return lines
+
+
+def _describe_usage(usage: Usage) -> str:
+    return f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}, {usage.input:,} tokens in and {usage.output:,} out"
+
+
+def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
+    data: dict[str, Any] = {"currency": "USD", "entries": [asdict(entry) for entry in bill.entries]}
+    data |= {"billed": bill.billed, "without_cache": bill.without_cache}
+    for name, entries in (("abandoned", bill.abandoned), ("under_way", bill.under_way)):
+        data[name] = [{"arm": each.arm, "role": each.role, "usage": asdict(each.usage)} for each in entries]
+        data[f"{name}_billed"] = total_billed(entries)
+    return data
+
+
+# Everything.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +129,16 @@ class ScoreEstimates:
 
     scores: tuple[float, ...]  # best accumulator of each unit, ascending
     best_of_t: tuple[MeanEstimate, ...]  # after 1, 2, ... trials; a unit that stopped early keeps its best
-    success: MeanEstimate  # percent of units that some trial solved
+    success: tuple[MeanEstimate, ...]  # percent of units that 1, 2, ... trials solved
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The constitution that the units of an arm start from."""
+
+    advisor: str  # who wrote it; empty if unknown
+    learnt_on: int  # calibration variants
+    factor: float | None  # calibration variants per task type among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +173,30 @@ class Analysis:
     comparisons: tuple[compare.Comparison, ...]
     squares: Mapping[str, compare.Factorial2x2]  # program to its 2x2 of skills x reflections
     errored: tuple[ErroredUnit, ...]
-    bill: cost.CostReport
+    bill: CostReport
     facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
     rule_based: bool
     alike: bool  # whether all scored arms have scores for the same units
     missing: int  # number of planned units without a record
     missing_shards: tuple[str, ...]  # parts `i/n` of the run that are not here, whose number of units is unknown
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
+    advice: Mapping[str, Advice]  # of each arm that starts from a constitution
+    success_only: bool  # see `RunRecords`
 
     @property
     def main_result(self) -> compare.Comparison | None:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
         beside = [each for each in self.comparisons if each.asks == compare.BESIDE_SKILLS]
         return next(iter([*beside, *self.comparisons]), None)
+
+    @property
+    def compared_by_task(self) -> list[compare.Comparison]:
+        """The comparisons shown by task type: the main one, and what reflections add without skills (rSSO, Table 2)."""
+        without = [
+            each for each in self.comparisons if each.asks == compare.OVER_RETRIES and "reflexion" in each.second
+        ]
+        main = self.main_result
+        return [main, *(each for each in without if each is not main)] if main else []
 
     def describe_gaps(self) -> Iterator[str]:
         """Yield sentences on what is missing."""
@@ -99,7 +214,7 @@ class Analysis:
 
 def analyze(
     units: RunRecords | Sequence[UnitRecord],
-    price_of: PriceOf = cost.return_no_price,
+    price_of: PriceOf = return_no_price,
     against: str | None = None,
     every: bool = False,
 ) -> Analysis:
@@ -114,43 +229,51 @@ def analyze(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
         spent={arm: tuple(itemize_costs(records, price_of)) for arm, records in scored.items()},
-        costs=(
-            *((entry.arm, entry) for entry in _sort_costs(played.records, price_of)),
-            *((f"{entry.arm} (training)", entry) for entry in _sort_costs(played.trainings, price_of)),
-        ),
+        costs=(*_sort_costs(played.records, price_of), *_sort_costs(played.trainings, price_of, " (training)")),
         trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
-        tasks=_compute_task_means(arms),
+        tasks=tuple(_compute_task_means(scored)),
         comparisons=compare.compare_all(arms, against, every),
         squares=compare.compute_factorials(arms),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
-        bill=cost.build_cost_report(
-            everything, played.begun, played.abandoned, price_of, played.under_way, played.models
-        ),
+        bill=build_cost_report(played, price_of),
         facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
         rule_based=any(record.rule_based for record in everything),
         alike=metrics.have_same_units(arms.values()),
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
+        advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
+        success_only=played.success_only,
     )
 
 
-def _sort_costs(records: Sequence[TrialsRecord], price_of: PriceOf) -> list[CostEntry]:
-    """Return costs by arm, in order of first appearance, then by role and model."""
+def _find_advice(records: Sequence[UnitRecord], advisor: str) -> Advice | None:
+    if not any(each.memory == "constitution" and each.kind == "file" for record in records for each in record.sources):
+        return None
+    learnt_on = min((record.learnt_on for record in records), key=len)  # later units of a stream add their own
+    tasks = {key.partition("::")[0] for key in learnt_on}
+    return Advice(advisor, len(learnt_on), len(learnt_on) / len(tasks) if tasks else None)
+
+
+def _sort_costs(records: Sequence[TrialsRecord], price_of: PriceOf, of: str = "") -> list[tuple[str, CostEntry]]:
+    """Return name and costs by arm, in order of first appearance, then by role and model."""
     arms = list(metrics.group_by_arm(records))
-    found = itemize_costs(records, price_of)
-    return sorted(found, key=lambda entry: (arms.index(entry.arm), entry.role, entry.model))
+    found = sorted(itemize_costs(records, price_of), key=lambda each: (arms.index(each.arm), each.role, each.model))
+    return [(f"{entry.arm}{of}", entry) for entry in found]
 
 
 def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
-    tasks = [record.variant.task for record in scored]
-    best = [[metrics.get_best_accumulator(record, trial) for record in scored] for trial in range(1, trials + 1)]
-    solved = [100.0 * any(trial.solved for trial in record.trajectories) for record in scored]
+    def estimate(score: Callable[[UnitRecord, int], float]) -> tuple[MeanEstimate, ...]:
+        return tuple(
+            estimate_mean([(record.variant.task, score(record, trial)) for record in scored])
+            for trial in range(1, trials + 1)
+        )
+
     return ScoreEstimates(
         tuple(sorted(map(metrics.get_best_accumulator, scored))),
-        tuple(estimate_mean(list(zip(tasks, scores, strict=True))) for scores in best),
-        estimate_mean(list(zip(tasks, solved, strict=True))),
+        estimate(metrics.get_best_accumulator),
+        estimate(lambda record, trial: 100.0 * metrics.is_solved(record, trial)),
     )
 
 
@@ -185,60 +308,50 @@ def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, .
     return {name: tuple(sorted(values)) for name, values in found.items() if values}
 
 
-def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskMeans, ...]:
-    scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    units: dict[str, set[metrics.UnitKey]] = defaultdict(set)
-    for arm, records in arms.items():
-        for record in metrics.select_scored_units(records):
-            scores[record.variant.task][arm].append(metrics.get_best_accumulator(record))
-            units[record.variant.task].add(metrics.get_unit_key(record))
-    return tuple(
-        TaskMeans(name, len(units[name]), {arm: fmean(values) for arm, values in scores[name].items()})
-        for name in sorted(scores)
-    )
+def _compute_task_means(scored: Mapping[str, Sequence[UnitRecord]]) -> Iterator[TaskMeans]:
+    for task in sorted({record.variant.task for records in scored.values() for record in records}):
+        of = {arm: [record for record in records if record.variant.task == task] for arm, records in scored.items()}
+        units = {metrics.get_unit_key(record) for records in of.values() for record in records}
+        means = {arm: fmean(map(metrics.get_best_accumulator, records)) for arm, records in of.items() if records}
+        yield TaskMeans(task, len(units), means)
 
 
-def serialize_analysis(found: Analysis) -> dict[str, Any]:
-    return {
-        "facts": {name: list(values) for name, values in found.facts.items() if values},
-        "rule_based": found.rule_based,
-        "missing": found.missing,
-        "missing_shards": list(found.missing_shards),
-        "alike": found.alike,
-        "note": found.rule_based_note,
-        "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
-        "arms": [_serialize_arm(found, row) for row in found.arms],
-        "tasks": list(map(asdict, found.tasks)),
-        "measures": {row.arm: _serialize_measures(row) for row in found.arms},
-        "bill": cost.serialize_cost_report(found.bill),
-        "trainings": list(map(asdict, found.trainings)),
-        "comparisons": [_serialize_comparison(each) for each in found.comparisons],
-        "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": list(map(asdict, found.errored)),
-    }
-
-
+PLAIN = ("rule_based", "missing", "missing_shards", "alike", "tasks", "trainings", "squares", "errored", "advice")
 MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 """What AgentBoard and OmniReflect report of a task."""
 
 
+def serialize_analysis(found: Analysis) -> dict[str, Any]:
+    data = asdict(found)
+    return {
+        "facts": {name: list(values) for name, values in found.facts.items() if values},
+        "note": found.rule_based_note,
+        **{name: data[name] for name in PLAIN},
+        "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
+        "arms": [_serialize_arm(found, row) for row in found.arms],
+        "measures": {row.arm: _serialize_measures(row) for row in found.arms},
+        "bill": serialize_cost_report(found.bill),
+        "comparisons": [_serialize_comparison(each) for each in found.comparisons],
+    }
+
+
 def _serialize_measures(row: metrics.ArmMetrics) -> dict[str, Any]:
-    data = asdict(row)
     same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
-    return same | {name: data[name] for name in MEASURES}
+    return same | {name: value for name, value in asdict(row).items() if name in MEASURES}
 
 
 def _serialize_arm(found: Analysis, row: metrics.ArmMetrics) -> dict[str, Any]:
     learnt = row.learning
     held = [
-        {"reflections": count, "trials": trials, "solved": solved} for count, (solved, trials) in learnt.held.items()
+        dict(zip(("reflections", "solved", "trials"), (count, *each), strict=True))
+        for count, each in learnt.held.items()
     ]
     by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
     newly = [trial.additional for trial in learnt.success]
     return {
         **{name: value for name, value in asdict(row).items() if name not in MEASURES},
-        "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held},
-        "cost": cost.total_billed(found.spent[row.arm]),
+        "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held, "written": learnt.written},
+        "cost": total_billed(found.spent[row.arm]),
         "paid": found.bill.sum_arm(row.arm),
         "success": {"trials": list(map(asdict, learnt.success)), "by_task": by_task, "failures": dict(learnt.failures)},
     }

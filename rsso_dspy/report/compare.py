@@ -2,9 +2,10 @@
 leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
+from operator import mul
 from statistics import fmean
 from typing import Literal, get_args
 
@@ -13,6 +14,7 @@ from rsso_dspy.programs.methods import find_retry_control
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
 from rsso_dspy.report import metrics, statistics
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
+from rsso_dspy.report.statistics import BootstrapInterval as Interval
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
@@ -20,6 +22,7 @@ neither of these, and together they gain less than the sum of both. undecided: n
 both intervals to exclude 0, so their error rate is at most that of one interval."""
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
+PAPER_LAYOUT = ("sso-adapt", "release")  # presets in which the scaffolds differ also where there is no skill
 
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
@@ -50,11 +53,11 @@ class Comparison:
     by_task: Mapping[str, float]  # task type to its mean difference
     higher: int  # number of units on which the second arm scored higher
     lower: int
-    interval: statistics.BootstrapInterval | None  # interval clustered by task type, or None
+    interval: Interval | None  # clustered by task type
     wilcoxon: statistics.WilcoxonResult  # over the means of task types (rSSO, section 4)
     sign: statistics.SignTestResult  # over the means of task types
-    mcnemar: statistics.McNemarResult  # McNemar test over solved units
     gains: tuple[StratumGain, ...]  # by stratum of the first arm
+    unlike: str  # in which rules the arms differ beside their methods; empty if in none
     holm: float | None = None  # p of its signed-rank test, corrected for the number of comparisons of the run
 
     @property
@@ -67,9 +70,9 @@ class Factorial2x2:
     pairs: int  # units that all four arms finished
     corners: tuple[str, ...]  # methods: neither memory, the first, the second, both
     means: tuple[float, ...]  # Mean best accumulators, in the order of the corners
-    interaction: statistics.BootstrapInterval | None
-    over_one: statistics.BootstrapInterval | None  # both together minus the first memory alone
-    over_other: statistics.BootstrapInterval | None  # both together minus the second memory alone
+    interaction: Interval | None
+    over_one: Interval | None  # both together minus the first memory alone
+    over_other: Interval | None  # both together minus the second memory alone
     reading: InteractionVerdict
 
     @property
@@ -102,7 +105,6 @@ def compare_arms(
     gains = {k: get_best_accumulator(after[k], trials) - get_best_accumulator(before[k], trials) for k in shared}
     by_task = _group_by_task(gains)
     means = [round(fmean(values), 9) for values in by_task.values()]
-    solved = ([_is_solved(each[key], trials) for key in shared] for each in (before, after))
     strata: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
     for key, gain in gains.items():
         for stratum in _list_strata(before[key], trials):
@@ -122,43 +124,59 @@ def compare_arms(
         statistics.bootstrap_mean(by_task),
         statistics.run_wilcoxon_test(means),
         statistics.run_sign_test(means),
-        statistics.run_mcnemar_test(*solved),
         tuple(StratumGain(name, len(each), fmean(each) if each else None) for name, each in strata.items()),
+        _describe_other_rules([[units[key] for key in shared] for units in (before, after)]),
     )
+
+
+def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]]) -> str:
+    first, second = (" and ".join(sorted({record.protocol for record in records})) for records in arms)
+    said = [f"protocols {first} and {second}"] if first != second else []
+    if budgets := sum(one.budget != other.budget for one, other in zip(*arms, strict=True)):
+        said.append(f"{budgets} of {len(arms[0])} pairs with other numbers of steps per trial")
+    return "; ".join(said)
 
 
 def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
     """Compute the 2x2 of skills and reflections; None if an arm is missing or no unit was finished in all four."""
-    played = [_index_scored_units(arms.get(name, ())) for name in FACTORIAL_METHODS]
+    corners = tuple(_find_corner(arms, name) for name in FACTORIAL_METHODS)
+    played = [_index_scored_units(arms.get(name, ())) for name in corners]
     shared = sorted(set.intersection(*map(set, played)))
     if not shared:
         return None
     trials = min(metrics.list_allowed_trials([list(each.values()) for each in played]))
     scores = {key: [get_best_accumulator(each[key], trials) for each in played] for key in shared}
 
-    def bootstrap(
-        difference: Callable[[float, float, float, float], float], most: float
-    ) -> statistics.BootstrapInterval | None:
-        return statistics.bootstrap_mean(
-            _group_by_task({key: difference(*corners) for key, corners in scores.items()}), most
-        )
+    def bootstrap(*signs: int) -> Interval | None:
+        """Bootstrap the sum of the corners with these signs, whose largest possible value follows from the signs."""
+        sums = {key: sum(map(mul, signs, points)) for key, points in scores.items()}
+        return statistics.bootstrap_mean(_group_by_task(sums), signs.count(1) * statistics.MOST_POINTS)
 
-    interaction = bootstrap(lambda neither, one, other, both: both - one - other + neither, 2 * statistics.MOST_POINTS)
-    over_one = bootstrap(lambda _neither, one, _other, both: both - one, statistics.MOST_POINTS)
-    over_other = bootstrap(lambda _neither, _one, other, both: both - other, statistics.MOST_POINTS)
+    interaction, over_one, over_other = bootstrap(1, -1, -1, 1), bootstrap(0, -1, 0, 1), bootstrap(0, 0, -1, 1)
     means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
     reading = _classify_interaction(interaction, over_one, over_other)
-    return Factorial2x2(len(shared), FACTORIAL_METHODS, means, interaction, over_one, over_other, reading)
+    return Factorial2x2(len(shared), corners, means, interaction, over_one, over_other, reading)
 
 
-def _classify_interaction(
-    interaction: statistics.BootstrapInterval | None,
-    one: statistics.BootstrapInterval | None,
-    other: statistics.BootstrapInterval | None,
-) -> InteractionVerdict:
-    if one and other and min(one.low, other.low) > 0:
+def _find_corner(arms: Mapping[str, Sequence[UnitRecord]], method: str) -> str:
+    """Return the method, or if it is missing, that of the flat scaffold with the same memories, where both scaffolds
+    send the same: in a conversation."""
+    flat = method.removesuffix("-sso")
+    alike = all(plays_conversation(record.protocol) for record in arms.get(flat, ()))
+    return flat if method not in arms and alike else method
+
+
+def plays_conversation(protocol: str) -> bool:
+    preset, *departures = protocol.split()
+    layouts = [each for each in departures if each.startswith("layout=")]
+    return layouts == ["layout=conversation"] or (not layouts and not preset.startswith(PAPER_LAYOUT))
+
+
+def _classify_interaction(interaction: Interval | None, *over: Interval | None) -> InteractionVerdict:
+    """Read out the interaction and the differences of both memories together over each alone."""
+    if all(each and each.low > 0 for each in over):
         return "compose"
-    if one and other and max(one.high, other.high) < 0:
+    if all(each and each.high < 0 for each in over):
         return "adversarial"
     return "redundant" if interaction and interaction.high < 0 else "undecided"
 
@@ -169,12 +187,8 @@ def _list_strata(record: UnitRecord, trials: int) -> Iterator[Stratum]:
         yield "solved at trial 1"
     else:
         yield "plateau" if get_best_accumulator(record, trials) <= first.accumulator else "other"
-    if not _is_solved(record, trials):
+    if not metrics.is_solved(record, trials):
         yield "paper's plateau"
-
-
-def _is_solved(record: UnitRecord, trials: int) -> bool:
-    return any(trajectory.solved for trajectory in record.trajectories[:trials])
 
 
 def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitRecord]:
@@ -225,7 +239,6 @@ def compute_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, Fa
 
 
 def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
-    """Return the arms by method and program."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, units in arms.items():
         found[units[0].method, units[0].program].append(name)

@@ -18,13 +18,12 @@ from rsso_dspy.files import atomic_path
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.metrics import UNEVEN
-from rsso_dspy.report.published import load_published_tables
+from rsso_dspy.report.published import load_data, load_published_tables
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH = 7.2  # width in inches, about that of a page's text
@@ -56,6 +55,10 @@ class ReportFigure:
     alt: str  # what the picture shows, in words; its numbers stand in the tables
     figure: "Figure"
 
+    @property
+    def source(self) -> str:
+        return render_data_uri(self.figure)
+
 
 @dataclass(frozen=True, slots=True)
 class ArmStyle:
@@ -84,7 +87,7 @@ def shorten_name(text: str) -> str:
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}"
 
 
-# The five figures.
+# The figures. Titles, and words for who does not see them, stand in data/texts.toml.
 
 
 def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure]:
@@ -95,57 +98,55 @@ def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure
 
 
 def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> Iterator[ReportFigure]:
-    several = len(found.estimates) > 1
-    if found.estimates and (with_paper or max(found.plays[arm] for arm in found.estimates) > 1):
+    several = any(found.plays[arm] > 1 for arm in found.estimates)
+    if found.estimates and (with_paper or several):
         yield _draw_best_of_t(found, styles, with_paper)
+    if several:
+        yield _draw_success(found, styles)
     if any(len(each.scores) > 1 for each in found.estimates.values()):
         yield _draw_survival(found, styles)
     if any(pair.interval for pair in found.comparisons):
         yield _draw_differences(found, styles)
-    if several:
-        yield _draw_scores(found, styles)
-    if several and any(row.calls_per_unit for row in found.arms):
+    if len(found.estimates) > 1 and any(row.calls_per_unit for row in found.arms):
         yield _draw_efficiency(found, styles)
 
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
     """Draw the cumulative best of t (rSSO, Figure 2): per arm the mean of the best accumulator after 1, 2, ... trials,
     with its interval. What the paper published is dashed, and a note names its model."""
-    kept = found.estimates
-    published = load_published_tables()["cumulative_best_of_t"] if with_paper else {}
-    trials = max([*(len(each.best_of_t) for each in kept.values()), *map(len, published.values())])
-    step = min(0.05, 0.3 / len(kept))
-    picture = _Picture("best-of-t", "Best of t trials")
+    picture = _Picture("best-of-t")
     axes = picture.axes
-    for place, (arm, each) in enumerate(kept.items()):
-        aside = (place - (len(kept) - 1) / 2) * step
-        for number, mean in enumerate(each.best_of_t, start=1):
-            if mean.interval:  # bars alone stand aside: points would seem to differ
-                axes.plot([number + aside] * 2, mean.ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
-        axes.plot(range(1, len(each.best_of_t) + 1), [mean.mean for mean in each.best_of_t], **styles[arm].line)
-    picture.add_legend(styles[arm] for arm in kept)
+    axes.set_ylabel("Mean of the best so far, points of 100")
+    notes = picture.draw_curves({arm: each.best_of_t for arm, each in found.estimates.items()}, styles)
     dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
-    for method, values in published.items():
+    for method, values in load_published_tables()["cumulative_best_of_t"].items() if with_paper else ():
         dashed["color"] = styles[method].colour if method in styles else FAINT
-        known = [(number, value) for number, value in enumerate(values, start=1) if value is not None]
-        axes.plot(*zip(*known, strict=True), linewidth=1.2, **dashed)
-        picture.legend.append((_make_symbol(linewidth=1.4, **dashed), f"{method}, published"))
-    every = max(1, -(-trials // 10))
-    axes.set_xticks(sorted({1, *range(every, trials + 1, every)}))
-    axes.set(xlim=(0.7, trials + 0.3), xlabel="trials", ylabel="Mean of the best so far, points of 100")
-    axes.grid(axis="y")
-    bars = _describe_bars((mean.interval for each in kept.values() for mean in each.best_of_t), True)
-    notes = [*_fit_points_axis(axes, "y"), *bars]
-    if published:
-        notes.append(f"Dashed: published, another model. {load_published_tables()['source']}.")
-    words = "Line chart: mean of the best accumulator after each trial, points of 100."
-    return picture.finish(words, [*notes, *_list_notes(found)])
+        heights = [float("nan") if value is None else value for value in values]
+        picture.legend += [
+            (line, f"{method}, published") for line in axes.plot(range(1, len(values) + 1), heights, **dashed)
+        ]
+    low, high = axes.get_ylim()
+    if high - low < 2:  # so that equal scores look equal
+        low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
+        axes.set_ylim(low, high)
+    begins = ["The vertical axis does not begin at 0."] if low > 0 else []
+    published = [f"Dashed: published, another model. {load_published_tables()['source']}."] if with_paper else []
+    return picture.finish([*begins, *notes, *published, *_list_notes(found)])
+
+
+def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
+    """Draw the success rate by trial, of all arms, the baseline's beside: per arm the percent of units that 1, 2, ...
+    trials solved (Reflexion's accuracy), with its interval."""
+    picture = _Picture("success")
+    picture.axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
+    notes = picture.draw_curves({arm: each.success for arm, each in found.estimates.items()}, styles)
+    return picture.finish([*notes, *_list_notes(found)])
 
 
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw the survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is
     at least x."""
-    picture = _Picture("survival", "How scores are distributed")
+    picture = _Picture("survival")
     axes = picture.axes
     for place, (arm, each) in enumerate(found.estimates.items()):
         steps = sorted({0.0, 100.0, *(value for value in each.scores if 0 < value < 100)})
@@ -156,8 +157,7 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
     picture.add_legend(styles[arm] for arm in found.estimates)
-    words = "Step chart: share of units whose best accumulator is at least x, for x from 0 to 100."
-    return picture.finish(words, _list_notes(found, best=True))
+    return picture.finish(_list_notes(found, best=True))
 
 
 class _Row(NamedTuple):
@@ -166,7 +166,6 @@ class _Row(NamedTuple):
     name: str
     estimate: MeanEstimate
     units: int
-    colour: str = INK
     marker: str = "o"
 
 
@@ -188,23 +187,10 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
     notes += [*_describe_bars(row.estimate.interval for row in rows), *_list_notes(found, paired=True)]
-    picture = _Picture("differences", "Paired differences", rows, signed=True)
+    picture = _Picture("differences", rows)
     picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
     picture.axes.axvline(0, color=INK, linewidth=0.8)
-    return picture.finish(f"Forest plot of paired differences in points, with {LEVEL:.0%} intervals.", notes)
-
-
-def _draw_scores(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw a row for every arm: its Mean with its interval."""
-    rows = [
-        _Row(styles[arm].name, each.best_of_t[-1], len(each.scores), styles[arm].colour, styles[arm].marker)
-        for arm, each in found.estimates.items()
-    ]
-    picture = _Picture("scores", "Scores", rows)
-    picture.axes.set_xlabel("Mean, points of 100")
-    bars = _describe_bars((row.estimate.interval for row in rows), True)
-    notes = [*_fit_points_axis(picture.axes, "x"), *bars, *_list_notes(found, best=True)]
-    return picture.finish("Dot chart: Mean of every arm, points of 100.", notes)
+    return picture.finish(notes)
 
 
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
@@ -212,10 +198,10 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
     a task, and success in percent of tasks with its interval."""
     turns = {row.arm: row.turns or 0.0 for row in found.arms if row.units}
     calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
-    picture = _Picture("efficiency", "Success against calls")
+    picture = _Picture("efficiency")
     axes = picture.axes
     for arm in sorted(turns, key=lambda arm: -turns[arm]):
-        success, style = found.estimates[arm].success, styles[arm]
+        success, style = found.estimates[arm].success[-1], styles[arm]
         axes.plot([calls[arm]] * 2, success.ends, color=style.colour, linewidth=1, alpha=0.6)
         dot: dict[str, Any] = {"color": style.colour, "mew": 0, "clip_on": False}
         bubble = LARGEST * (turns[arm] / (max(turns.values()) or 1.0)) ** 0.5
@@ -227,9 +213,8 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
     picture.add_legend(
         replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task") for arm in turns
     )
-    bars = _describe_bars((each.success.interval for each in found.estimates.values()), True)
-    words = "Bubble chart: success against model calls per task; the area of a bubble is its turns."
-    return picture.finish(words, [*bars, *_list_notes(found, best=True)])
+    bars = _describe_bars((each.success[-1].interval for each in found.estimates.values()), True)
+    return picture.finish([*bars, *_list_notes(found, best=True)])
 
 
 # Axes, legend and notes.
@@ -253,28 +238,28 @@ def use_figure_style(**more: Any) -> Iterator[None]:
 class _Picture:
     """A figure that is being drawn: its axes and the entries of its legend."""
 
-    def __init__(self, name: str, title: str, rows: Sequence[_Row] = (), signed: bool = False):
+    def __init__(self, name: str, rows: Sequence[_Row] = ()):
         """Open the axes; with `rows`, they are drawn from the top, each with its numbers beside the axes. A ring has no
         interval."""
         from matplotlib.figure import Figure
 
-        self.name, self.title = name, title
+        self.name = name
         self.legend: list[tuple[Any, str]] = []
         sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
         height = ROW * sum(sizes) + 0.75 if rows else HEIGHT
         self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
         self.axes = self.figure.add_subplot()
         if rows:
-            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)], signed)
+            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
 
-    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float], signed: bool) -> None:
+    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float]) -> None:
         axes = self.axes
         for row, place in zip(rows, places, strict=True):
-            found, words = row.estimate, f"{_format_estimate(row.estimate, signed)}, n = {row.units}"
+            found, words = row.estimate, f"{_format_estimate(row.estimate)}, n = {row.units}"
             if found.interval:
-                axes.plot(found.ends, [place, place], color=row.colour, linewidth=1.4)
-            filling = row.colour if found.interval else "none"
-            axes.plot([found.mean], [place], row.marker, color=row.colour, markersize=5, markerfacecolor=filling)
+                axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
+            filling = INK if found.interval else "none"
+            axes.plot([found.mean], [place], row.marker, color=INK, markersize=5, markerfacecolor=filling)
             axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         axes.set_yticks(places, [row.name for row in rows])
         axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
@@ -282,14 +267,36 @@ class _Picture:
         axes.spines["left"].set_visible(False)
         axes.margins(x=0.06)
         axes.grid(axis="x")
-        _fit_points_axis(axes, "x")
+        low, high = axes.get_xlim()
+        if high - low < 2:  # so that equal scores look equal
+            axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
+
+    def draw_curves(self, curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]) -> list[str]:
+        """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
+        from matplotlib.ticker import MaxNLocator
+
+        step = min(0.05, 0.3 / len(curves))
+        for place, (arm, means) in enumerate(curves.items()):
+            aside = (place - (len(curves) - 1) / 2) * step
+            for number, mean in enumerate(means, start=1):
+                if mean.interval:  # bars alone stand aside: points would seem to differ
+                    ends: Any = mean.ends
+                    self.axes.plot([number + aside] * 2, ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
+            self.axes.plot(range(1, len(means) + 1), [mean.mean for mean in means], **styles[arm].line)
+        self.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        self.axes.set_xlabel("trials")
+        self.axes.grid(axis="y")
+        self.add_legend(styles[arm] for arm in curves)
+        return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
 
     def add_legend(self, styles: Iterable[ArmStyle]) -> None:
-        self.legend += [(_make_symbol(**style.line), style.name) for style in styles]
+        from matplotlib.lines import Line2D
 
-    def finish(self, words: str, notes: Sequence[str]) -> ReportFigure:
+        self.legend += [(Line2D([], [], **style.line), style.name) for style in styles]
+
+    def finish(self, notes: Sequence[str]) -> ReportFigure:
         """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that
-        its bytes do not depend on earlier drawing. `words` say what the picture is."""
+        its bytes do not depend on earlier drawing."""
         figure, bottom = self.figure, -0.01
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
@@ -304,23 +311,7 @@ class _Picture:
             bottom = legend.get_window_extent().y0 / figure.bbox.height
         below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
         figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
-        return ReportFigure(self.name, self.title, words, figure)
-
-
-def _make_symbol(**look: Any) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], **look)
-
-
-def _fit_points_axis(axes: "Axes", which: str) -> list[str]:
-    """Make the axis span at least two points, so that equal scores look equal. Return the note that it does not begin
-    at 0, where that is so."""
-    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
-    if high - low < 2:
-        low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
-        axes.set(**{f"{which}lim": (low, high)})
-    return [f"The {'vertical' if which == 'y' else 'horizontal'} axis does not begin at 0."] if low > 0 else []
+        return ReportFigure(self.name, **load_data("texts.toml")["figures"][self.name], figure=figure)
 
 
 # What is said beside a picture.
@@ -352,10 +343,9 @@ def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool
     return notes if of_means or None not in drawn else [*notes, f"A ring has no interval: {NO_INTERVAL}."]
 
 
-def _format_estimate(found: MeanEstimate, signed: bool) -> str:
-    form = "+.1f" if signed else ".1f"
-    mean, low, high = (format(each, form).replace("-", "−") for each in (found.mean, *found.ends))
-    return f"{mean} ({low} to {high})" if found.interval else f"{mean} (no interval)" if signed else mean
+def _format_estimate(found: MeanEstimate) -> str:
+    mean, low, high = (format(each, "+.1f").replace("-", "−") for each in (found.mean, *found.ends))
+    return f"{mean} ({low} to {high})" if found.interval else f"{mean} (no interval)"
 
 
 # Files, and pictures of a page.

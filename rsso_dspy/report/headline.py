@@ -27,18 +27,17 @@ def write_headline(found: Analysis) -> str:
 
 
 def _describe_best(found: Analysis) -> str:
-    scored = [(arm.mean, arm) for arm in found.arms if arm.mean is not None]
-    top = max(mean for mean, _ in scored)
-    best = [arm for mean, arm in scored if f"{mean:.2f}" == f"{top:.2f}"]
-    names = " and ".join(arm.arm for arm in best)
-    if len(scored) == 1:
-        of = f"{best[0].solve} of {best[0].units}"
-        return f"{names} scored {top:.2f} of 100 points on average and solved {of} units; no other arm has a score."
-    if len(best) == len(scored):
-        return f"{'Both' if len(best) == 2 else f'All {len(best)}'} arms scored {top:.2f} of 100 points on average."
-    solved = f", {best[0].solve} of {best[0].units} units solved" if len(best) == 1 else ""
+    means = [(f"{arm.mean:.2f}", arm) for arm in found.arms if arm.mean is not None]
+    top = max((mean for mean, _ in means), key=float)
+    best = [arm for mean, arm in means if mean == top]
+    names, of = " and ".join(arm.arm for arm in best), f"{best[0].solve} of {best[0].units}"
+    if len(means) == 1:
+        return f"{names} scored {top} of 100 points on average and solved {of} units; no other arm has a score."
+    if len(best) == len(means):
+        return f"{'Both' if len(best) == 2 else f'All {len(best)}'} arms scored {top} of 100 points on average."
+    solved = f", {of} units solved" if len(best) == 1 else ""
     unlike = "" if found.alike else " (the arms finished different units)"
-    return f"Highest mean: {names} with {top:.2f} of 100 points{solved}{unlike}."
+    return f"Highest mean: {names} with {top} of 100 points{solved}{unlike}."
 
 
 def _describe_comparisons(found: Analysis) -> list[str]:
@@ -51,7 +50,11 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     kept = open_[: max(1, MOST - len(decided))]
     said = list(map(_describe_winner, decided[:MOST]))
     for verdict in (UNCERTAIN, TOO_FEW, EQUAL):
-        told = [_describe_difference(pair) for pair in kept if _judge_open(pair) == verdict]
+        told = [
+            f"{pair.name} {format_difference(pair.difference).text} points ({_describe_pairs(pair)})"
+            for pair in kept
+            if _judge_open(pair) == verdict
+        ]
         said += [f"{verdict}: {', '.join(told)}."] if told else []
     if left := len(decided[MOST:]) + len(open_) - len(kept):
         said.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
@@ -75,12 +78,6 @@ def _describe_winner(pair: Comparison) -> str:
     return f"{better} beats {worse} by {abs(pair.difference):.2f} points ({_describe_pairs(pair, best_first=True)})."
 
 
-def _describe_difference(pair: Comparison) -> str:
-    """Write ``second - first``, as in the tables, with its interval."""
-    difference = format_difference(pair.difference).text
-    return f"{pair.name} {difference} points ({_describe_pairs(pair)})"
-
-
 def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
     """Write the number of pairs and the interval: of ``second - first``, or of the better arm minus the worse one."""
     units = f"{pair.pairs} unit{'s' if pair.pairs != 1 else ''}"
@@ -95,13 +92,10 @@ def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
 
 def _describe_spending(found: Analysis) -> list[str]:
     """Describe the calls, tokens and dollars that this run took, interrupted trials included."""
-    spent = found.bill.answered
-    if not spent.calls:
-        return []
-    billed = found.bill.spent
+    spent, billed = found.bill.answered, found.bill.spent
     price = "at no cost" if found.bill.free else "price unknown" if billed is None else format_dollars(billed)
     calls = f"{spent.calls:,} model call{'s' if spent.calls > 1 else ''}"
-    return [f"It took {calls} and {format_tokens(spent.input + spent.output)} tokens, {price}."]
+    return [f"It took {calls} and {format_tokens(spent.input + spent.output)} tokens, {price}."] if spent.calls else []
 
 
 def _describe_unscored(found: Analysis) -> Iterator[str]:

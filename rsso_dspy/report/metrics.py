@@ -6,11 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import comb
 from statistics import fmean
 from typing import TypeVar
 
 from rsso_dspy.loops import find_action_loop
+from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
+from rsso_dspy.report.statistics import MeanEstimate, estimate_mean
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
@@ -29,6 +32,7 @@ class TrialSuccess:
     solved: int  # variants solved in it or before
     additional: int  # variants solved in it for the first time
     accuracy: float  # solved so far, as a share of all variants, 0 to 1
+    all_solved: float | None  # pass^k; None where units stopped early
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Learning:
     success: tuple[TrialSuccess, ...]
     trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
     held: Mapping[int, tuple[int, int]]  # reflections held to solved trials that began so, and to all; see the table
+    written: float | None  # reflections written per unit; None without a memory of them
     by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
     failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
 
@@ -45,6 +50,7 @@ class Learning:
 @dataclass(frozen=True, slots=True)
 class ArmMetrics:
     arm: str
+    scaffold: str | None  # flat or sso; None for an unknown method
     units: int
     errored: int
     mean: float | None  # the paper's Mean: best accumulator over the trials, averaged over variants
@@ -58,6 +64,7 @@ class ArmMetrics:
     trials_played: int
     stalled: int  # number of these trials that stalled; they count with the score they had
     best_of_t: tuple[float, ...]  # after 1, 2, ... trials; a variant that stopped early keeps its best
+    gain: MeanEstimate | None  # best of two trials minus trial 1, in points (rSSO, section 5)
     invalid_rate: float | None  # share of steps that were malformed or not understood
     asked_rate: float | None  # share of steps answered with a question
     idle_rate: float | None  # share of steps whose action was understood and changed nothing
@@ -83,8 +90,14 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     points = [get_best_accumulator(record) for record in scored]
     environment_scores = [max(trial.environment_score for trial in trials) for trials in plays]
     by_task: dict[str, list[float]] = defaultdict(list)
-    for record, score in zip(scored, points, strict=True):
-        by_task[record.variant.task].append(score)
+    tasks = [record.variant.task for record in scored]
+    for task, score in zip(tasks, points, strict=True):
+        by_task[task].append(score)
+    best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
+    gains = (
+        [(task, after - before) for task, before, after in zip(tasks, *best[:2], strict=True)] if longest > 1 else []
+    )
+    row = METHODS.get(records[0].method.partition("+")[0])
     played = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in played)
     rates = [
@@ -93,6 +106,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     ]
     return ArmMetrics(
         arm=arm,
+        scaffold=row.scaffold if row else None,
         units=len(scored),
         errored=len(records) - len(scored),
         mean=_average(points),
@@ -105,9 +119,8 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         mean_over_trials=_average([fmean(t.accumulator for t in trials) for trials in plays]),
         trials_played=len(played),
         stalled=sum(record.stalled_trials for record in scored),
-        best_of_t=tuple(
-            fmean(get_best_accumulator(record, number) for record in scored) for number in range(1, longest + 1)
-        ),
+        best_of_t=tuple(map(fmean, best)),
+        gain=estimate_mean(gains) if gains else None,
         invalid_rate=rates[0],
         asked_rate=rates[1],
         idle_rate=rates[2],
@@ -139,7 +152,7 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
     for arm, records in group_by_arm(trainings).items():
         by_round: dict[int, list[int]] = defaultdict(list)
         for record in records:
-            met: Counter[str] = Counter()
+            met = Counter[str]()
             for trajectory in record.trajectories:
                 met[trajectory.variant.key] += 1
                 by_round[met[trajectory.variant.key]].append(trajectory.accumulator)
@@ -158,8 +171,10 @@ def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
     newly = [0] * max((len(record.trials) for record in scored), default=0)
     by_held: dict[int, list[bool]] = defaultdict(list)
     by_task: dict[str, list[bool]] = defaultdict(list)
+    wins = []
     for record in scored:
         solved = [trajectory.solved for trajectory in record.trajectories]
+        wins.append(sum(solved))
         by_task[record.variant.task].append(True in solved)
         if True in solved:
             newly[solved.index(True)] += 1
@@ -167,13 +182,18 @@ def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
             by_held[count].append(success)
     failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
     sums = list(enumerate(accumulate(newly), start=1))
+    of = len(newly)
+    whole = all(len(record.trials) == max(of, record.trials_allowed) for record in scored)
+    all_solved = [fmean(comb(won, k) / comb(of, k) for won in wins) if whole else None for k, _ in sums]
+    counts = [trial.learnt[REFLECTIONS] for record in scored for trial in record.trials if REFLECTIONS in trial.learnt]
     return Learning(
         tuple(
-            TrialSuccess(number, so_far, more, so_far / len(scored))
-            for (number, so_far), more in zip(sums, newly, strict=True)
+            TrialSuccess(number, so_far, more, so_far / len(scored), every)
+            for (number, so_far), more, every in zip(sums, newly, all_solved, strict=True)
         ),
         {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
         {count: (sum(each), len(each)) for count, each in sorted(by_held.items())},
+        sum(each.get("written", 0) for each in counts) / len(scored) if counts else None,
         {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
         {why: failed[why] for why in FAILURES},
     )
@@ -217,16 +237,10 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
         last[stream, record.seed] = record
     books = [record.memories["constitution"].get("rules", ()) for record in last.values()]
     standing = [Counter(rule.get("category") for rule in rules) for rules in books]
-    noted = [
-        {
-            line
-            for trial in record.trials
-            for region, text in trial.shown.items()
-            if region.startswith("progress@")
-            for line in text.splitlines()
-        }
-        for record in held
-    ]
+    shown = [[each for trial in record.trials for each in trial.shown.items()] for record in held]
+    noted = (
+        {line for key, text in each if key.startswith("progress@") for line in text.splitlines()} for each in shown
+    )
     lasting = {name: fmean(counts[name] for counts in standing) for name in ("abstract", "error")}
     return {**lasting, "progress": fmean(map(len, noted))}
 
@@ -234,40 +248,40 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
 def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
     """Count per arm the units whose trials are all equal action by action, and the units of two trials or more. Leaves
     out arms without such units, and units of the rule-based model."""
-    found = {}
+    found: dict[str, tuple[int, int]] = {}
     for arm, records in arms.items():
         played = [record.trajectories for record in records if not record.rule_based]
-        again = [trials for trials in played if len(trials) > 1]
+        again = [trials for trials in played if len(trials) > 1 and trials[0].steps]
         equal = sum(len({tuple(step.action for step in trial.steps) for trial in trials}) == 1 for trials in again)
-        if equal:
-            found[arm] = (equal, len(again))
+        found |= {arm: (equal, len(again))} if equal else {}
     return found
 
 
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
-    if not found:
-        return []
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
-    return [
+    said = (
         f"Units of several trials in which every trial took the same actions: {counts}. Such trials cannot raise the "
         "best score and are no control for retries; see protocol.retry_temperature."
-    ]
+    )
+    return [said] if found else []
 
 
 def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
     """Return the reported model names by role, where they differ from the requested one."""
     found: dict[str, set[str]] = {}
-    for trial in record.trials:
-        for role, names in trial.answered.items():
-            asked = record.models.get(role, record.model)
-            others = {name for name in names if name not in (asked, asked.partition("/")[2])}
-            if others or len(names) > 1:
-                found.setdefault(role, set()).update(names if len(names) > 1 else others)
+    for role, names in ((role, {*names}) for trial in record.trials for role, names in trial.answered.items()):
+        asked = record.models.get(role, record.model)
+        if len(names) > 1 or names - {asked, asked.partition("/")[2]}:
+            found.setdefault(role, set()).update(names)
     return found
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
     return max(trajectory.accumulator for trajectory in record.trajectories[:trials])
+
+
+def is_solved(record: UnitRecord, trials: int) -> bool:
+    return any(trajectory.solved for trajectory in record.trajectories[:trials])
 
 
 def get_unit_key(record: UnitRecord) -> UnitKey:
@@ -282,17 +296,11 @@ def list_allowed_trials(arms: Sequence[Sequence[UnitRecord]]) -> list[int]:
     """Return the number of trials that units of each arm may play. For records without this number: the most that an
     unsolved unit of the arm played, or any unit if all of the arm were solved."""
     most = max((len(record.trials) for records in arms for record in records), default=0)
-    return [
-        max(
-            (
-                record.trials_allowed or (0 if record.trajectories[-1].solved else len(record.trials))
-                for record in select_scored_units(records)
-            ),
-            default=0,
-        )
-        or most
-        for records in arms
-    ]
+
+    def count(record: UnitRecord) -> int:
+        return record.trials_allowed or (0 if record.trajectories[-1].solved else len(record.trials))
+
+    return [max(map(count, select_scored_units(records)), default=0) or most for records in arms]
 
 
 def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:

@@ -1,26 +1,28 @@
-"""A run as one HTML file that opens without a network: its tables and figures in views, and a viewer for every trial.
-The file holds head, views, the list of trials, then one compressed chunk per record (`page_records`). Chunks go through
-a temporary file, so memory does not grow with the run. The page allows no network, no inline style and only its own
-scripts, by hash; what a reader sees and touches stands in assets/."""
+"""A run as one HTML file that opens without a network: tables and figures in views, a viewer for every trial. It holds
+head, views, the list of trials, then one compressed chunk per record (see below); these go through a temporary
+file, so memory does not grow with the run. The page allows no network and only its own style and scripts, by hash."""
 
 import base64
+import gzip
 import hashlib
 import json
+import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
+from rsso_dspy.calls import Call, text_of
 from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
-from rsso_dspy.records import TrainingRecord, UnitRecord
+from rsso_dspy.records import Lesson, Step, TrainingRecord, TrialResult, TrialsRecord, UnitRecord
 from rsso_dspy.redact import make_redactor, redact_json
-from rsso_dspy.report.analysis import Analysis
-from rsso_dspy.report.cost import describe_unreported_costs
-from rsso_dspy.report.figures import ReportFigure, render_data_uri
-from rsso_dspy.report.page_records import NONE, PageCalls, build_list_entry, compress_record
+from rsso_dspy.report.analysis import Analysis, describe_unreported_costs
+from rsso_dspy.report.figures import ReportFigure
+from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS
+from rsso_dspy.report.published import load_data
 from rsso_dspy.report.sheets import Sheet
 from rsso_dspy.report.tables import build_tables
 from rsso_dspy.report.terminal import replace_controls
@@ -29,33 +31,6 @@ SCRIPTS = ("dom", "data", "list", "prompt", "learnt", "unit", "main")
 """Files in assets/, without their ending, joined in this order into one script. early.js stands alone, before anything
 is painted."""
 
-VIEWS = {
-    "overview": (
-        "Overview",
-        "Scores of each arm. Mean is the best accumulator of a variant's trials, averaged over variants. Compare it "
-        "with trial-1 and the mean over trials, because the best of several trials hides luck.",
-        ("errored", "methods", "learning", "success", "reflections", "failures", "trainings"),
-        ("best-of-t", "scores", "survival"),
-    ),
-    "comparison": (
-        "Comparison",
-        "Paired differences on the same variants. If an interval includes 0, this run cannot tell the two arms apart. "
-        "The minimum detectable difference is the smallest one that a run of this size would find in four of five "
-        "cases.",
-        ("differences", "strata"),
-        ("differences",),
-    ),
-    "tasks": ("Task types", "Click a task's name to see its trials.", ("tasks",), ()),
-    "cost": ("Cost", "Turns, model calls, tokens and cost.", ("measures", "tokens"), ("efficiency",)),
-}
-"""Name to title, lead, tables and figures of a view."""
-
-
-class PageFigure(NamedTuple):
-    title: str
-    alt: str
-    source: str
-
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
@@ -63,23 +38,20 @@ class PageSection:
     title: str
     lead: str  # one or two sentences of plain text
     sheets: tuple[Sheet, ...] = ()
-    drawings: tuple[PageFigure, ...] = ()
+    drawings: tuple[ReportFigure, ...] = ()
 
 
 def build_page_sections(
     found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False
 ) -> list[PageSection]:
     sheets = {sheet.name: sheet for sheet in build_tables(found, with_paper)}
-    pictures = {each.name: PageFigure(each.title, each.alt, render_data_uri(each.figure)) for each in drawn}
     sections = []
-    for name, (title, lead, wanted, figures) in VIEWS.items():
-        if name == "cost":
-            lead = " ".join([lead, *describe_unreported_costs(found.bill)])
-        shown = tuple(sheets[each] for each in wanted if each in sheets)
-        kept = tuple(pictures[each] for each in figures if each in pictures)
-        sections.append(PageSection(name, title, lead, shown, kept))
-    filled = [each for each in sections if each.sheets or each.drawings]
-    return filled or [PageSection("overview", "Overview", "No unit is finished yet.")]
+    for name, view in load_data("texts.toml")["views"].items():
+        lead = " ".join([view["lead"], *(describe_unreported_costs(found.bill) if name == "cost" else ())])
+        shown = tuple(sheets[each] for each in view["tables"] if each in sheets)
+        kept = tuple(each for each in drawn if each.name in view["figures"])
+        sections += [PageSection(name, view["title"], lead, shown, kept)] if shown or kept else []
+    return sections or [PageSection("overview", "Overview", "No unit is finished yet.")]
 
 
 PAGE = make_marked_kind("page", b'<meta name="generator" content="rsso-dspy">')
@@ -95,6 +67,18 @@ class Page:
     notes: Sequence[str] = ()  # they stand at the top of every view
     facts: Sequence[tuple[str, str]] = ()  # labels and values of where the run came from
     templates: str = ""  # text of the prompt's action_templates region where a record notes none
+
+
+@dataclass(frozen=True, slots=True)
+class PageCalls:
+    by_trial: Mapping[int, Sequence[Call]] = field(default_factory=dict)
+    why_not: str = ""  # why there are none, as the end of a sentence
+    seconds: Mapping[int, float] = field(default_factory=dict)  # how long each trial took, as far as the run noted it
+
+
+NONE = PageCalls()
+SHORT, MARK = 40, "\x01"  # characters of a text that stands where it is; what a longer one begins with
+FIGURES = ("accumulator", "environment_score", "solved", "invalid_actions", "asked_back", "no_effect")  # of a trial
 
 
 def write_page(
@@ -134,7 +118,8 @@ def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
         finalize=lambda value: strike(replace_controls(value)) if type(value) is str else value,
     )
     environment.filters["visible"] = replace_controls
-    early, script, style = _read_asset("early.js"), _build_script(), _read_asset("page.css")
+    early, style = _read_asset("early.js"), _read_asset("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(_read_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
     index = redact_json(json.dumps({"units": entries, "templates": replace_controls(page.templates)}))
     return environment.get_template("page.html.j2").render(
         page=page,
@@ -149,19 +134,236 @@ def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
 
 def _build_security_policy(scripts: Sequence[str], style: str) -> str:
     """Return the Content-Security-Policy: only content of the file itself."""
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (*scripts, style)
-    ]
-    return (
-        f"default-src 'none'; script-src {' '.join(hashes[:-1])}; style-src {hashes[-1]}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _build_script() -> str:
-    return '"use strict";\n(() => {\n' + "\n".join(_read_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*scripts, style)]
+    *allowed, styled = (f"'sha256-{digest}'" for digest in digests)
+    sources = f"default-src 'none'; script-src {' '.join(allowed)}; style-src {styled}; img-src data:"
+    return f"{sources}; base-uri 'none'; form-action 'none'"
 
 
 @cache
 def _read_asset(name: str) -> str:
     return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
+
+
+# A record for the viewer: a line of the list, and a compressed chunk that is opened on demand. A chunk holds every
+# distinct paragraph of its long texts once; characters with an effect in a browser are replaced by marks. What was
+# learned in which trial, and which prompts contained it, is read off the record: the final snapshot of memories, texts
+# in prompts, ids recalled by steps. Items that no trial of the record produced have trial 0.
+
+
+def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """What the list shows of a record. ``scores`` are accumulators, None where a trial errored; ``marks`` one letter a
+    trial: s solved, n not, e errored."""
+    played = [trial.trajectory for trial in record.trials]
+    return {
+        **{"arm": replace_controls(record.arm), "key": replace_controls(record.key)},
+        **{"seed": record.seed, "training": isinstance(record, TrainingRecord)},
+        "scores": [each.accumulator if each else None for each in played],
+        "marks": "".join("nse"[each.solved if each else 2] for each in played),
+    }
+
+
+def compress_record(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> bytes:
+    """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
+    data = redact_json(json.dumps(build_record_data(record, calls), separators=(",", ":")))
+    return base64.b64encode(gzip.compress(data.encode("ascii"), 6, mtime=0))
+
+
+def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> dict[str, Any]:
+    """The whole record as JSON data, before it is compressed, with the calls of its trials. A long text is a mark and
+    the numbers of its paragraphs in ``texts``, where each stands once."""
+    texts: dict[str, int] = {}
+
+    def pack(data: Any) -> Any:
+        if isinstance(data, str):
+            text = replace_controls(data)
+            parts = text.split("\n\n") if len(text) >= SHORT else ()
+            return MARK + " ".join(str(texts.setdefault(part, len(texts))) for part in parts) if parts else text
+        if isinstance(data, dict):
+            return {replace_controls(name): pack(value) for name, value in data.items()}
+        return list(map(pack, data)) if isinstance(data, list | tuple) else data
+
+    data = {name: getattr(record, name) for name in ("model", "program", "protocol", "start")}
+    data["budgets"] = record.budgets if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
+    data["trials"] = [
+        {
+            **asdict(result),
+            **{name: getattr(result.trajectory, name) for name in FIGURES if result.trajectory},
+            "error": result.error if result.trajectory is None else None,
+            "seconds": calls.seconds.get(result.trial),
+            "exchanges": _build_exchanges(calls.by_trial.get(result.trial, ())),
+        }
+        for result in record.trials
+    ]
+    data |= {"why_not": calls.why_not, "learnt": list(map(asdict, trace_learnt_items(record)))}
+    return {**pack(data), "texts": list(texts)}
+
+
+def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
+    """The calls of a trial, the actor's first."""
+    return [
+        {
+            **{"step": each.step, "role": each.role, "model": each.served, "seconds": each.seconds},
+            "tokens": [_sum_tokens(each, name) for name in ("prompt_tokens", "completion_tokens")],
+            "failed": len(each.failed),
+            "parameters": json.dumps({"model": each.request["model"], **each.request["parameters"]}),
+            "messages": [[str(said.get("role")), text_of(said.get("content"))] for said in each.request["messages"]],
+            "answer": f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text,
+            "error": each.error is not None,
+        }
+        for each in sorted(calls, key=lambda each: each.role != "actor")
+    ]
+
+
+def _sum_tokens(call: Call, name: str) -> int:
+    """Sum a count of tokens over the answers of a call, as the provider reported it; 0 where it did not."""
+    return sum(count for usage in call.usage if isinstance(count := usage.get(name), int))
+
+
+_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
+LearntKind = Literal["plan", "skill", "rule", "entry"]
+StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
+
+
+@dataclass(frozen=True, slots=True)
+class LearntItem:
+    """A plan, a skill, a rule, or an entry of another memory."""
+
+    kind: LearntKind
+    id: str
+    name: str
+    text: str
+    trial: int  # trial in or after which it was written; 0 if it existed before the first
+    step: int = 0  # of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial.
+    drawn: tuple[StepRange, ...] = ()  # places of its examples in this record
+    reads: tuple[StepRange, ...] = ()  # prompts that contained it
+
+
+def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
+    """Trace all items, in order of trials, skipping unexpected snapshots."""
+    found: list[LearntItem] = []
+    for part in (_trace_plans, _trace_skills, _trace_rules, _trace_entries):
+        try:
+            found += part(record)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            continue  # another version's snapshot: the trials themselves can still be read
+    return sorted(found, key=lambda item: (item.trial, item.step or 1_000_000))
+
+
+def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Those still remembered, and those that are forgotten but stood in a prompt."""
+    shown = {result.trial: _split_plans(result) for result in record.trials}
+    plans = {number: plan for each in reversed(shown.values()) for number, plan in each.items()}
+    plans |= {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
+    here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
+    for trial, plan in sorted(plans.items()):
+        reads = tuple(
+            (result.trial, 1, len(steps))
+            for result in record.trials
+            if (steps := _get_trial_steps(result)) and shown[result.trial].get(trial) == plan.strip()
+        )
+        own = trial in here and all(read > trial for read, _, _ in reads)
+        yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
+
+
+def _split_plans(result: TrialResult) -> dict[int, str]:
+    """The plans that a trial was shown, by the number of the trial that each was written after."""
+    _, *parts = _ATTEMPT.split(result.shown.get(REFLECTIONS, ""))
+    return {int(trial): plan.replace("\n  ", "\n").strip() for trial, plan in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
+    memory = record.memories.get("skills", {})
+    for skill in memory.get("skills", ()):
+        drawn = tuple(_locate_windows(skill["windows"], memory, record))
+        reads = _find_reads(record, skill["id"])
+        trial = max((stretch[0] for stretch in drawn), default=0)
+        if reads:  # windows may move to later trials that say the same
+            trial = min(trial, reads[0][0] - 1)
+        lines = (f"  {number}. {line}" for number, line in enumerate(skill["instructions"], start=1))
+        text = "\n".join([f"Target: {skill['target']}", *lines])
+        yield LearntItem("skill", skill["id"], skill["name"], text, trial, drawn=drawn, reads=reads)
+
+
+def _locate_windows(
+    windows: Sequence[Sequence[int]], memory: Mapping[str, Any], record: TrialsRecord
+) -> Iterator[StepRange]:
+    """Yield windows as steps of their trials. A window whose actions the trial did not take comes from another
+    record."""
+    played = {result.trial: _get_trial_steps(result) for result in record.trials}
+    for piece, start, end in windows:
+        stored = memory["pieces"][piece]
+        actions = [memory["texts"][index] for index in stored["actions"][start + 1 : end]]
+        before = stored["offset"] + start
+        steps = played.get(stored["trial"], ())[before : before + len(actions)]
+        if actions and [step.action for step in steps] == actions:
+            yield stored["trial"], before + 1, before + len(actions)
+
+
+def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Yield rules that were first said while a variant of this record was played, and those that others told it."""
+    read = list(_list_region_reads(record, CONSTITUTION))
+    keys = {trajectory.variant.key for trajectory in record.trajectories}
+    for rule in record.memories.get("constitution", {}).get("rules", ()):
+        line = Lesson(rule.get("category"), str(rule["text"]), str(rule.get("solution", ""))).line
+        places = [place for place in read if f"- {line}" in place[3].splitlines()]
+        trial = step = 0
+        if not keys.isdisjoint(str(rule.get("source", "")).split(" + ")):
+            if not places:
+                trial = max(result.trial for result in record.trials)
+            elif places[0][:2] != read[0][:2]:
+                trial, step, *_ = places[0]
+                if step == 1:  # it was written after the trial before
+                    trial, step = trial - 1, 0
+        reads = _join_ranges([place[:3] for place in places])
+        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=reads)
+
+
+def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
+    """Trial, first and last step, and the text that stood in the region there."""
+    for result in record.trials:
+        end = len(_get_trial_steps(result))
+        marks = {int(name.rpartition("@")[2]): name for name in result.shown if name.startswith(f"{region}@")}
+        marks |= {1: region} if region in result.shown else {}
+        for first, following in zip(marks, [*list(marks)[1:], end + 1], strict=False):
+            if first < following:
+                yield result.trial, first, following - 1, result.shown[marks[first]]
+
+
+def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Yield entries of other memories, in the order in which they were written. One that the trials here did not write
+    is named with the trial that did."""
+    steps = {(r.trajectory.variant.key, r.trial): len(r.trajectory.steps) for r in record.trials if r.trajectory}
+    for entry in (row for snapshot in record.memories.values() for row in snapshot.get("entries", ())):
+        learned = [(str(variant), int(trial)) for variant, trial in entry["learned"]]
+        own, reads = [mark for mark in learned if mark in steps], _find_reads(record, entry["id"])
+        trial = own[0][1] if own else 0
+        if own and reads:  # worded anew here, and read before
+            trial = min(trial, reads[0][0] - 1)
+        about = entry.get("data") or {}
+        title = about.get("title") or about.get("target")
+        name = f"{entry['id']}: {title}" if title else entry["id"]
+        if not own and learned:
+            name += f", from {learned[0][0]} trial {learned[0][1]}"
+        drawn = tuple((number, 1, steps[variant, number]) for variant, number in own if steps[variant, number])
+        yield LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=drawn, reads=reads)
+
+
+def _find_reads(record: TrialsRecord, name: str) -> tuple[StepRange, ...]:
+    """Return the steps whose prompts held what has this id."""
+    steps = ((result.trial, *each) for result in record.trials for each in enumerate(_get_trial_steps(result), start=1))
+    return _join_ranges([(trial, number, number) for trial, number, step in steps if name in step.recalled])
+
+
+def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:
+    """Stretches that follow on each other as one."""
+    joined: list[StepRange] = []
+    for trial, first, last in stretches:
+        if joined and (joined[-1][0], joined[-1][2] + 1) == (trial, first):
+            first = joined.pop()[1]
+        joined.append((trial, first, last))
+    return tuple(joined)
+
+
+def _get_trial_steps(result: TrialResult) -> tuple[Step, ...]:
+    return result.trajectory.steps if result.trajectory else ()

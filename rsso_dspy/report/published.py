@@ -1,6 +1,7 @@
 """The published tables, and statistics recomputed from them."""
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -8,7 +9,7 @@ from importlib import resources
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.report.sheets import Cell, Sheet, build_sheet, format_difference, format_number
+from rsso_dspy.report.sheets import Cell, Sheet, Tone, build_sheet, format_difference, format_number, mark_best
 from rsso_dspy.report.statistics import (
     BootstrapInterval,
     SignTestResult,
@@ -19,7 +20,11 @@ from rsso_dspy.report.statistics import (
 )
 
 METHODS = ("react", "reflexion", "sso", "rsso")
-COMPARED = ("reflexion", "sso")  # methods that Table 2 compares rSSO with
+DELTAS = {
+    "rsso - sso": ("rsso", "sso"),
+    "reflexion - react": ("reflexion", "react"),
+}  # of Table 2: SSO and flat scaffold
+MEANS = (*METHODS, *DELTAS)  # columns of Table 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +39,29 @@ class RecomputedStatistics:
 
 
 @cache
+def load_data(name: str) -> dict[str, Any]:
+    """Load a file of `data`, JSON or TOML."""
+    text = resources.files(__package__).joinpath(f"data/{name}").read_text(encoding="utf-8")
+    return dict(tomllib.loads(text) if name.endswith(".toml") else json.loads(text))
+
+
 def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
     """Load the tables of a paper: rsso (Tables 1 and 2, Figure 2; Claude Sonnet 4.6), or with `title`, `columns` and
     `rows` those of omnireflect (success rates in percent) and reflexion (texts)."""
-    text = resources.files(__package__).joinpath(f"data/{paper}.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    return load_data(f"{paper}.json")
 
 
 def build_published_tables(paper: str) -> list[Sheet]:
     if paper == "rsso":
         return build_rsso_tables()
-    return [
-        build_sheet(
-            table["title"].partition(":")[0],
-            table["title"],
-            table["columns"],
-            [
-                [first, *(Cell(each) if isinstance(each, str) else format_number(each, ".1f") for each in cells)]
-                for first, *cells in table["rows"]
-            ],
+
+    def build(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Sheet:
+        cells = (
+            [first, *(Cell(x) if isinstance(x, str) else format_number(x, ".1f") for x in row)] for first, *row in rows
         )
-        for table in load_published_tables(paper)["tables"]
-    ]
+        return build_sheet(title.partition(":")[0], title, columns, cells)
+
+    return [build(**table) for table in load_published_tables(paper)["tables"]]
 
 
 def describe_published_tables(paper: str) -> list[str]:
@@ -87,37 +93,42 @@ def recompute_statistics() -> RecomputedStatistics:
 
 
 def build_rsso_tables() -> list[Sheet]:
-    """Build Table 1, the gain of trial 2, Table 2 with both differences of rSSO, and its means, recomputed."""
+    """Build Table 1, Figure 2 as a table, and Table 2 with both differences, the published means over all variants and
+    those recomputed from its rows."""
     published, found = load_published_tables(), recompute_statistics()
-    scaffolds = {row["method"]: row["scaffold"] for row in published["table1"]}
+    own, gains = published["table1"], published["trial_1_to_2_gain"]
+    marked = mark_best([(row["mean"], tuple(row["solve"]), tuple(row["acc100"])) for row in own])
     first: list[Sequence[Any]] = [
-        (
-            *(row["method"], row["scaffold"], "Claude Sonnet 4.6", row["mean"]),
-            *(Cell("/".join(map(str, row[key]))) for key in ("solve", "acc100")),
-        )
-        for row in published["table1"]
+        (row["method"], row["scaffold"], "Claude Sonnet 4.6", *scores) for row, scores in zip(own, marked, strict=True)
     ]
+    scaffolds = {row["method"]: row["scaffold"] for row in own}
     first += [
         (row["method"], scaffolds[row["method"]], "GPT-4", format_number(row["mean"], ".1f"), None, None)
         for row in published["gpt4"]
     ]
-    gains = published["trial_1_to_2_gain"]
-    gained = [(method, format_difference(gains[method])) for method in METHODS if method in gains]
-    second = [(row["task"], row["n"], *_build_mean_cells(row, 1)) for row in published["table2"]]
-    names = {"variants (micro)": found.micro, "task types (macro)": found.macro}
-    means = [(name, *_build_mean_cells(each, 2)) for name, each in names.items()]
-    columns = (*METHODS, *(f"rsso - {name}" for name in COMPARED))
+    curves = [
+        (method, *values, format_difference(gains[method]))
+        for method, values in published["cumulative_best_of_t"].items()
+    ]
+    second = [(row["task"], row["n"], *build_mean_cells(row, 1)) for row in published["table2"]]
+    overall = {row["method"]: row["mean"] for row in own}
+    means = {"Overall": overall, "recomputed over variants": found.micro, "recomputed over task types": found.macro}
+    second += [(name, "", *build_mean_cells(each, 2)) for name, each in means.items()]
+    trials = [f"best_of_{number}" for number in range(1, 6)]
     return [
         build_sheet("table1", "Table 1", ("method", "scaffold", "model", "Mean", "Solve", "Acc100"), first),
-        build_sheet("gains", "Gain of trial 2", ("method", "gain"), gained),
-        build_sheet("table2", "Table 2", ("task", "n", *columns), second),
-        build_sheet("means", "Means, recomputed from Table 2", ("over", *columns), means),
+        build_sheet("figure2", "Figure 2", ("method", *trials, "gain of trial 2"), curves),
+        build_sheet("table2", "Table 2", ("task", "n", *MEANS), second),
     ]
 
 
-def _build_mean_cells(means: Mapping[str, float], digits: int) -> list[Cell]:
-    differences = (format_difference(means["rsso"] - means[name], digits) for name in COMPARED)
-    return [*(format_number(means[method], f".{digits}f") for method in METHODS), *differences]
+def build_mean_cells(means: Mapping[str, float], digits: int, tone: Tone = "") -> list[Cell]:
+    """Build the cells of the columns `MEANS` from means by method; n/a without them."""
+    differences = (means[one] - means[other] if means else None for one, other in DELTAS.values())
+    return [
+        *(format_number(means.get(method), f".{digits}f", tone) for method in METHODS),
+        *(format_difference(each, digits, tone) for each in differences),
+    ]
 
 
 def describe_rsso_statistics() -> list[str]:

@@ -3,8 +3,8 @@ whose numbers are not rounded, and terminal tables."""
 
 import csv as csv_module
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import takewhile
 from pathlib import Path
@@ -22,7 +22,9 @@ from rsso_dspy.report.terminal import replace_controls
 
 NOTHING = "n/a"
 NAME_WIDTH = 13  # width to which a column of names or words may shrink
-Tone = Literal["", "good", "bad", "dim", "total"]
+Tone = Literal["", "bad", "dim", "total", "best", "second"]
+MARKS = {"best": ("bold", "**%s**", r"\textbf{%s}"), "second": ("underline", "<u>%s</u>", r"\underline{%s}")}
+"""Tone of a cell to its style in a terminal, in Markdown and in LaTeX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,18 @@ def build_sheet(
     return Sheet(name, title, tuple(columns), tuple(tuple(map(make_cell, row)) for row in rows), tuple(notes))
 
 
+def mark_best(rows: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
+    """Mark the highest and the second highest value of each column; values that are printed alike share a mark."""
+    columns = []
+    for column in zip(*rows, strict=True):
+        cells = list(map(make_cell, column))
+        values = {cell.text: float(cell.value) for cell in cells if cell.value is not None}
+        best = sorted(values, key=lambda text: -values[text]) if len(values) > 1 else []
+        tones: dict[str, Tone] = dict(zip(best, ("best", "second"), strict=False))
+        columns.append([replace(cell, tone=tones.get(cell.text, cell.tone)) for cell in cells])
+    return list(zip(*columns, strict=True))
+
+
 def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, width: int | None = None) -> None:
     """Print tables without titles, and texts, to `file` (default: stdout), as wide as the terminal, or `width`."""
     console = Console(file=file, width=width)
@@ -147,7 +161,9 @@ def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
             table.add_column(head, justify="right" if sheet.numeric[place] else "left", overflow="fold", width=wide)
         for number, row in enumerate(sheet.rows, start=1):
             style = "bold" if any(cell.tone == "total" for cell in row) else None
-            table.add_row(*(Text(texts[place][number]) for place in places), style=style)
+            marks = [MARKS.get(row[place].tone, ("",))[0] for place in places]
+            texts_of = (texts[place][number] for place in places)
+            table.add_row(*map(Text, texts_of, marks), style=style)
         yield table
 
 
@@ -162,11 +178,16 @@ def _measure_least(column: Sequence[str], numeric: bool) -> int:
     return max(head, cells if numeric else min(cells, NAME_WIDTH))
 
 
+def _escape_rows(sheet: Sheet, escape: Callable[[str], str], form: int) -> list[list[str]]:
+    """Return the texts of the header and of every row, with the marks of a form of `MARKS`."""
+    rows = [[MARKS.get(cell.tone, ("%s",) * 3)[form] % escape(cell.text) for cell in row] for row in sheet.rows]
+    return [list(map(escape, sheet.columns)), *rows]
+
+
 def to_markdown(sheet: Sheet) -> str:
-    lines = [f"**{_flatten_text(sheet.title)}**", ""]
+    head, *rows = _escape_rows(sheet, lambda text: _flatten_text(text).replace("|", r"\|"), 1)
     ruler = ["---:" if numeric else ":---" for numeric in sheet.numeric]
-    rows = ([cell.text for cell in row] for row in sheet.rows)
-    lines += map(_format_markdown_row, [sheet.columns, ruler, *rows])
+    lines = [f"**{_flatten_text(sheet.title)}**", "", *(f"| {' | '.join(row)} |" for row in (head, ruler, *rows))]
     return "\n".join([*lines, *(f"\n{_flatten_text(note)}" for note in sheet.notes)]) + "\n"
 
 
@@ -192,13 +213,14 @@ _TABLE = r"""% {title}
 def to_latex(sheet: Sheet) -> str:
     """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``. It
     needs the packages booktabs and graphicx, which shrinks a table that is wider than the text."""
+    head, *rows = (" & ".join(row) + r" \\" for row in _escape_rows(sheet, _escape_latex, 2))
     return _TABLE.format(
         title=_flatten_text(sheet.title),
         caption=" ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes)),
         name=sheet.name,
         form="".join("r" if numeric else "l" for numeric in sheet.numeric),
-        columns=_format_latex_row(sheet.columns),
-        rows="\n".join(_format_latex_row([cell.text for cell in row]) for row in sheet.rows),
+        columns=head,
+        rows="\n".join(rows),
     )
 
 
@@ -243,10 +265,6 @@ def _flatten_text(text: str) -> str:
     return " ".join(replace_controls(text).split())
 
 
-def _format_markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(_flatten_text(cell).replace('|', chr(92) + '|') for cell in cells)} |"
-
-
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # A minus sign before a number, not within a name
 
 _LATEX = str.maketrans(
@@ -263,10 +281,6 @@ _LATEX = str.maketrans(
         "…": r"\ldots{}",
     }
 )
-
-
-def _format_latex_row(cells: Sequence[str]) -> str:
-    return f"{' & '.join(map(_escape_latex, cells))} \\\\"
 
 
 def _escape_latex(text: str) -> str:

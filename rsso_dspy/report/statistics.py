@@ -2,6 +2,7 @@
 ``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike. Differences
 that are not finite or too large are refused with their number (`bounds.check_score`)."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -40,15 +41,6 @@ class SignTestResult:
     up: int
     down: int
     ties: int
-    p: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class McNemarResult:
-    """Exact two-sided test of which arm solves more; uses only pairs that exactly one arm solved."""
-
-    gained: int  # number of pairs that only the second solved
-    lost: int  # number of pairs that only the first solved
     p: float | None
 
 
@@ -107,8 +99,8 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
 
 
 def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
-    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one. Counts
-    by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments."""
+    """Return the two-sided p: the share of all 2^n assignments of signs whose smaller rank sum is at most this one,
+    counted by rank sum, in half ranks because ties share ranks."""
     halves = np.rint(2 * ranks).astype(int)
     share = np.zeros(halves.sum() + 1)
     share[0] = 1.0
@@ -120,15 +112,12 @@ def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
 
 
 def run_sign_test(differences: Sequence[float]) -> SignTestResult:
+    from scipy.stats import binomtest
+
     values = _check_values(differences)
     up, down = int((values > 0).sum()), int((values < 0).sum())
-    return SignTestResult(up, down, len(differences) - up - down, _compute_binomial_p(up, up + down))
-
-
-def run_mcnemar_test(first: Sequence[bool], second: Sequence[bool]) -> McNemarResult:
-    gained = sum(theirs and not ours for ours, theirs in zip(first, second, strict=True))
-    lost = sum(ours and not theirs for ours, theirs in zip(first, second, strict=True))
-    return McNemarResult(gained, lost, _compute_binomial_p(gained, gained + lost))
+    p = float(binomtest(up, up + down).pvalue) if up + down else None
+    return SignTestResult(up, down, len(differences) - up - down, p)
 
 
 def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
@@ -172,9 +161,9 @@ def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOS
 
 def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval | None:
     """Return the mean of (task type, score) with the interval of `bootstrap_mean`, cut to possible scores, 0 to 100."""
-    by_task: dict[str, list[float]] = {}
+    by_task = defaultdict[str, list[float]](list)
     for task, score in scores:
-        by_task.setdefault(task, []).append(score)
+        by_task[task].append(score)
     found = bootstrap_mean(by_task)
     return found and replace(found, low=max(0.0, found.low), high=min(MOST_POINTS, found.high))
 
@@ -192,12 +181,6 @@ class MeanEstimate:
 def estimate_mean(scores: Sequence[tuple[str, float]]) -> MeanEstimate:
     """Return the mean of at least one (task type, score) with its interval."""
     return MeanEstimate(fmean(score for _, score in scores), bootstrap_scores(scores))
-
-
-def _compute_binomial_p(up: int, of: int) -> float | None:
-    from scipy.stats import binomtest
-
-    return float(binomtest(up, of).pvalue) if of else None
 
 
 def _check_values(values: Sequence[float], *group: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -10,17 +10,17 @@ from rich.text import Text
 
 from rsso_dspy.records import REFUSED, ZERO_SHOT
 from rsso_dspy.report import sheets
-from rsso_dspy.report.analysis import Analysis
-from rsso_dspy.report.compare import Comparison, Factorial2x2
-from rsso_dspy.report.cost import describe_unreported_costs, total_billed, total_usage
-from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, ArmMetrics, describe_repeated_units
-from rsso_dspy.report.published import METHODS, load_published_tables
+from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total_billed, total_usage
+from rsso_dspy.report.compare import Factorial2x2
+from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, describe_repeated_units
+from rsso_dspy.report.published import MEANS, build_mean_cells, load_data, load_published_tables
 from rsso_dspy.report.sheets import Cell, Sheet, build_sheet, format_difference, format_number
-from rsso_dspy.report.statistics import FEW, LEVEL, NO_INTERVAL, POWER
+from rsso_dspy.report.statistics import FEW, LEVEL, NO_INTERVAL, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
 NOTED = ("methods", "learning", "differences", "errored")  # those whose notes are printed then
+OF_STEPS = ("failures", "measures")  # those that are left out where success alone is known
 
 COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "written", "output": "out"} | {
     name: name for name in ("reasoning", "malformed", "repaired", "truncated", "failed", "unmetered")
@@ -29,61 +29,27 @@ COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "w
 
 ALWAYS = ("calls", "input", "output", "malformed")
 SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
-DETECTABLE = "min. detectable difference"
-
-READINGS = {
-    "compose": "compose: both together score higher than each alone",
-    "redundant": "redundant: together they gain less than the sum of both, and are not shown to beat each alone",
-    "adversarial": "adversarial: both together score lower than each alone",
-    "undecided": "no result: too few {clusters} to tell",
-}
-
-SOLVED_BELOW_100 = "Solve above Acc100: points held at reset count for Solve, +reset and env, and no action earns them."
-PAPER_NOTE = (
-    "Published rows are from Tables 1 and 2 of rSSO, with another model (Claude Sonnet 4.6, 164 variants, 5 trials): "
-    "use them for orientation, not for comparison. The published react is trial 1 of its Reflexion run."
-)
-SUCCESS = "solved: in this trial or before; additional: in it for the first time. Reflexion's own measures."
-HELD = "Units hold more reflections when more trials failed: such variants are harder, the reflections not weaker."
-FAILED = (
-    "Each trial counts once. wrong answer: its last action ended it at a loss. loops: repeated, exhausted, or ten "
-    "actions of at most three kinds. not found: steps used up, nothing earned. out of steps: used up after some was."
-)
-STRATA = (
-    "The first arm decides the stratum of a unit; plateau: never better than at trial 1; the paper's plateau: solved "
-    "in no trial. Units with a bad first arm gain under any second one: check the row over equal retries first."
-)
-PER_TASK = (
-    "progress: highest score of a unit; grounding: share of a trial's steps that were understood (AgentBoard). Turns "
-    "and calls: of all trials. Per solved variant: all scored units, without training, building and compiling."
-)
-RULES = (
-    "abstract, error: rules after the last unit; progress: rules shown per unit. Rule lists: a model's answers as rule "
-    "writer, with the shares that could not be read and that broke the format."
-)
-STEPS = (
-    "Shares of steps. invalid: malformed or not understood; asked back: the environment asked which action was meant; "
-    "no effect: understood, and changed nothing."
-)
+INTERVAL = (f"{LEVEL:.0%} from", "to")
 
 
 def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
     """Build all tables that have rows, in reading order; with the published rows if `with_paper`."""
     tables = [
         build_methods_table(found, with_paper),
-        build_learning_table(found),
-        build_success_table(found),
-        build_reflections_table(found),
-        build_failures_table(found),
-        build_differences_table(found),
-        build_strata_table(found),
-        build_tasks_table(found, with_paper),
-        build_trainings_table(found),
+        _build_learning_table(found, with_paper),
+        _build_success_table(found),
+        _build_reflections_table(found),
+        _build_failures_table(found),
+        _build_differences_table(found),
+        _build_strata_table(found),
+        _build_tasks_table(found, with_paper),
+        _build_trainings_table(found),
         build_measures_table(found),
         build_tokens_table(found),
-        build_errored_table(found),
+        _build_errored_table(found),
     ]
-    return [sheet for sheet in tables if sheet.rows]
+    left_out = OF_STEPS if found.success_only else ()
+    return [sheet for sheet in tables if sheet.rows and sheet.name not in left_out]
 
 
 def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:
@@ -94,37 +60,59 @@ def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path
     }
 
 
+def _build_table(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], notes: Iterable[str] = ()) -> Sheet:
+    """Build a table with its title and the notes that it always has, then these."""
+    told = load_data("texts.toml")["tables"][name]
+    return build_sheet(name, told["title"], columns, rows, [*told["notes"], *notes])
+
+
+def _get_notes(**conditions: Any) -> list[str]:
+    """Return the notes whose condition is true, by name."""
+    notes = load_data("texts.toml")["notes"]
+    return [notes[name] for name, holds in conditions.items() if holds]
+
+
 def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build Table 1 of rSSO from this run, with the published rows if `with_paper`."""
-    rows: list[Sequence[Any]] = [
+    """Build Table 1 of rSSO from this run, best and second best marked where the means can be compared; with the
+    published rows if `with_paper`."""
+    scores: list[Sequence[Any]] = [
         (
-            *(row.arm, _format_units(row.units, row.errored)),
-            *(row.mean, row.mean_with_reset, row.environment_score, row.macro_mean),
-            *((row.solve, row.units), (row.acc100, row.units)),
+            row.mean,
+            row.mean_with_reset,
+            row.environment_score,
+            row.macro_mean,
+            *((n, row.units) for n in (row.solve, row.acc100)),
         )
         for row in found.arms
     ]
-    notes = list(_describe_methods(found))
-    if with_paper:
-        published = load_published_tables()
-        for row in published["table1"]:
-            macro = fmean(each[row["method"]] for each in published["table2"])
-            shares = tuple(row["solve"]), tuple(row["acc100"])
-            name = sheets.format_text(f"published {row['method']}", "dim")
-            rows.append((name, row["solve"][1], row["mean"], None, None, macro, *shares))
-        notes.append(PAPER_NOTE)
-    columns = ("arm", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
-    return build_sheet("methods", "Best of t", columns, rows, notes)
+    if comparable := found.alike and len(set(found.plays.values())) == 1 < len(scores):
+        scores = sheets.mark_best(scores)
+    rows: list[Sequence[Any]] = [
+        (row.arm, row.scaffold, _format_units(row.units, row.errored), *cells)
+        for row, cells in zip(found.arms, scores, strict=True)
+    ]
+    published = load_published_tables()
+    for row in published["table1"] if with_paper else ():
+        macro = fmean(each[row["method"]] for each in published["table2"])
+        means = (row["solve"][1], row["mean"], None, None, macro)
+        rows.append(
+            (_name_published(row["method"]), row["scaffold"], *means, tuple(row["solve"]), tuple(row["acc100"]))
+        )
+    columns = ("arm", "scaffold", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
+    notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper)]
+    return _build_table("methods", columns, rows, notes)
+
+
+def _name_published(method: str) -> Cell:
+    return sheets.format_text(f"published {method}", "dim")
 
 
 def _describe_methods(found: Analysis) -> Iterator[str]:
-    yield "Mean, +reset and env are micro means, over variants; macro is Mean averaged over task types."
     if len(set(found.plays.values())) > 1:
         allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
         yield f"The best of more trials is higher by chance alone. Trials that a unit may play: {allowed}."
     yield from _note_uneven(found)
-    if any(row.solve > row.acc100 for row in found.arms):
-        yield SOLVED_BELOW_100
+    yield from _get_notes(solved_below_100=any(row.solve > row.acc100 for row in found.arms))
     yield from _describe_stalled_trials([(row.arm, row.stalled, row.trials_played) for row in found.arms])
     yield from found.describe_gaps()
     yield from describe_repeated_units(found.repeated)
@@ -146,66 +134,77 @@ def _describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> Iterato
         )
 
 
-def build_learning_table(found: Analysis) -> Sheet:
-    """Build the table of points from trial to trial (rSSO, Figure 2), and of when variants were solved."""
+def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
+    """Build the table of points from trial to trial (rSSO, Figure 2), the gain of the second, and when variants were
+    solved; with the published rows if `with_paper`."""
     longest = max(found.plays.values(), default=0)
-    rows = []
+    rows: list[Sequence[Any]] = []
     for row in found.arms:
-        kept = [row.best_of_t[-1]] * (found.plays[row.arm] - len(row.best_of_t)) if row.best_of_t else []
+        best = [each.mean for each in found.estimates[row.arm].best_of_t] if row.units else []
+        means = (row.trial_1, row.mean_over_trials, *_pad(best, longest))
+        gain = _build_gain_cells(row.gain) if longest > 1 else ()
         levels = (Cell("never" if t is None else f"{t}", t) for t in row.learning.trials_to.values())
-        best = _pad([*row.best_of_t, *kept], longest)
-        rows.append((row.arm, row.trials_played, row.trial_1, row.mean_over_trials, *best, *levels))
-    notes = ["mean/trial is a mean of unit means: the mean accumulator of a unit's played trials, averaged over units."]
-    if len({row.trials_played / row.units for row in found.arms if row.units}) > 1:
-        notes[0] += " Units of these arms played different numbers of trials: do not compare it between arms."
-    notes += ["to 50%: number of trials after which half of the variants were solved.", *_note_uneven(found)]
+        rows.append((row.arm, row.trials_played, *means, *gain, *levels))
+    published = load_published_tables()
+    for method, values in published["cumulative_best_of_t"].items() if with_paper and longest > 1 else ():
+        gain = _build_gain_cells(MeanEstimate(published["trial_1_to_2_gain"][method], None))
+        means = (values[0], None, *_pad(values, longest)[:longest])
+        rows.append((_name_published(method), None, *means, *gain, *[""] * len(LEVELS)))
+    uneven = len({row.trials_played / row.units for row in found.arms if row.units}) > 1
+    notes = [" ".join(_get_notes(mean_per_trial=True, uneven_trials=uneven)), *_note_uneven(found)]
+    gained = ("gain of trial 2", *INTERVAL) if longest > 1 else ()
     best_of = (f"best_of_{number}" for number in range(1, longest + 1))
-    columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *(f"to {level}%" for level in LEVELS))
-    return build_sheet("learning", "Over trials", columns, rows, notes)
+    columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *gained, *(f"to {level}%" for level in LEVELS))
+    return _build_table("learning", columns, rows, [*notes, *_get_notes(gain=gained, paper=with_paper and gained)])
 
 
-def _pad(values: Sequence[float], length: int) -> list[float | None]:
+def _build_gain_cells(gain: MeanEstimate | None) -> tuple[Cell, ...]:
+    return (
+        format_difference(gain.mean if gain else None),
+        *sheets.format_interval(gain.interval if gain else None)[:2],
+    )
+
+
+def _pad(values: Sequence[float | None], length: int) -> list[float | None]:
     return [*values, *[None] * (length - len(values))]
 
 
-def build_success_table(found: Analysis) -> Sheet:
-    """Build the table of variants solved so far, additional and accuracy of every trial; arms that played several."""
+def _build_success_table(found: Analysis) -> Sheet:
+    """Build the table of every trial of arms that played several: variants solved so far, additional ones, those left,
+    accuracy, and pass^k."""
     rows = [
         (
-            *(arm.arm if each.trial == 1 else "", each.trial, each.solved, each.additional),
-            *(arm.units - each.solved, format_number(each.accuracy, ".1%")),
+            *(arm.arm if each.trial == 1 else "", each.trial, each.solved, each.additional, arm.units - each.solved),
+            *(format_number(share, ".1%") for share in (each.accuracy, each.all_solved)),
         )
         for arm in found.arms
         if len(arm.learning.success) > 1
         for each in arm.learning.success
     ]
-    columns = ("arm", "trial", "solved", "additional", "fail", "accuracy")
-    return build_sheet("success", "Success, trial by trial", columns, rows, [SUCCESS])
+    return _build_table("success", ("arm", "trial", "solved", "additional", "fail", "accuracy", "pass^k"), rows)
 
 
-def build_reflections_table(found: Analysis) -> Sheet:
-    """Build the table of solved trials by the number of reflections held when they began."""
-    several = {arm.arm: arm.learning.held for arm in found.arms if len(arm.learning.held) > 1}
-    counts = sorted({count for held in several.values() for count in held})
-    rows = [(arm, *(held.get(count, "") for count in counts)) for arm, held in several.items()]
-    title = "Trials solved, by reflections held"
-    return build_sheet("reflections", title, ("arm", *map(str, counts)), rows, [HELD])
+def _build_reflections_table(found: Analysis) -> Sheet:
+    """Build the table of reflections written per unit, and of solved trials by the number held when they began."""
+    several = [arm for arm in found.arms if len(arm.learning.held) > 1]
+    counts = sorted({count for arm in several for count in arm.learning.held})
+    rows = [(arm.arm, arm.learning.written, *(arm.learning.held.get(each, "") for each in counts)) for arm in several]
+    return _build_table("reflections", ("arm", "written/unit", *map(str, counts)), rows)
 
 
-def build_failures_table(found: Analysis) -> Sheet:
+def _build_failures_table(found: Analysis) -> Sheet:
     failed = ((arm.arm, [arm.learning.failures[why] for why in FAILURES]) for arm in found.arms)
     rows = [(arm, sum(counts), *counts) for arm, counts in failed if any(counts)]
-    title = "Trials that were not solved, and why"
-    return build_sheet("failures", title, ("arm", "trials", *FAILURES), rows, [FAILED])
+    return _build_table("failures", ("arm", "trials", *FAILURES), rows)
 
 
-def build_differences_table(found: Analysis) -> Sheet:
+def _build_differences_table(found: Analysis) -> Sheet:
     """Build the table of paired differences with intervals and p, then the interaction of skills and reflections."""
     rows: list[Sequence[Any]] = [
         (
             pair.name,
             Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs,
-            format_difference(pair.difference, tone=_choose_tone(pair)),
+            format_difference(pair.difference),
             *sheets.format_interval(pair.interval),
             Cell(signs := f"+{pair.higher} -{pair.lower}", pair.higher - pair.lower, counts=signs),
             *(sheets.format_p_value(pair.wilcoxon.p), sheets.format_p_value(pair.holm)),
@@ -214,9 +213,8 @@ def build_differences_table(found: Analysis) -> Sheet:
         for pair in found.comparisons
     ]
     rows += chain.from_iterable(_build_square_rows(square, name) for name, square in found.squares.items())
-    interval = (f"{LEVEL:.0%} from", "to", DETECTABLE)
-    columns = ("second - first", "pairs", "points", *interval, "units +/-", "p", "Holm", "asks")
-    return build_sheet("differences", "Paired differences", columns, rows, _describe_differences(found))
+    columns = ("pairs", "points", *INTERVAL, "min. detectable difference", "units +/-", "p", "Holm", "asks")
+    return _build_table("differences", ("second - first", *columns), rows, _describe_differences(found))
 
 
 def _build_square_rows(square: Factorial2x2, program: str) -> Iterator[Sequence[Any]]:
@@ -236,29 +234,18 @@ def _name_program(program: str) -> str:
     return "" if program == ZERO_SHOT else f" of {program}"
 
 
-def _choose_tone(pair: Comparison) -> sheets.Tone:
-    """Return good or bad if the interval excludes 0 and the corrected test agrees, otherwise no tone."""
-    if pair.interval is None or not pair.interval.is_decided or pair.holm is None or pair.holm > 1 - LEVEL:
-        return ""
-    return "good" if pair.interval.low > 0 else "bad"
-
-
 def _describe_differences(found: Analysis) -> Iterator[str]:
     pairs = found.comparisons
     intervals = [pair.interval for pair in pairs if pair.interval]
     tested = sum(pair.holm is not None for pair in pairs)
-    yield (
-        f"Intervals ({LEVEL:.0%}) are bootstrapped over task types, because variants of one type are alike. They are "
-        f"not corrected for the number of comparisons; Holm's p is. {DETECTABLE}: the smallest difference that a run "
-        f"of this size would find in {POWER:.0%} of cases."
-    )
     yield (
         "p: Wilcoxon signed-rank test over the means of task types, two-sided, exact, without zeros. Holm: p corrected "
         f"for {tested or 'no'} test{'s' if tested != 1 else ''}."
     )
     for program, square in found.squares.items():
         interval = square.interaction or square.over_one or square.over_other
-        reading = READINGS[square.reading].format(clusters=interval.noun if interval else "task types")
+        (reading,) = _get_notes(**{square.reading: True})
+        reading = reading.format(clusters=interval.noun if interval else "task types")
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
     alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
     if alone or any(pair.pairs and pair.interval is None for pair in pairs):
@@ -269,47 +256,54 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
                 f"{pair.name}: no result, {pair.interval.clusters_in_words} are too few. A run of this size may miss "
                 "even the largest possible difference."
             )
-    if any(pair.excluded for pair in pairs):
-        yield "(-n): number of pairs left out because a unit errored or is missing in one of the two arms."
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         yield f"Intervals over fewer than {FEW} task types are rough."
-    if any(interval.over == "units" for interval in intervals):
-        yield "With one task type, the interval is over its variants and says nothing about other tasks."
+    over_units = any(interval.over == "units" for interval in intervals)
+    yield from _get_notes(excluded=any(pair.excluded for pair in pairs), one_task=over_units)
     for pair in pairs:
+        if pair.unlike:
+            yield f"{pair.name}: the arms differ in more than the method: {pair.unlike}."
         if pair.pairs and pair.trials < max(pair.may_play):
             yield f"{pair.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
 
 
-def build_strata_table(found: Analysis) -> Sheet:
+def _build_strata_table(found: Analysis) -> Sheet:
     rows = [
         (pair.name, *(cell for gain in pair.gains for cell in (gain.units, format_difference(gain.difference))))
         for pair in found.comparisons
     ]
     names = [gain.stratum for pair in found.comparisons[:1] for gain in pair.gains]
-    columns = ("second - first", *(column for name in names for column in (f"n {name}", name)))
-    return build_sheet("strata", "Gains by stratum", columns, rows, [STRATA])
+    return _build_table("strata", ("second - first", *chain(*((f"n {name}", name) for name in names))), rows)
 
 
-def build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build Table 2 of rSSO from this run: means by task type, the paired difference of two arms, variants solved."""
-    arms, pair = [row.arm for row in found.arms], found.main_result
-    paper = {row["task"]: row for row in load_published_tables()["table2"]} if with_paper else {}
-    notes = [*_note_uneven(found), *([PAPER_NOTE] if with_paper else [])]
-    if pair:
-        notes.append(f"{pair.name}: paired by unit, best of the first {pair.trials} trials.")
-    rows = []
-    for task in found.tasks:
-        means = (format_number(task.means.get(arm), ".1f") for arm in arms)
-        difference = [format_difference(pair.by_task.get(task.name), 1)] if pair else []
-        solved = (arm.learning.by_task.get(task.name, "") for arm in found.arms)
-        theirs = (format_number(paper.get(task.name, {}).get(each), ".1f", "dim") for each in METHODS if with_paper)
-        rows.append((sheets.format_text(task.name, task=task.name), task.units, *means, *difference, *solved, *theirs))
-    published = (f"published {method}" for method in METHODS if with_paper)
-    columns = ("task", "n", *arms, *([pair.name] if pair else []), *(f"{arm} solved" for arm in arms), *published)
-    return build_sheet("tasks", "By task type", columns, rows, notes)
+def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
+    """Build Table 2 of rSSO from this run: means by task type, paired differences, variants solved, all together."""
+    pairs, published = found.compared_by_task, load_published_tables()
+    paper = {row["task"]: row for row in published["table2"]}
+    rows = [
+        (
+            *(sheets.format_text(task.name, task=task.name), task.units),
+            *(format_number(task.means.get(arm.arm), ".1f") for arm in found.arms),
+            *(format_difference(pair.by_task.get(task.name), 1) for pair in pairs),
+            *(arm.learning.by_task.get(task.name, "") for arm in found.arms),
+            *(build_mean_cells(paper.get(task.name, {}), 1, "dim") if with_paper else ()),
+        )
+        for task in found.tasks
+    ]
+    if rows:
+        means = [*(arm.mean for arm in found.arms), *(format_difference(pair.difference) for pair in pairs)]
+        solved = [(arm.solve, arm.units) for arm in found.arms]
+        theirs = {row["method"]: row["mean"] for row in published["table1"]}
+        cells = [*means, *solved, *(build_mean_cells(theirs, 2, "dim") if with_paper else ())]
+        rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
+    notes = [*_note_uneven(found), *_get_notes(paper=with_paper)]
+    notes += [f"{each.name}: paired by unit, best of the first {each.trials} trials." for each in pairs]
+    arms = [arm.arm for arm in found.arms]
+    columns = ["task", "n", *arms, *(pair.name for pair in pairs), *(f"{arm} solved" for arm in arms)]
+    return _build_table("tasks", [*columns, *(f"published {name}" for name in MEANS if with_paper)], rows, notes)
 
 
-def build_trainings_table(found: Analysis) -> Sheet:
+def _build_trainings_table(found: Analysis) -> Sheet:
     rounds = max((len(row.rounds) for row in found.trainings), default=0)
     rows = [
         (row.arm, _format_units(row.tasks, row.errored), row.episodes, *_pad(row.rounds, rounds))
@@ -317,12 +311,12 @@ def build_trainings_table(found: Analysis) -> Sheet:
     ]
     columns = ("arm", "tasks", "episodes", *(f"round {number}" for number in range(1, rounds + 1)))
     notes = _describe_stalled_trials([(row.arm, row.stalled, row.episodes) for row in found.trainings])
-    return build_sheet("trainings", "Training", columns, rows, notes)
+    return _build_table("trainings", columns, rows, notes)
 
 
 def build_measures_table(found: Analysis) -> Sheet:
     """Build the table of measures per task (AgentBoard, OmniReflect) and of usage per solved variant. Columns about
-    rules appear where there are any."""
+    rules, and the constitution that an arm starts from, appear where there are any."""
     ruled = any(row.rules is not None for row in found.arms)
     rows = []
     for row in found.arms:
@@ -335,19 +329,19 @@ def build_measures_table(found: Analysis) -> Sheet:
             cells.append(sheets.format_dollar_amount(None if billed is None else billed / row.solve))
         else:
             cells += [None, None, None]
-        rows.append([*cells, *(_build_rule_cells(row) if ruled else ())])
+        if ruled:
+            lists, bad = row.writings.calls, (row.writings.malformed, row.writings.repaired)
+            cells += [format_number(row.rules[name] if row.rules else None, ".1f") for name in CATEGORIES]
+            cells += [lists, *(format_number(count / lists if lists else None, ".1%") for count in bad)]
+        if found.advice:
+            told = found.advice.get(row.arm)
+            cells += [told.advisor, format_number(told.factor, "g"), told.learnt_on] if told else ["", "", ""]
+        rows.append(cells)
     columns = ["arm", "units", "Success", "progress", "grounding", "turns/task", "calls/task", "most calls"]
     columns += ["steps/solved", "tokens/solved", "USD/solved"]
     columns += (*CATEGORIES, "rule lists", "malformed", "repaired") if ruled else ()
-    return build_sheet("measures", "Per task", columns, rows, [PER_TASK, *([RULES] if ruled else [])])
-
-
-def _build_rule_cells(row: ArmMetrics) -> list[Any]:
-    """Build the cells of rules by category, and of the shares of a writer's lists that broke the format."""
-    lists = row.writings.calls
-    bad = (row.writings.malformed, row.writings.repaired)
-    counts = (format_number(None if row.rules is None else row.rules[name], ".1f") for name in CATEGORIES)
-    return [*counts, lists, *(format_number(count / lists if lists else None, ".1%") for count in bad)]
+    columns += ("advisor", "calibration factor", "calibration set") if found.advice else ()
+    return _build_table("measures", columns, rows, _get_notes(rules=ruled, advice=found.advice))
 
 
 def build_tokens_table(found: Analysis) -> Sheet:
@@ -358,31 +352,25 @@ def build_tokens_table(found: Analysis) -> Sheet:
     counted = {name: column for name, column in COUNTS.items() if name in ALWAYS or getattr(everything, name)}
     rows: list[Sequence[Any]] = []
     for name, entry in found.costs:
-        model = [entry.model] if several else []
         counts = (getattr(entry.usage, each) for each in counted)
         rates: list[Any] = [""] * len(SHARES)
         if name in arms and entry.role == "actor" and arms[name].steps:
             rates = [format_number(getattr(arms[name], each), ".1%") for each in SHARES.values()]
         dollars = map(sheets.format_dollar_amount, (entry.billed, entry.without_cache) if paid else ())
-        rows.append((name, entry.role, *model, *counts, *rates, *dollars))
+        rows.append((name, entry.role, *([entry.model] if several else []), *counts, *rates, *dollars))
     columns = ["arm", "role", *(["model"] if several else []), *counted.values(), *SHARES]
-    notes = [STEPS]
     if paid:
         totals = map(sheets.format_dollar_amount, (found.bill.billed, found.bill.without_cache))
         rows.append((sheets.format_text("all", "total"), *[""] * (len(columns) - 1), *totals))
         columns += ["billed", "uncached"]
-        notes += ["billed, uncached: US dollars, with and without the provider's cache; all counts unfinished units."]
-    return build_sheet("tokens", "Calls and tokens", columns, rows, notes)
+    return _build_table("tokens", columns, rows, _get_notes(billed=paid))
 
 
-def build_errored_table(found: Analysis) -> Sheet:
+def _build_errored_table(found: Analysis) -> Sheet:
     rows = [(sheets.format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
-    notes = ["Errored units have no score; means and pairs leave them out. Repeat the command to play them again."]
-    if any(each.is_skipped for each in found.errored):
-        notes.append(
-            f"{REFUSED} marks units that were skipped: the environment refuses their variants, as it would again."
-        )
-    return build_sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, notes)
+    refused = f"{REFUSED} marks units that were skipped: the environment refuses their variants, as it would again."
+    skipped = any(each.is_skipped for each in found.errored)
+    return _build_table("errored", ("arm", "unit", "seed", "error"), rows, [refused] if skipped else ())
 
 
 def describe_facts(found: Analysis) -> dict[str, str]:
@@ -394,8 +382,8 @@ def describe_facts(found: Analysis) -> dict[str, str]:
 def describe_run(found: Analysis) -> list[str]:
     named = describe_facts(found)
     said = f"Protocol {named.get('protocol', sheets.NOTHING)}. Actor {named.get('actor', sheets.NOTHING)}. "
-    said += "Scores are points of 100; best_of_t is the best accumulator of the first t trials."
-    return [said, *([found.rule_based_note] if found.rule_based_note else [])]
+    scores, *logged = _get_notes(scores=True, logged=found.success_only)
+    return [said + scores, *logged, *filter(None, [found.rule_based_note])]
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Iterator[Sheet | Text]:

@@ -10,7 +10,7 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.pricing import itemize_costs, make_price_lookup
 from rsso_dspy.records import TrainingRecord, Variant
-from rsso_dspy.report import frame
+from rsso_dspy.report import export
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save, trajectory
@@ -85,7 +85,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     first = replace(first, proposed=HOSTILE, recalled=("a", "b"), subgoal=None)
     played = replace(trajectory(Variant("boil", 22), 1, [10, -100, 20]), steps=(first, *others))
     records = [replace(made, trials=(replace(made.trials[0], trajectory=played), made.trials[1]))]
-    assert frame.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
+    assert export.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
     read = pandas.read_parquet(tmp_path / "s.parquet")
     assert read.proposed[0] == HOSTILE.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
     assert list(read.recalled[0]) == ["a", "b"]

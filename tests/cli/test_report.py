@@ -1,7 +1,9 @@
 """`rsso-dspy report` in all its forms, on a run in which a unit errored."""
 
+import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import RssoError
+from rsso_dspy.records import Source
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
@@ -50,7 +53,7 @@ def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
     assert {"methods.md", "differences.tex", "tasks.csv"} <= {path.name for path in tables.iterdir()}
     for ending in ("png", "svg"):
         drawn = {path.stem for path in figures.glob(f"*.{ending}")}
-        assert drawn == {"best-of-t", "survival", "differences", "scores", "efficiency"}
+        assert drawn == {"best-of-t", "success", "survival", "differences", "efficiency"}
 
 
 def test_comparisons_are_chosen(run):
@@ -71,6 +74,91 @@ def test_comparisons_are_chosen(run):
 def test_what_cannot_be_done_is_said(run, words, message):
     with pytest.raises(RssoError, match=message):
         read_report(run, *words)
+
+
+def write_logs(folder: Path, *trials: str) -> Path:
+    """Logs of Reflexion: of each trial a letter an environment, `s` for solved, or the number of reflections so far."""
+    folder.mkdir()
+    held: dict[int, int] = {}
+    for number, states in enumerate(trials):
+        held |= {place: int(each) for place, each in enumerate(states) if each.isdecimal()}
+        listed = [
+            {"name": f"env_{place}", "memory": ["Look."] * held.get(place, 0), "is_success": each == "s"}
+            for place, each in enumerate(states)
+        ]
+        (folder / f"env_results_trial_{number}.json").write_text(json.dumps(listed))
+    return folder
+
+
+def test_logs_of_reflexion_give_the_tables_of_a_run(tmp_path):
+    base = write_logs(tmp_path / "base_run_logs", "s000", "s000", "ss00")
+    logs = write_logs(tmp_path / "reflexion_run_logs", "1111", "ss12", "ssss", "ssss")
+    data = json.loads(read_report(base, logs, "--json")[0])
+    assert {arm["arm"]: arm["mean"] for arm in data["arms"]} == {"base_run_logs": 50, "reflexion_run_logs": 100}
+    assert [trial["solved"] for trial in data["arms"][1]["success"]["trials"]] == [0, 2, 4]
+    assert data["arms"][1]["learning"]["written"] == 5 / 4
+    (pair,) = data["comparisons"]
+    assert (pair["asks"], pair["trials"], pair["difference"]) == ("memory over equal retries", 3, 50)
+    out, _ = read_report(base, logs, "--html", tmp_path / "page.html", "--figures", tmp_path / "figures")
+    assert "Highest mean: reflexion_run_logs" in out
+    assert (tmp_path / "figures/success.svg").exists()
+    out, _ = read_report(base, logs)
+    assert "hold success alone" in out
+    assert "turns/task" not in out, "nothing is known of steps"
+
+
+@pytest.mark.parametrize(
+    ("trials", "message"),
+    [
+        (("s0", ""), "they list other environments"),
+        (("s0", "00"), "env_0 is solved, and later not"),
+    ],
+)
+def test_logs_that_are_not_of_one_run_are_refused(trials, message, run, tmp_path):
+    logs = write_logs(tmp_path / "logs", *trials)
+    with pytest.raises(RssoError, match=message):
+        read_report(logs)
+    with pytest.raises(RssoError, match="report the folders apart"):
+        read_report(logs, run)
+    (logs / "env_results_trial_0.json").rename(logs / "env_results_trial_2.json")
+    with pytest.raises(RssoError, match=r"lacks env_results_trial_0\.json"):
+        read_report(logs)
+    write_logs(tmp_path / "others", "s")
+    (tmp_path / "others/env_results_trial_0.json").write_text('[{"name": "env_0"}]')
+    with pytest.raises(RssoError, match="is no log of Reflexion"):
+        read_report(tmp_path / "others")
+
+
+def test_runs_of_other_protocols_are_compared_and_those_of_other_variants_refused(tmp_path):
+    def play(name: str, preset: str, **told: object) -> Path:
+        store = Store(tmp_path / name)
+        store.open({"protocol": preset, "config": {"protocol": {"preset": preset}, **told}}, {"rsso": "1"})
+        save(store, replace(record("rsso", "boil", 1, [[len(name)]]), protocol=preset))
+        return store.folder
+
+    one, other = play("one", "sso-adapt/2"), play("other", "adapt/3")
+    out, _ = read_report(one, other)
+    assert "rsso preset=adapt/3 - rsso preset=sso-adapt/2" in out
+    assert "differ in more than the method: protocols sso-adapt/2 and adapt/3." in " ".join(out.split())
+    with pytest.raises(RssoError, match="benchmark"):
+        read_report(one, play("elsewhere", "sso-adapt/2", benchmark="pddl"))
+
+
+def test_an_advised_arm_names_who_wrote_its_constitution(tmp_path):
+    for advisor in ("openai/gpt-4", "gemini/gemini-2.0-flash"):
+        name = advisor.partition("/")[0]
+        about = {"writer": "omnireflect-neural", "models": {"actor": "x", "advisor": advisor}}
+        store = Store(tmp_path / name)
+        given = {"constitution/rules.json": json.dumps({"rules": [], "provenance": about})}
+        store.open({"carried": {"constitution": name}}, {"react+constitution": "1"}, given=given)
+        unit = record("react+constitution", "boil", 1, [[10]])
+        source = Source("constitution", "file", "rules.json")
+        save(store, replace(unit, sources=(source,), learnt_on=("boil::7", "melt::8")))
+    read_report(tmp_path / "openai", tmp_path / "gemini", "--tables", tmp_path / "tables")
+    rows = list(csv.DictReader((tmp_path / "tables/measures.csv").read_text().splitlines()))
+    assert [row["advisor"] for row in rows] == ["openai/gpt-4", "gemini/gemini-2.0-flash"]
+    assert [(row["calibration factor"], row["calibration set"]) for row in rows] == [("1.0", "2")] * 2
+    assert len({row["arm"] for row in rows}) == 2
 
 
 def test_units_that_some_command_had_to_play_and_that_are_not_there_are_counted(run, tmp_path):

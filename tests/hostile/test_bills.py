@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from rsso_dspy.api import collect_played
-from rsso_dspy.report.analysis import analyze
-from rsso_dspy.report.cost import describe_unreported_costs, serialize_cost_report
+from rsso_dspy.report.analysis import analyze, describe_unreported_costs, serialize_cost_report
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import Process, python

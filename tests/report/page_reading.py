@@ -7,12 +7,13 @@ at_step(page, 5)
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
-from rsso_dspy.report.page import Page, PageFigure, PageSection, write_page
+from rsso_dspy.report.page import Page, PageSection, write_page
 from rsso_dspy.report.sheets import build_sheet, format_difference, format_text, make_cell
 from tests.live import REWARDED
 from tests.records import record
@@ -28,14 +29,14 @@ PICTURE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='691
 def page_of(unit: UnitRecord, target: Path) -> Path:
     """A page with this unit, an errored one, a training, and one that means harm."""
     rows = [
-        (name, size, mean, format_difference(gain, tone="good" if gain > 0 else "bad"), *range(12))
+        (name, size, mean, format_difference(gain, tone="best" if gain > 0 else "bad"), *range(12))
         for name, size, mean, gain in [("rsso", 9, 80.5, 1.5), ("sso", 10, 9.25, -2.0), (MARKUP, 2, None, 0)]
     ]
     total = tuple(replace(make_cell(value), tone="total") for value in ("all", 21, 50.0, *[1] * 13))
     columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
     means = build_sheet("means", "Means", columns, [*rows, total], [MARKUP])
     tasks = build_sheet("tasks", "By task", ("task", "Mean"), [(format_text("boil", task="boil"), 33.0)])
-    curves = PageFigure("Curves", "One curve falls.", PICTURE)
+    curves: Any = SimpleNamespace(title="Curves", alt="One curve falls.", source=PICTURE)
     sections = [
         PageSection("overview", "Overview", "What each arm reached.", (means,), (curves,)),
         PageSection("tasks", "Tasks", MARKUP, (tasks, build_sheet("none", "Empty", ("a",), ()))),

@@ -1,5 +1,7 @@
 """Arms against each other: pairs, exclusions, the square of two memories, and strata."""
 
+from dataclasses import replace
+
 import pytest
 
 from rsso_dspy.programs.methods import METHODS
@@ -9,8 +11,11 @@ from rsso_dspy.report.compare import (
     OVER_RETRIES,
     compare_arms,
     compute_factorial,
+    compute_factorials,
     select_contrasts,
 )
+from rsso_dspy.report.metrics import group_by_arm
+from rsso_dspy.report.tables import build_tables
 from tests.records import record
 
 TASKS = ("boil", "freeze", "find-plant", "grow-plant", "use-thermometer", "chemistry-mix")
@@ -64,6 +69,27 @@ def test_the_square_is_read_out(scores, interaction, reading):
     assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
 
 
+@pytest.mark.parametrize(
+    ("protocol", "shown"),
+    [("adapt/3 trials=3", True), ("release layout=conversation", True), ("sso-adapt/2", False),
+     ("adapt/3 steps=9 layout=paper", False)],
+)  # fmt: skip
+def test_a_conversation_has_a_square_of_either_scaffold(protocol, shown):
+    names = ("react", "reflexion", "sso", "rsso")
+    units = [replace(unit, protocol=protocol) for name in names for unit in arm(name, lambda t, _: t)]
+    assert [square.corners for square in compute_factorials(group_by_arm(units)).values()] == [names] * shown
+
+
+def test_arms_under_other_rules_are_compared_and_the_rules_named():
+    ours = arm("sso", lambda t, _: t)
+    theirs = [replace(unit, arm="rsso", protocol="adapt/3", budget=unit.budget + unit.variant.index) for unit in ours]
+    assert compare_arms("sso", ours, "rsso", ours).unlike == ""
+    said = "protocols sso-adapt/2 and adapt/3; 6 of 12 pairs with other numbers of steps per trial"
+    assert compare_arms("sso", ours, "rsso", theirs).unlike == said
+    notes = next(sheet.notes for sheet in build_tables(analyze([*ours, *theirs])) if sheet.name == "differences")
+    assert f"rsso - sso: the arms differ in more than the method: {said}." in notes
+
+
 GAINS = {
     "solved at once": ([[100]], 0, {"solved at trial 1"}),
     "worse than at first": ([[40], [10]], 0, {"plateau", "paper's plateau"}),
@@ -98,7 +124,7 @@ def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowe
     ours = [record("react-sso", task, 0, [[100]], allowed=allowed) for task in TASKS]
     theirs = [record("rsso", task, 0, [[0], [50], [100]]) for task in TASKS]
     found = compare_arms("react-sso", ours, "rsso", theirs)
-    assert (found.trials, found.difference, found.mcnemar.lost) == (3, 0, 0)
+    assert (found.trials, found.difference) == (3, 0)
     late = [record("rsso", task, 0, [[0], [50], [90]]) for task in TASKS]
     assert compare_arms("react-sso", ours, "rsso", late).by_task == dict.fromkeys(TASKS, -10)
     corners = {"react-sso": late, "reflexion-sso": late, "sso": ours, "rsso": theirs}

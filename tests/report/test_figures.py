@@ -67,11 +67,17 @@ def test_published_figures_are_dashed_and_said_to_be_another_model():
     units = [record("sso", "boil", 1, [[10], [40]])]
     picture = draw(units, with_paper=True)["best-of-t"]
     dashed = [line for line in picture.figure.axes[0].lines if line.get_linestyle() == "--"]
-    assert len(dashed) == 2
+    assert len(dashed) == 3
     assert assign_arm_styles(["sso"])["sso"].colour in {line.get_color() for line in dashed}
     assert "sso, published" in read_texts(picture.figure)
     assert "another model. " in read_texts(picture.figure)
     assert "published" not in read_texts(draw(units)["best-of-t"].figure)
+
+
+def test_success_is_drawn_by_trial_with_the_baseline_beside():
+    (axes,) = draw([*TWO, record("first", "boil", 3, [[10], [100]])])["success"].figure.axes
+    assert curve(axes, ("first", "second"), "first") == pytest.approx([0, 100 / 3])
+    assert curve(axes, ("first", "second"), "second") == [50, 50]
 
 
 def test_survival_is_the_share_that_reaches_a_score_and_falls_above_it():
@@ -102,9 +108,9 @@ DRAWN = {
     "nothing": ([], []),
     "all errored": ([ERRORED], []),
     "one unit": ([record("a", "boil", 1, [[10]])], []),
-    "one arm": (FIRST, ["best-of-t", "survival"]),
-    "one trial and task": (ONE_TRIAL, ["survival", "differences", "scores", "efficiency"]),
-    "four corners, all 0": (corners([(0, 0)] * 4), ["survival", "scores", "efficiency"]),
+    "one arm": (FIRST, ["best-of-t", "success", "survival"]),
+    "one trial and task": (ONE_TRIAL, ["survival", "differences", "efficiency"]),
+    "four corners, all 0": (corners([(0, 0)] * 4), ["survival", "efficiency"]),
 }
 
 
@@ -141,18 +147,17 @@ def drawn(request: pytest.FixtureRequest) -> dict[str, Figure]:
 def test_notes_say_who_played_what_bars_are_and_where_an_axis_begins(drawn: dict[str, Figure]):
     for name, figure in drawn.items():
         assert RULE_BASED_NOTE in read_texts(figure), name
-        if name in ("best-of-t", "scores", "efficiency"):
+        if name in ("best-of-t", "success", "efficiency"):
             assert "Bars: 95% intervals of each mean by itself, over task types." in read_texts(figure), name
     assert "The vertical axis does not begin at 0." in read_texts(drawn["best-of-t"])
-    assert "The horizontal axis does not begin at 0." in read_texts(drawn["scores"])
     assert "turns per task" in read_texts(drawn["efficiency"])
 
 
 def test_names_are_drawn_as_they_are():
     pictures = draw(RUNS[HOSTILE[0]])
-    (legend,) = pictures["best-of-t"].figure.legends
-    ticks = pictures["scores"].figure.axes[0].get_yticklabels()
-    for names in (legend.get_texts(), ticks):
+    for name in ("best-of-t", "success"):
+        (legend,) = pictures[name].figure.legends
+        names = legend.get_texts()
         assert {"$\\alpha$ $x^", "_hidden", "<script>alert(1)</script>"} <= {text.get_text().strip() for text in names}
         assert not any(text.get_parse_math() for text in names)
         assert "first-xxxxxxxxxxxx…xxxxxxxxxxxx-last" in {text.get_text() for text in names}

@@ -6,7 +6,7 @@ import pytest
 
 from rsso_dspy.records import Source, State, Step, Usage
 from rsso_dspy.report.analysis import analyze
-from rsso_dspy.report.metrics import FAILURES, classify_failure, compute_arm_metrics, compute_learning
+from rsso_dspy.report.metrics import FAILURES, REFLECTIONS, classify_failure, compute_arm_metrics, compute_learning
 from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
 
@@ -84,6 +84,22 @@ def test_success_adds_up_and_tells_new_ones_apart():
     assert [(t.solved, t.additional, t.accuracy) for t in found.success] == [(1, 1, 0.25), (2, 1, 0.5), (3, 1, 0.75)]
     assert found.by_task == {"boil": (2, 2), "melt": (1, 2)}
     assert sum(found.failures.values()) == 6
+    assert {trial.all_solved for trial in found.success} == {None}, "units stop at a success"
+
+
+def test_pass_k_is_the_share_of_draws_of_k_trials_that_are_all_solved():
+    often, once = record("a", "boil", 1, [[100], [0], [100]]), record("a", "boil", 2, [[0], [100], [0]])
+    found = compute_learning([often, once, record("a", "boil", 3, [[0], [0], [0]])])
+    assert [trial.all_solved for trial in found.success] == pytest.approx([3 / 9, 1 / 9, 0])
+
+
+def test_an_arm_tells_its_gain_of_trial_2_its_scaffold_and_the_reflections_of_a_unit():
+    later = replace(UNITS[0].trials[0], learnt={REFLECTIONS: {"written": 1, "held": 1}})
+    units = [replace(UNITS[0], trials=(later, *UNITS[0].trials[1:])), *UNITS[1:]]
+    found = compute_arm_metrics("reflexion", units)
+    assert (found.scaffold, found.gain.mean, found.learning.written) == ("flat", 90 / 4, 1 / 4)
+    assert (found.gain.interval.low, found.gain.interval.clusters) == (0, 2)
+    assert compute_arm_metrics("mine", [record("mine", "boil", 1, [[1]])]).gain is None
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.records import State
 from rsso_dspy.report import page as page_module
 from rsso_dspy.report import sheets
-from rsso_dspy.report.page import Page, PageSection, write_page
-from rsso_dspy.report.page_records import build_record_data, compress_record
+from rsso_dspy.report.page import Page, PageSection, build_record_data, compress_record, write_page
 from tests.records import record
 
 SHEET = sheets.build_sheet("means", "Means", ("arm", "Mean"), [("rsso", 1 / 3)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.records import Step
-from rsso_dspy.report.page_records import REFLECTIONS, trace_learnt_items
+from rsso_dspy.report.page import REFLECTIONS, trace_learnt_items
 from tests.records import STATE, record
 
 OPENING = ["go kitchen", "open oven", "wait"]

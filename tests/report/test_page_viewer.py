@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rsso_dspy.calls import Call
-from rsso_dspy.report.page import Page, PageSection, write_page
-from rsso_dspy.report.page_records import PageCalls
+from rsso_dspy.report.page import Page, PageCalls, PageSection, write_page
 from rsso_dspy.report.terminal import replace_controls
 from tests.records import record
 from tests.report.page_reading import (

@@ -1,7 +1,6 @@
 """The statistics: against the paper's numbers, against closed forms, and on what is degenerate."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from rsso_dspy.report.statistics import (
     apply_holm_correction,
     bootstrap_mean,
     bootstrap_scores,
-    run_mcnemar_test,
     run_sign_test,
     run_wilcoxon_test,
 )
@@ -38,14 +36,17 @@ PRINTED = {
         sso        sso   Claude Sonnet 4.6  79.46  113/164   96/164
         rsso       sso   Claude Sonnet 4.6  88.41  134/164  112/164
         sso        sso   GPT-4               83.7      n/a      n/a""",
-    "Gain of trial 2": """
-        reflexion  +10.87
-        rsso        +9.42""",
-    "Table 2, rsso - reflexion and rsso - sso": """
-        boil                     9   41.3   77.8  64.6   89.8  +12.0  +25.2
-        find-plant              10  100.0  100.0  91.7   91.7   -8.3    0.0
-        identify-life-stages-1   5   61.6  100.0  95.4   82.0  -18.0  -13.4
-        variants (micro)             58.37  82.13  79.46  88.42  +6.28  +8.96""",
+    "Figure 2, with the gain of trial 2": """
+        reflexion  58.37    n/a    n/a    n/a  82.13  +10.87
+        sso        75.30  76.63  77.57  78.09  79.46   +1.33
+        rsso         n/a  84.49  85.80  87.55  88.41   +9.42""",
+    "Table 2, rsso - sso and reflexion - react": """
+        boil                     9   41.3   77.8  64.6   89.8  +25.2  +36.5
+        find-plant              10  100.0  100.0  91.7   91.7    0.0    0.0
+        identify-life-stages-1   5   61.6  100.0  95.4   82.0  -13.4  +38.4
+        Overall                      58.37  82.13  79.46  88.41  +8.95  +23.76
+        recomputed over variants     58.37  82.13  79.46  88.42  +8.96  +23.76
+        recomputed over task types   57.88  81.21  79.27  87.46  +8.19  +23.32""",
 }
 """Rows of the published tables, as the paper prints them; differences follow from its Table 2."""
 
@@ -55,8 +56,7 @@ def test_the_published_rows_are_printed_with_scaffold_model_gains_and_both_diffe
     monkeypatch.setenv("COLUMNS", "120")
     said = {" ".join(line.split()) for line in CliRunner().invoke(app, ["paper"]).stdout.splitlines()}
     assert {" ".join(line.split()) for line in rows.strip().splitlines()} <= said
-    data = json.loads(CliRunner().invoke(app, ["paper", "omnireflect", "--json"]).stdout)
-    assert data["tables"][0]["rows"][5][-3:] == [12.1, 36.6, 70.0]
+    assert {"12.1", "36.6", "70.0"} <= {*CliRunner().invoke(app, ["paper", "omnireflect"]).stdout.split()}
     assert "Accuracy, trial by trial" in CliRunner().invoke(app, ["paper", "reflexion"]).stdout
 
 
@@ -77,7 +77,6 @@ def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
 def test_without_a_difference_there_is_no_test():
     assert run_wilcoxon_test([0, 0]).p is None
     assert run_sign_test([0.0]).p is None
-    assert run_mcnemar_test([True, False], [True, False]).p is None
     assert bootstrap_mean({"boil": [1.0]}) is None
     assert bootstrap_mean({"boil": [-25.0, -25.0]}) is None
 
@@ -88,12 +87,6 @@ def test_no_interval_goes_beyond_what_scores_allow():
     assert bootstrap_mean({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
     found = bootstrap_scores([(f"task-{n}", score) for n, score in enumerate([0.0, 100.0, 100.0])])
     assert 0 == found.low < 200 / 3 < found.high == 100
-
-
-def test_who_solves_more_is_judged_by_the_pairs_that_differ():
-    found = run_mcnemar_test([False] * 8 + [True] * 5, [True] * 7 + [False] + [True] * 4 + [False])
-    assert (found.gained, found.lost) == (7, 1)
-    assert found.p == pytest.approx(2 * (1 + 8) / 2**8)
 
 
 def test_holm_orders_and_never_falls():

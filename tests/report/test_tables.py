@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from rsso_dspy.pricing import Price
-from rsso_dspy.records import Usage
+from rsso_dspy.records import Source, Usage
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.metrics import UNEVEN
@@ -105,6 +105,12 @@ CELLS = [
     (ONE_ERRORED, "methods", "sso", "units", "5 (1 err)", ""),
     (ONE_ERRORED, "differences", "rsso - sso", "pairs", "5 (-1)", "(-n): number of pairs left out"),
     (ONE_ERRORED, "tasks", "boil", "sso", "10.0", ""),
+    (arms(LEARNING), "methods", "rsso", "scaffold", "sso", "Best in bold, second best underlined"),
+    (arms(LEARNING), "tasks", "boil", "reflexion-sso - react-sso", "+80.0", ""),
+    (arms(LEARNING), "tasks", "Overall", "rsso - sso", "+60.00", ""),
+    (arms(LEARNING), "tasks", "Overall", "n", "6", ""),
+    (arms(LEARNING), "learning", "reflexion-sso", "gain of trial 2", "+50.00", "best of two trials minus trial 1"),
+    (SOLVED_EARLY, "success", "sso", "pass^k", "n/a", "protocol.stop_on_success=false"),
     (arms(LEARNING), "learning", "reflexion-sso", "to 75%", "3", ""),
     (arms(LEARNING), "learning", "sso", "to 50%", "never", ""),
     (arms(LEARNING), "measures", "sso", "USD/solved", "n/a", ""),
@@ -127,7 +133,7 @@ def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, r
 
 def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there():
     alike = by_name([*records(), record("react", "boil", 22, [None])])["methods"]
-    assert len(alike.notes) == 1, "an arm without a score has no mean"
+    assert UNEVEN not in alike.notes, "an arm without a score has no mean"
     uneven = analyze(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing=1))
     found = {sheet.name: sheet for sheet in build_tables(uneven)}
     assert "The run is incomplete: 1 planned unit has no record." in found["methods"].notes
@@ -172,11 +178,41 @@ def test_published_rows_are_marked_as_another_models():
     assert find_row(found["methods"], "published rsso")["Mean"].value == 88.41
     assert find_row(found["methods"], "published rsso")["macro"].text == "87.46"
     assert find_row(found["tasks"], "boil")["published rsso"].tone == "dim"
-    assert any("another model" in note for note in found["tasks"].notes)
+    assert find_row(found["tasks"], "Overall")["published reflexion - react"].text == "+23.76"
+    assert find_row(found["learning"], "published rsso")["best_of_2"].text == "84.49"
+    assert find_row(found["learning"], "published rsso")["gain of trial 2"].text == "+9.42"
+    for name in ("methods", "learning", "tasks"):
+        assert any("another model" in note for note in found[name].notes)
+
+
+def test_best_and_second_best_are_marked_where_means_can_be_compared():
+    def marks(played):
+        sheet = by_name(played)["methods"]
+        return [row[sheet.columns.index("Mean")].tone for row in sheet.rows]
+
+    assert marks(arms({"a": [[50]], "b": [[80]], "c": [[80]], "d": [[20]]})) == ["second", "best", "best", ""]
+    assert set(marks(UNEQUAL)) == set(marks(arms({"a": [[50]], "b": [[50]]}))) == {""}
+    assert set(marks([*arms({"a": [[50]]}), *arms({"b": [[80]]})[1:]])) == {""}
+
+
+def test_rows_of_advised_arms_name_the_advisor_the_factor_and_the_size_of_the_set():
+    learnt = ("boil::1", "boil::2", "melt::3", "melt::4")
+    source = (Source("constitution", "file", "2-per-task.json"),)
+    units = [replace(unit, sources=source, learnt_on=learnt) for unit in arms({"react+constitution": [[10]]})]
+    played = RunRecords([*units, *arms({"react": [[10]]})], advisors={"react+constitution": "gpt-4"})
+    sheet = by_name(played)["measures"]
+    told = [[find_row(sheet, arm)[name].text for name in sheet.columns[-3:]] for arm in ("react+constitution", "react")]
+    assert sheet.columns[-3:] == ("advisor", "calibration factor", "calibration set")
+    assert told == [["gpt-4", "2", "4"], ["", "", ""]]
 
 
 def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
     rows = [("a|b_1%", 1 / 3), ("c", sheets.format_difference(-0.001)), ("d", None), ("e", (1, 4))]
+    best, second = sheets.mark_best([(2.0,), (1.0,)])
+    marked = build_sheet("x", "x", ("arm", "Mean"), [("f", *best), ("g", *second)])
+    assert {"| f | **2.00** |", "| g | <u>1.00</u> |"} <= set(to_markdown(marked).splitlines())
+    assert r"f & \textbf{2.00} \\" in to_latex(marked)
+    assert r"g & \underline{1.00} \\" in to_latex(marked)
     sheet = build_sheet("x", "50% of a|b", ("arm", "Mean"), rows)
     assert list(csv.reader(StringIO(to_csv(sheet)))) == [
         ["arm", "Mean"], ["a|b_1%", str(1 / 3)], ["c", "-0.001"], ["d", ""], ["e", "1 of 4"],

@@ -14,7 +14,7 @@ from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory_files import get_stream_position
 from rsso_dspy.plan import arrange_streams, plan_held_out
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method
-from rsso_dspy.report.page_records import trace_learnt_items
+from rsso_dspy.report.page import trace_learnt_items
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture

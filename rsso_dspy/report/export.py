@@ -1,0 +1,309 @@
+"""What other tools read of a run: rows, one per trial or per step, as a data frame and as a Parquet file for pandas, R
+or DuckDB; and logs of Inspect, see below.
+
+    best = frame[(frame.kind == "unit") & ~frame.unit_errored].groupby(["arm", "variant", "seed"]).accumulator.max()
+    best.groupby("arm").mean()                 # the report's Mean
+
+Scores are points of 100; those of a trial that ended in an error are null, never 0."""
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from rsso_dspy.errors import UsageError, require_extra
+from rsso_dspy.files import atomic_path, check_output_path
+from rsso_dspy.pricing import PriceOf, itemize_costs
+from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage
+from rsso_dspy.redact import Redactor, make_redactor
+from rsso_dspy.report.analysis import PROVENANCE, return_no_price, total_billed
+from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
+from rsso_dspy.report.sheets import make_kind
+from rsso_dspy.report.statistics import estimate_mean
+from rsso_dspy.version import __version__
+
+JobRecord = UnitRecord | TrainingRecord
+RowKind = Literal["trials", "steps"]  # kinds of rows
+NOTED = (*PROVENANCE, "program")  # keys of a record's provenance
+ROLES = ("actor", "reflector", "verbalizer", "advisor")  # roles with columns for their usage
+
+
+def _list_columns(*groups: str) -> dict[str, str]:
+    """Return name to Arrow type of columns that are given as ``type: name name``."""
+    pairs = (group.partition(": ") for group in groups)
+    return {name: kind for kind, _, names in pairs for name in names.split()}
+
+
+KEYS = ("string: kind arm method program task variant", "int32: index", "int64: seed", "int32: trial")
+"""Columns of both kinds of rows: which unit and trial a row belongs to. `kind` is unit or training."""
+
+COLUMNS: Mapping[RowKind, Mapping[str, str]] = {
+    "trials": _list_columns(
+        *KEYS, "string: protocol backend model", "bool: rule_based", "string: outcome",
+        "int32: accumulator points_at_reset environment_score", "bool: solved",
+        "int32: best_so_far trials_allowed budget steps invalid malformed asked_back no_effect", "string: error",
+        "bool: unit_errored", "int32: unit_stalled replayed", "int64: failed_requests calls tokens_in tokens_out",
+        "double: usd", "int64: " + " ".join(f"{role}_{each.name}" for role in ROLES for each in fields(Usage)),
+        "string: start", "strings: learnt_on", "string: " + " ".join(f"provenance_{name}" for name in NOTED),
+    ),
+    "steps": _list_columns(
+        *KEYS, "int32: step", "string: proposed action observation look inventory", "int32: reward score accumulator",
+        "bool: understood malformed asked_back no_effect", "string: unread reasoning subgoal rejected",
+        "strings: recalled",
+    ),
+}  # fmt: skip
+SAME = ("outcome", "accumulator", "points_at_reset", "environment_score", "solved", "asked_back", "no_effect")
+"""Columns that are properties of a trajectory."""
+
+SCHEMA_KEY = "rsso_dspy.schema"  # key in a file's metadata, which marks the files of this package
+PARQUET = make_kind("Parquet file", SCHEMA_KEY.encode())
+
+
+def build_rows(rows: RowKind, records: Iterable[JobRecord], price_of: PriceOf) -> Iterator[dict[str, Any]]:
+    """Yield rows with those of the kind's columns that have a value."""
+    for record in records:
+        yield from _build_step_rows(record) if rows == "steps" else _build_trial_rows(record, price_of)
+
+
+def _build_trial_rows(record: JobRecord, price_of: PriceOf) -> Iterator[dict[str, Any]]:
+    shared = {name: getattr(record, name) for name in ("protocol", "backend", "model", "rule_based", "start")}
+    shared |= {"learnt_on": record.learnt_on, "unit_errored": record.has_errors, "unit_stalled": record.stalled_trials}
+    shared |= {f"provenance_{name}": record.provenance.get(name) for name in NOTED}
+    unit = isinstance(record, UnitRecord)
+    budgets = [record.budget] * len(record.trials) if isinstance(record, UnitRecord) else record.budgets
+    allowed = record.trials_allowed or None if isinstance(record, UnitRecord) else len(budgets)
+    best = 0
+    for trial, budget in zip(record.trials, budgets, strict=False):
+        row = {**_build_row_keys(record, trial), **shared, "outcome": "error", "error": trial.error}
+        row |= {"budget": budget, "trials_allowed": allowed}
+        if played := trial.trajectory:
+            best = max(best, played.accumulator)
+            row |= {name: getattr(played, name) for name in SAME}
+            row |= {"steps": len(played.steps), "invalid": played.invalid_actions}
+            row |= {"malformed": sum(step.malformed for step in played.steps), "best_so_far": best if unit else None}
+        usage = sum(trial.usage.values(), Usage())
+        costs = itemize_costs([replace(record, trials=(trial,))], price_of)
+        row |= {"replayed": trial.replayed, "failed_requests": sum(trial.failures.values())}
+        row |= {"calls": usage.calls, "tokens_in": usage.input, "tokens_out": usage.output, "usd": total_billed(costs)}
+        for role in ROLES:
+            row |= {f"{role}_{name}": count for name, count in asdict(trial.usage.get(role, Usage())).items()}
+        yield row
+
+
+def _build_step_rows(record: JobRecord) -> Iterator[dict[str, Any]]:
+    """Yield one row per step; a trial that errored has none."""
+    for trial in record.trials:
+        where, points = _build_row_keys(record, trial), 0
+        for number, step in enumerate(trial.trajectory.steps if trial.trajectory else (), start=1):
+            points += max(step.reward, 0)
+            own = {each.name: getattr(step, each.name) for each in fields(step) if each.name in COLUMNS["steps"]}
+            yield {**where, "step": number, "accumulator": points, **asdict(step.state), **own}
+
+
+def _build_row_keys(record: JobRecord, trial: TrialResult) -> dict[str, Any]:
+    unit = isinstance(record, UnitRecord)
+    variant = record.variant if isinstance(record, UnitRecord) else trial.trajectory and trial.trajectory.variant
+    keys = {name: getattr(record, name) for name in ("arm", "method", "program", "seed")}
+    keys |= {"kind": "unit" if unit else "training", "task": record.key.partition("::")[0], "trial": trial.trial}
+    return keys | {"variant": variant and variant.key, "index": variant and variant.index}
+
+
+def write_parquet(path: Path, rows: RowKind, records: Iterable[JobRecord], price_of: PriceOf) -> int:
+    """Write the rows of all records, whole or not at all, and return their number. Raises `NotInstalled` without
+    pyarrow, and `UsageError` if `path` holds another kind of file or there is no row."""
+    require_extra("pyarrow", "Parquet needs pyarrow", "parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    check_output_path(path, "-o", PARQUET)
+    types = {"strings": arrow.list_(arrow.string()), "double": arrow.float64(), "bool": arrow.bool_()}
+    columns = [arrow.field(name, types.get(kind) or getattr(arrow, kind)()) for name, kind in COLUMNS[rows].items()]
+    schema = arrow.schema(columns, metadata={SCHEMA_KEY: str(SCHEMA_VERSION)})
+    strike = make_redactor()
+    cleaned = [
+        {name: clean_value(row.get(name), strike) for name in schema.names}
+        for row in build_rows(rows, records, price_of)
+    ]
+    if not cleaned:
+        raise UsageError(f"there are no {rows} to write: no unit is finished yet, or all units errored")
+    with atomic_path(path) as temporary:
+        parquet.write_table(arrow.Table.from_pylist(cleaned, schema), temporary, compression="zstd")
+    return len(cleaned)
+
+
+def clean_value(value: Any, strike: Redactor) -> Any:
+    """Return the value without secrets, and without unpaired surrogates, which models may send and no file can hold."""
+    if isinstance(value, str):
+        return strike(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    if isinstance(value, dict):
+        return {clean_value(name, strike): clean_value(each, strike) for name, each in value.items()}
+    return [clean_value(each, strike) for each in value] if isinstance(value, tuple | list) else value
+
+
+# Logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open. A sample is
+# a variant, an epoch a seed; its messages are what the agent saw and did, its scores those of the report. An errored
+# unit has an error and no score. Inspect itself is not needed to write.
+
+VERSION = 2  # of the log's format
+PACKAGE = "rsso-dspy"
+LOG = make_kind("log of Inspect", f'"packages": {{"{PACKAGE}"'.encode())  # the header of a log is not compressed
+POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a unit
+TOKENS = {"input_tokens": "input", "output_tokens": "output", "reasoning_tokens": "reasoning"} | {
+    f"input_tokens_cache_{kind}": count for kind, count in (("read", "cached"), ("write", "cache_write"))
+}  # Inspect's counts to those of a usage
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    name: str
+    benchmark: str
+    records: Sequence[UnitRecord]
+    day: str  # of the first play, `2026-11-01`
+
+    @property
+    def created(self) -> str:
+        return f"{self.day or '1980-01-01'}T00:00:00+00:00"
+
+
+def write_inspect_logs(target: Path, run: ExportedRun) -> int:
+    """Write the logs into a folder and return their number. Raises `UsageError` before writing if a file there is no
+    such log, or if there is nothing to write."""
+    if not run.records:
+        raise UsageError("there is nothing to write: no unit is finished yet")
+    check_output_path(target, "-o")
+    arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(run.records).items()}
+    for path in arms:
+        check_output_path(path, "-o", LOG)
+    for path, records in arms.items():
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(_build_log(run, records))
+    return len(arms)
+
+
+def _name_file(arm: str) -> str:
+    plain = re.sub(r"[^\w+.-]", "-", arm).lstrip(".")
+    return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
+
+
+def _build_log(run: ExportedRun, records: Sequence[UnitRecord]) -> bytes:
+    seeds = sorted({record.seed for record in run.records})
+    samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
+    files: dict[str, Any] = {f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples}
+    files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
+    files["header.json"] = {
+        "version": VERSION,
+        "status": "success",
+        "eval": _build_spec(run, records, seeds),
+        "plan": {"name": records[0].arm, "steps": [], "config": {}},
+        "results": _build_results(records),
+        "stats": {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)},
+    }
+    content, strike = io.BytesIO(), make_redactor()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
+        for name, data in files.items():
+            text = json.dumps(clean_value(data, strike), ensure_ascii=False, allow_nan=False)
+            packing = zipfile.ZIP_STORED if name == "header.json" else zipfile.ZIP_DEFLATED
+            log.writestr(zipfile.ZipInfo(name), text.encode(), packing)  # dated 1980: no clock
+    return content.getvalue()
+
+
+def _build_spec(run: ExportedRun, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
+    first = records[0]
+    identity = hashlib.sha256(f"{run.name}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
+    keys = list(dict.fromkeys(record.key for record in records))
+    note = RULE_BASED_NOTE if any(record.rule_based for record in records) else ""
+    about = {name: getattr(first, name) for name in ("arm", "method", "program", "protocol", "provenance")}
+    return {
+        **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
+        "created": run.created,
+        "task": f"{run.benchmark} {first.protocol}",
+        "task_version": 0,
+        **{name: {} for name in ("task_attribs", "solver_args", "model_args")},
+        "task_args": {"arm": first.arm},
+        "solver": first.arm,
+        "dataset": {"name": run.benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
+        "model": first.model,
+        "config": {"epochs": len(seeds)},
+        "packages": {PACKAGE: __version__},
+        "metadata": {**about, "benchmark": run.benchmark, "seeds": list(seeds), "note": note},
+    }
+
+
+def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
+    sample: dict[str, Any] = {
+        "id": record.key,
+        "epoch": epoch,
+        "input": next((played.task for played in record.trajectories), record.key),
+        "target": "",
+        "messages": [message for trial in record.trials for message in _list_messages(trial, record.model)],
+        "output": {"model": record.model, "choices": []},
+        "scores": {},
+        "metadata": {
+            "task": record.variant.task,
+            "seed": record.seed,
+            "trials": [trial.trajectory.accumulator if trial.trajectory else None for trial in record.trials],
+            "outcomes": [trial.trajectory.outcome if trial.trajectory else "error" for trial in record.trials],
+        },
+        "store": {},
+        "events": [],
+        "model_usage": _sum_usage([record]),
+        "attachments": {},
+    }
+    if record.has_errors:
+        return sample | {"error": {"message": record.trials[-1].error or "", "traceback": "", "traceback_ansi": ""}}
+    points, solved = _score_unit(record)
+    return sample | {"scores": {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}}
+
+
+def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: sample[name] for name in ("id", "epoch", "input", "target", "metadata", "scores", "model_usage")}
+    error = {"error": sample["error"]["message"]} if "error" in sample else {}
+    return {**kept, **error, "completed": True, "message_count": len(sample["messages"])}
+
+
+def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
+    scored = [(record.variant.task, _score_unit(record)) for record in select_scored_units(records)]
+    scores = []
+    for column, name in enumerate((POINTS, SOLVED) if scored else ()):
+        found = estimate_mean([(task, each[column]) for task, each in scored])
+        values = {"mean": found.mean} | ({"stderr": found.interval.error} if found.interval else {})  # over task types
+        metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
+        scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
+    return {"total_samples": len(records), "completed_samples": len(scored), "scores": scores}
+
+
+def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
+    used: dict[str, Usage] = {}
+    for entry in itemize_costs(records, return_no_price):
+        used[entry.model] = used.get(entry.model, Usage()) + entry.usage
+    return {
+        model: {name: getattr(usage, count) for name, count in TOKENS.items()}
+        | {"total_tokens": usage.input + usage.output}
+        for model, usage in used.items()
+    }
+
+
+def _score_unit(record: UnitRecord) -> tuple[float, float]:
+    """Return the points of 100 of a unit without errors, and 1 or 0 for solved."""
+    return get_best_accumulator(record), float(any(trial.solved for trial in record.trajectories))
+
+
+def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant). These are
+    observations and actions, not the prompts."""
+    played = trial.trajectory
+    if played is None:
+        return
+    yield {"role": "user", "content": f"{played.task}\n\n{played.start.description}"}
+    for step in played.steps:
+        action, thought = step.proposed or step.unread, {"type": "reasoning", "reasoning": step.reasoning}
+        if step.reasoning:
+            yield {"role": "assistant", "content": [thought, {"type": "text", "text": action}], "model": model}
+        else:
+            yield {"role": "assistant", "content": action}
+        yield {"role": "user", "content": step.state.observation}
