@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -76,8 +77,8 @@ def test_the_script_shows_what_was_learned(live: Session, capsys, monkeypatch):
     monkeypatch.setitem(script["main"].__globals__, "VARIANTS", script["VARIANTS"][:1])
     script["main"]()
     said = capsys.readouterr().out
-    assert "react-sso   50, 50, 50\n" in said
-    assert "rsso        50, 100 solved\n" in said
+    assert re.search(r"\breact +50, 50, 50\n", said)
+    assert re.search(r"\breflexion +50, 100 solved\n", said)
     assert (
         said.index("Trial 1, 50 points:")
         < said.index("What it wrote after trial 1")
