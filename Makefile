@@ -19,7 +19,7 @@ demo: install-demo
 	@mkdir -p runs/demo
 	$(RSSO) run --replay $(RECORDED) --config $(RECORDED).toml --methods react,reflexion --out runs/demo/replayed > runs/demo/replayed.txt
 	$(RSSO) report $(RECORDED) --html runs/demo/report.html > runs/demo/report.txt
-	@tail -n 8 runs/demo/report.txt
+	@awk -v RS= 'END { print }' runs/demo/report.txt
 	@echo; echo "2 of 3: the same comparison on three variants, played here by rules: what is written after a trial is read in the next"
 	$(BIN)/python examples/watch_it_learn.py
 	@echo; echo "3 of 3: a compile shows solutions of training variants to the prompt, and plays others to tell a gain from luck"

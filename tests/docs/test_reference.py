@@ -43,8 +43,13 @@ def test_the_configuration_is_what_the_program_writes():
 
 
 def typed() -> list[tuple[str, str]]:
-    """Page and command, of all commands that stand in blocks or, from the program's name on, in a line."""
-    found = []
+    """Page and command: the demo's, and all that stand in blocks or, from the program's name on, in a line."""
+    makefile = (FILE.parents[1] / "Makefile").read_text(encoding="utf-8")
+    values = dict(re.findall(r"^(\w+) +:= (.*)$", makefile, re.M))
+    lines = re.findall(r"^\t\$\(RSSO\) (.*?)(?: > .*)?$", makefile, re.M)
+    assert len(lines) == 3
+    known = [re.sub(r"\$\((\w+)\)", lambda name: values.get(name[1], "2"), line) for line in lines]
+    found = [("Makefile", f"rsso-dspy {line}") for line in known]
     for file in (FILE.parents[1] / "README.md", *sorted(FILE.parent.glob("*.md"))):
         if file != FILE:
             text = file.read_text(encoding="utf-8")
