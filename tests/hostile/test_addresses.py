@@ -182,17 +182,6 @@ def test_a_line_names_a_model_as_a_file_would(words, table):
     assert {name: getattr(config.active_backend, name) for name in table} == table
 
 
-@pytest.mark.usefixtures("at_hand")
-def test_a_model_that_is_not_there_stops_the_run_at_once(rsso):
-    error = {"error": {"message": "The model `tiny` does not exist.", "code": "model_not_found"}}
-    with provider(lambda _: (404, error)) as served:
-        words = (*PLAY, "--set", "embedder.model=hash", "--model", NAME, "--base-url", served.url)
-        code, _, err = rsso(*words)
-    assert code == 1
-    assert "The model `tiny` does not exist." in err
-    assert len(served.requests) == 1
-
-
 def ask_actor(model: str, url: str | None) -> None:
     backend = Backend(BackendConfig(model=model, base_url=url, key_variable=VARIABLE, retries=0, timeout=20.0))
     with dspy.context(adapter=backend.adapter, disable_history=True), pytest.raises(LMError):
