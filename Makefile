@@ -18,12 +18,13 @@ demo: install-demo
 	@echo "1 of 3: a small language model on held-out variants, replayed from its log; no model is asked"
 	@mkdir -p runs/demo
 	$(RSSO) run --replay $(RECORDED) --config $(RECORDED).toml --methods react,reflexion --out runs/demo/replayed > runs/demo/replayed.txt
-	$(RSSO) report $(RECORDED) --html runs/demo/report.html > runs/demo/report.txt
+	$(RSSO) report $(RECORDED) --against react --html runs/demo/report.html > runs/demo/report.txt
 	@awk -v RS= 'END { print }' runs/demo/report.txt
 	@echo; echo "2 of 3: the same comparison on three variants, played here by rules: what is written after a trial is read in the next"
 	$(BIN)/python examples/watch_it_learn.py
-	@echo; echo "3 of 3: a compile shows solutions of training variants to the prompt, and plays others to tell a gain from luck"
-	$(RSSO) compile --method reflexion --teacher gold --calib 5-per-task --tasks lifespan-longest-lived $(RULES) --jobs $(JOBS) -o runs/demo/program.json
+	@echo; echo "3 of 3: two instructions by hand, one kind, one that knows animals: a compile tells which of them helps"
+	$(RSSO) compile --method reflexion --candidates examples/lifespans/candidates.toml --calib 5-per-task \
+	  --tasks lifespan-longest-lived $(RULES) --jobs $(JOBS) -o runs/demo/program.json
 	@echo; echo "Open runs/demo/report.html: every prompt, answer and trial of part 1. Then play your own model:"
 	@echo "  . .venv/bin/activate && rsso-dspy run --model PROVIDER/NAME --methods react,reflexion --per-task 1 --dry-run"
 	@echo "Read on: docs/TUTORIAL.md"

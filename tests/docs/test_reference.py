@@ -44,7 +44,7 @@ def test_the_configuration_is_what_the_program_writes():
 
 def typed() -> list[tuple[str, str]]:
     """Page and command: the demo's, and all that stand in blocks or, from the program's name on, in a line."""
-    makefile = (FILE.parents[1] / "Makefile").read_text(encoding="utf-8")
+    makefile = (FILE.parents[1] / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     values = dict(re.findall(r"^(\w+) +:= (.*)$", makefile, re.M))
     lines = re.findall(r"^\t\$\(RSSO\) (.*?)(?: > .*)?$", makefile, re.M)
     assert len(lines) == 3
