@@ -3,7 +3,6 @@
 import re
 import runpy
 import shlex
-import shutil
 import sys
 import tomllib
 from collections.abc import Callable
@@ -94,23 +93,23 @@ def test_every_other_command_works(typed, monkeypatch, name):
     Path("examples").symlink_to(DOCS.parent / "examples")
     a_program().save(Path("rsso.json"))
     Path("constitution.json").write_text(book({"variants": ["find-plant::0"]}))
-    (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/2"}, {"sso": "1"})
-    save(store, replace(record("sso", "boil", 22, [[10], [60]]), memories={"skills": skill_memory().snapshot()}))
-    library = SkillLibraryFile({"variants": ["boil::0"]}, skill_memory().snapshot()).to_json()
+    library = skill_memory().snapshot()
     text = "\n".join(block.text for block in blocks(page(name)) if not block.language)
     lines = [line.partition(" #")[0].strip() for line in text.splitlines() if line.startswith("rsso-dspy ")]
     assert sum("--out runs/first" in line for line in lines) == 1
     for line in lines:
         if "--out runs/first" in line:
             typed(re.sub(MANY, "--variants find-plant::229 --trials 1", line) + SHORT)
-            shutil.copytree("runs/first", "runs/part-2")
         elif re.match(r"rsso-dspy (run (?!--replay)|compile|evaluate|constitution build)", line):
             if "--engine ray" not in line or find_spec("ray"):
                 typed(line.replace(" --dry-run", "") + PLANNED)
+        elif line.startswith("rsso-dspy skills export runs/transfer boil "):
+            (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/2"}, {"sso": "1"})
+            save(store, replace(record("sso", "boil", 22, [[10], [60]]), memories={"skills": library}))
+            typed(line.replace(" boil ", " boil::22 "))
+            Path("boil.json").write_text(SkillLibraryFile({"variants": ["boil::0"]}, library).to_json())
         elif line != "rsso-dspy doctor":  # which tests/cli has
-            typed(line.replace("runs/part-*", "runs/part-2").replace("runs/transfer boil", "runs/transfer boil::22"))
-        if "-o boil.json" in line:
-            Path("boil.json").write_text(library)
+            typed(line.replace("runs/part-*", "runs/first"))
 
 
 def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
