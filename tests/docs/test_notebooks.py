@@ -1,9 +1,10 @@
-"""The notebooks and scripts in examples/ run as they stand."""
+"""The notebooks and scripts in examples/ run as they stand, and so does the compile of `make demo`."""
 
 import ast
 import json
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import dspy
@@ -12,6 +13,8 @@ from dspy.clients.cache import Cache
 
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
+from tests.cli.conftest import at_hand, rsso  # noqa: F401 - fixtures
+from tests.docs.test_reference import typed
 from tests.provider_server import completion, provider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -84,3 +87,13 @@ def test_the_script_shows_what_was_learned(live: Session, capsys, monkeypatch):
         < said.index("What it wrote after trial 1")
         < said.index("100 points, solved:")
     )
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_the_compile_of_the_demo_finds_the_instruction_that_helps(rsso):  # noqa: F811
+    Path("examples").symlink_to(EXAMPLES)
+    (line,) = [line for page, line in typed() if page == "Makefile" and " compile " in line]
+    code, out, err = rsso(*shlex.split(line)[1:], "--calib", "2-per-task", "--jobs", "1")
+    assert code == 0, err
+    assert re.search(r"^verdict: (un)?confirmed: candidate minus start \+", out, re.M), out
+    assert "changed: instruction of actor" in out
