@@ -1,27 +1,20 @@
-"""Addresses: this machine is reached without a proxy, whatever the shell holds, others through it, and whoever starts a
-run is told; no key follows a redirect; a model is named in one line."""
+"""Proxies of the environment: this machine is reached without any, whatever the shell holds; others through them, and
+whoever starts a run is told."""
 
-import gc
 import json
 import os
 import socket
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import dspy
 import pytest
-from dspy.utils.exceptions import LMError
 
-from rsso_dspy.cli.options import name_model
-from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
-from rsso_dspy.embed import LiteLLMRoute
-from rsso_dspy.errors import BackendFailure, BackendUnreachable
+from rsso_dspy.config import BackendConfig
+from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.lm import Backend, find_proxy, is_local
-from rsso_dspy.logged_lm import import_litellm
 from tests.live import says
 from tests.provider_formats import FORMATS, WIRES, Said
 from tests.provider_runs import KEY, SHORT, VARIABLE, backend
@@ -32,14 +25,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 THERE = "http://model.invalid/v1"
 """An address that no name server knows: the proxy alone can have answered."""
-PLAY = ("run", "--variants", SHORT, "--methods", "react", "--trials", "1", "--out", "run")
-PLAY += ("--protocol", "sso-adapt/2-cap60")
 ANSWER = Said(says(answer="yes", thought="hm", action="look around"))
 
 
 @dataclass
-class Listener:
-    """A server that answers whatever it is to pass on, and keeps what it is shown."""
+class Proxy:
+    """A proxy that answers by itself whatever it is to pass on. It keeps what it is shown."""
 
     url: str
     asked: list[str] = field(default_factory=list)
@@ -48,42 +39,32 @@ class Listener:
     """Headers and bodies."""
 
 
-@contextmanager
-def listening(reply: Callable[[str], tuple[int, bytes, Mapping[str, str]]]) -> Iterator[Listener]:
-    """Serve one reply an address: status, body and headers."""
+@pytest.fixture
+def proxy(monkeypatch) -> Iterator[Proxy]:
+    """A proxy that no variable names yet. What a test sets is forgotten with it."""
+    for name in (*NAMES, *map(str.upper, NAMES)):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(VARIABLE, KEY)
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             there.asked.append(self.path)
             there.shown.append(f"{self.headers}{body}")
-            status, said, headers = reply(self.path)
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": len(said), **headers}.items():
-                self.send_header(name, str(value))
+            form = FORMATS.get(urlsplit(self.path).path)
+            reply = form.answer(ANSWER) if form else {}
+            said = json.dumps(reply).encode()
+            self.send_response(200 if reply else 502)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
             self.wfile.write(said)
 
         do_GET = do_POST = do_CONNECT = _answer
 
     with serving(Handler) as url:
-        there = Listener(url)
-        yield there
-
-
-def answer_in_its_form(address: str) -> tuple[int, bytes, Mapping[str, str]]:
-    form = FORMATS.get(urlsplit(address).path)
-    return (200, json.dumps(form.answer(ANSWER)).encode(), {}) if form else (502, b"{}", {})
-
-
-@pytest.fixture
-def proxy(monkeypatch) -> Iterator[Listener]:
-    """A proxy that no variable names yet. What a test sets is forgotten with it."""
-    for name in (*NAMES, *map(str.upper, NAMES)):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    monkeypatch.setenv(VARIABLE, KEY)
-    with listening(answer_in_its_form) as there:
+        there = Proxy(url)
         yield there
 
 
@@ -145,7 +126,8 @@ def words(url: str) -> list[str]:
 @pytest.mark.usefixtures("at_hand")
 def test_a_run_tells_its_proxy_apart_from_what_results_depend_on(rsso, proxy, monkeypatch, tmp_path):
     monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
-    code, out, err = rsso(*PLAY, *words(THERE))
+    play = ("run", "--variants", SHORT, "--methods", "react", "--trials", "1", "--out", "run")
+    code, out, err = rsso(*play, "--protocol", "sso-adapt/2-cap60", *words(THERE))
     assert code == 0, (out, err)
     assert proxy.asked
     assert "Proxy-Authorization" in proxy.shown[0]
@@ -154,7 +136,7 @@ def test_a_run_tells_its_proxy_apart_from_what_results_depend_on(rsso, proxy, mo
     texts = [out, err, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
     assert not [text for text in texts if "hunter22" in text or "bob:" in text]
     monkeypatch.delenv("http_proxy")
-    code, _, err = rsso(*PLAY, *words("http://127.0.0.1:9/v1"), "--dry-run")
+    code, _, err = rsso(*play, "--protocol", "sso-adapt/2-cap60", *words("http://127.0.0.1:9/v1"), "--dry-run")
     assert (code, "1 unit finished, 0 to play" in err) == (0, True), err
 
 
@@ -164,51 +146,3 @@ def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
     with pytest.raises(BackendUnreachable, match=r"the proxy http://127\.0\.0\.1:9 .*no_proxy") as refused:
         Backend(BackendConfig(model="hosted_vllm/m", base_url=THERE)).check_connections()
     assert "hunter22" not in str(refused.value)
-
-
-NAME = "hosted_vllm/tiny"
-
-
-@pytest.mark.parametrize(
-    ("words", "table"),
-    [
-        ((NAME, "http://127.0.0.1:9/v1"), {"model": NAME, "base_url": "http://127.0.0.1:9/v1", "key_variable": None}),
-        ((NAME, None), {"model": NAME, "base_url": "http://127.0.0.1:8000/v1"}),
-        (("anthropic/x", None), {"base_url": None, "key_variable": "ANTHROPIC_API_KEY"}),
-    ],
-)
-def test_a_line_names_a_model_as_a_file_would(words, table):
-    config = load_config(overrides=["backend=model", *name_model(*words, None)])
-    assert {name: getattr(config.active_backend, name) for name in table} == table
-
-
-def ask_actor(model: str, url: str | None) -> None:
-    backend = Backend(BackendConfig(model=model, base_url=url, key_variable=VARIABLE, retries=0, timeout=20.0))
-    with dspy.context(adapter=backend.adapter, disable_history=True), pytest.raises(LMError):
-        dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0))
-
-
-def encode_text(model: str, url: str | None) -> None:
-    config = EmbedderConfig(model=model, base_url=url, key_variable=VARIABLE, retries=0, timeout=20.0)
-    with pytest.raises(BackendFailure):
-        LiteLLMRoute(config).encode(["a door"])
-
-
-@pytest.mark.parametrize(
-    ("request_something", "model", "status"),
-    [
-        *((ask_actor, wire.model, status) for wire in WIRES.values() for status in (302, 307)),
-        (encode_text, "litellm/openai/m", 307),
-    ],
-)
-def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status):
-    monkeypatch.setenv(VARIABLE, KEY)
-    with listening(lambda _: (200, b"{}", {})) as other:  # noqa: SIM117, the first server names the second
-        with listening(lambda _: (status, b"", {"Location": f"{other.url}/v1/models"})) as first:
-            request_something(model, first.url)
-    import_litellm().in_memory_llm_clients_cache.flush_cache()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # LiteLLM leaves the sockets of its clients open
-        gc.collect()
-    assert KEY in str(first.shown)
-    assert other.asked == []
