@@ -88,12 +88,15 @@ PLANNED = " --dry-run --set protocol.preset=sso-adapt/2-cap60 --set embedder.mod
 
 @pytest.mark.parametrize("name", ["../README.md", "TUTORIAL.md"])
 def test_every_other_command_works(typed, monkeypatch, name):
-    """The first run is played on one variant; what else would play is planned, from files as commands before leave."""
+    """The first run is played on one variant; what else would play is planned, and leaves a file as if it had."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
     Path("examples").symlink_to(DOCS.parent / "examples")
-    a_program().save(Path("rsso.json"))
-    Path("constitution.json").write_text(book({"variants": ["find-plant::0"]}))
     library = skill_memory().snapshot()
+    made = {
+        "rsso.json": lambda file: a_program().save(file),
+        "constitution.json": lambda file: file.write_text(book({"variants": ["find-plant::0"]})),
+        "boil.json": lambda file: file.write_text(SkillLibraryFile({"variants": ["boil::0"]}, library).to_json()),
+    }
     text = "\n".join(block.text for block in blocks(page(name)) if not block.language)
     lines = [line.partition(" #")[0].strip() for line in text.splitlines() if line.startswith("rsso-dspy ")]
     assert sum("--out runs/first" in line for line in lines) == 1
@@ -107,9 +110,10 @@ def test_every_other_command_works(typed, monkeypatch, name):
             (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/2"}, {"sso": "1"})
             save(store, replace(record("sso", "boil", 22, [[10], [60]]), memories={"skills": library}))
             typed(line.replace(" boil ", " boil::22 "))
-            Path("boil.json").write_text(SkillLibraryFile({"variants": ["boil::0"]}, library).to_json())
         elif line != "rsso-dspy doctor":  # which tests/cli has
             typed(line.replace("runs/part-*", "runs/first"))
+        if write := made.get(line.rpartition(" -o ")[2]):
+            write(Path(line.rpartition(" -o ")[2]))
 
 
 def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
