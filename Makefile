@@ -27,7 +27,7 @@ demo: install-demo
 	@echo; echo "2 of 3: the same comparison on three variants, played here by rules: what is written after a trial is read in the next"
 	$(BIN)/python examples/watch_it_learn.py
 	@echo; echo "3 of 3: two instructions by hand, one kind, one that knows animals: a compile tells which of them helps"
-	$(RSSO) compile --method reflexion --candidates examples/lifespans/candidates.toml --calib 5-per-task \
+	$(RSSO) compile --method reflexion --candidates examples/lifespans/candidates.toml --calib 3-per-task \
 	  --tasks lifespan-longest-lived $(RULES) --jobs $(JOBS) -o runs/demo/program.json
 	@echo; echo "Open runs/demo/report.html: every prompt, answer and trial of part 1. Then play your own model:"
 	@echo "  . .venv/bin/activate && rsso-dspy run --model PROVIDER/NAME --methods react,reflexion --per-task 1 --dry-run"
