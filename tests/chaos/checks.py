@@ -3,14 +3,14 @@
 import json
 import re
 from base64 import b64encode
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.store.run_folder import Store, find_logs
 from rsso_dspy.store.unit_log import UnitLog, dump_record
 from tests.chaos.process import until
-from tests.chaos.setup import KEY, Played, Setup
+from tests.chaos.run import FAULTS
+from tests.chaos.setup import KEY, TRIALS, Played, Setup
 from tests.provider_runs import files_with
 
 FORMS = (KEY, b64encode(KEY.encode()).decode().rstrip("="), KEY[len("sk-") :])
@@ -18,65 +18,35 @@ FORMS = (KEY, b64encode(KEY.encode()).decode().rstrip("="), KEY[len("sk-") :])
 Records = dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Bill:
-    """Answers that the server gave, and where they are noted."""
-
-    calm: int
-    given: int
-    recorded: int
-    abandoned: int
-
-    @property
-    def unheard(self) -> int:
-        """Answers under way that nobody was there to note."""
-        return self.given - self.recorded - self.abandoned
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Checks by name, with what is wrong; empty where nothing is."""
-
-    checks: dict[str, str]
-    bill: Bill
-
-    @property
-    def sound(self) -> bool:
-        return not any(self.checks.values())
-
-
-def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
-    """Look at everything that the two left."""
+def judge(setup: Setup, calm: Played, disturbed: Played) -> dict[str, Any]:
+    """What is wrong with all that the two left, by what should hold."""
     logs = read_logs(disturbed.out)
     records, expected = make_records(logs), make_records(read_logs(calm.out))
     store = Store(disturbed.out, read_only=True)
-    notes = sum(usage.calls for _, _, usage in store.read_abandoned())
-    bill = Bill(count_calls(expected), disturbed.answers, count_calls(records), notes)
-    deadly = ("killed", "disk full", "interrupted", "folder taken away")
-    deaths = sum(disturbed.ends[end] for end in deadly) * setup.jobs
+    abandoned = sum(usage.calls for _, _, usage in store.read_abandoned())
+    unheard = disturbed.answers - count_calls(records) - abandoned  # under way, and nobody was there to note them
+    deaths = sum(disturbed.ends[end] for end in ("killed", "disk full", "folder taken away"))
     leaks = [str(file) for form in FORMS for file in files_with(form, setup.folder)]
     leaks += [said for said in disturbed.said if any(form in said for form in FORMS)]
-    wrong: dict[str, Any] = {
-        "the faults drawn were inflicted": disturbed.inflicted.total() < disturbed.drawn and disturbed.inflicted,
-        "the run came to its end, and every end before has its cause": (
-            disturbed.ends["complete"] != 1 or disturbed.ends["unexplained"]
-        )
+    wrong = {
+        "every fault was inflicted": disturbed.inflicted != list(FAULTS) and f"only {disturbed.inflicted}",
+        "the run came to its end, and every end before has its cause": disturbed.ends["complete"] != 1
         and (disturbed.ends, disturbed.said[-1]),
-        "every planned unit is there, once": (sorted(records) != sorted(expected) or len(records) != setup.units)
-        and sorted(records),
-        "no unit is errored": [name for name, record in records.items() if lacks_trial(record, setup.trials)],
+        "both units are there, once": (sorted(records) != sorted(expected) or len(records) != 2)
+        and f"only {[*records]}",
+        "no unit is errored": [name for name, record in records.items() if lacks_trial(record)],
         "the records are those of the calm run": [
             name for name in expected.keys() & records.keys() if not is_alike(records[name], expected[name], logs[name])
         ],
         "no unit is left begun, no trial under way": [*store.load_begun(), *store.read_under_way()],
         "no file is damaged, no temporary file is left": find_litter(disturbed.out),
-        "the calm run's bill is what the server gave": calm.answers != bill.calm and bill,
+        "the calm run's bill is what the server gave": calm.answers != count_calls(expected) and calm.answers,
         "no folder was made anew": disturbed.made_anew,
-        "every answer is on the bill but those under way at a death": not 0 <= bill.unheard <= deaths and bill,
+        "every answer is on the bill but those under way at a death": not 0 <= unheard <= deaths and unheard,
         "no simulator outlives its run": not until(lambda: not any(each.alive for each in disturbed.simulators), 60.0),
         "the key is in no file and in no message": leaks,
     }
-    return Verdict({name: str(what) if what else "" for name, what in wrong.items()}, bill)
+    return {name: what for name, what in wrong.items() if what}
 
 
 def read_logs(out: Path) -> dict[str, UnitLog]:
@@ -89,8 +59,8 @@ def make_records(logs: dict[str, UnitLog]) -> Records:
     return {name: dump_record(record) for name, record in finished.items() if record}
 
 
-def lacks_trial(record: dict[str, Any], trials: int) -> bool:
-    return len(record["trials"]) != trials or any(trial["trajectory"] is None for trial in record["trials"])
+def lacks_trial(record: dict[str, Any]) -> bool:
+    return len(record["trials"]) != TRIALS or any(trial["trajectory"] is None for trial in record["trials"])
 
 
 def is_alike(ours: dict[str, Any], theirs: dict[str, Any], log: UnitLog) -> bool:

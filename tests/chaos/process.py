@@ -81,10 +81,6 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def interrupt(self) -> None:
-        """As Ctrl-C does."""
-        self._process.send_signal(signal.SIGINT)
-
     def simulators(self) -> list[Simulator]:
         """Those alive."""
         return children(self.pid)

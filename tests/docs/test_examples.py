@@ -6,6 +6,8 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import rsso_dspy
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.formats import SkillLibraryFile
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.optimize.optimizers import OPTIMIZERS
 from rsso_dspy.programs.agent import Agent
@@ -23,11 +26,13 @@ from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.setup import scripted as answering
-from tests.docs.blocks import blocks, commands, differs, follow, page, section
+from tests.docs.blocks import DOCS, blocks, commands, differs, follow, page, section
+from tests.hostile.test_guards import book
 from tests.live import acting, model, scripted
-from tests.memory.memory_cases import lend
+from tests.memory.memory_cases import lend, skill_memory
+from tests.optimize.test_compiled import a_program
 from tests.provider_server import provider
-from tests.records import trajectory
+from tests.records import record, save, trajectory
 from tests.toy_package import installed
 
 QUICK = "lifespan-longest-lived::98"
@@ -74,6 +79,41 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
 
 def test_the_tutorial_says_what_happens_from_its_first_block_to_its_last(typed, capsys):
     follow(page("TUTORIAL.md"), typed, capsys)
+
+
+MANY = r"--tasks \S+ --per-task \d+(?: --trials \d+)?(?: --jobs \d+)?"
+SHORT = " --set protocol.steps=5 --set embedder.model=hash"
+PLANNED = " --dry-run --set protocol.preset=sso-adapt/2-cap60 --set embedder.model=hash"
+
+
+@pytest.mark.parametrize("name", ["../README.md", "TUTORIAL.md"])
+def test_every_other_command_works(typed, monkeypatch, name):
+    """The first run is played on one variant; what else would play is planned, and leaves a file as if it had."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    Path("examples").symlink_to(DOCS.parent / "examples")
+    library = skill_memory().snapshot()
+    made = {
+        "rsso.json": lambda file: a_program().save(file),
+        "constitution.json": lambda file: file.write_text(book({"variants": ["find-plant::0"]})),
+        "boil.json": lambda file: file.write_text(SkillLibraryFile({"variants": ["boil::0"]}, library).to_json()),
+    }
+    text = "\n".join(block.text for block in blocks(page(name)) if not block.language)
+    lines = [line.partition(" #")[0].strip() for line in text.splitlines() if line.startswith("rsso-dspy ")]
+    assert sum("--out runs/first" in line for line in lines) == 1
+    for line in lines:
+        if "--out runs/first" in line:
+            typed(re.sub(MANY, "--variants find-plant::229 --trials 1", line) + SHORT)
+        elif re.match(r"rsso-dspy (run (?!--replay)|compile|evaluate|constitution build)", line):
+            if "--engine ray" not in line or find_spec("ray"):
+                typed(line.replace(" --dry-run", "") + PLANNED)
+        elif line.startswith("rsso-dspy skills export runs/transfer boil "):
+            (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/2"}, {"sso": "1"})
+            save(store, replace(record("sso", "boil", 22, [[10], [60]]), memories={"skills": library}))
+            typed(line.replace(" boil ", " boil::22 "))
+        elif line != "rsso-dspy doctor":  # which tests/cli has
+            typed(line.replace("runs/part-*", "runs/first"))
+        if write := made.get(line.rpartition(" -o ")[2]):
+            write(Path(line.rpartition(" -o ")[2]))
 
 
 def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):

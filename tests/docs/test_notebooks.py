@@ -1,8 +1,10 @@
-"""The notebooks and scripts in examples/ run as they stand."""
+"""The notebooks and scripts in examples/ run as they stand, and so does the compile of `make demo`."""
 
 import ast
 import json
+import re
 import runpy
+import shlex
 from pathlib import Path
 
 import dspy
@@ -11,6 +13,8 @@ from dspy.clients.cache import Cache
 
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
+from tests.cli.conftest import at_hand, rsso  # noqa: F401 - fixtures
+from tests.docs.test_reference import typed
 from tests.provider_server import completion, provider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -76,10 +80,20 @@ def test_the_script_shows_what_was_learned(live: Session, capsys, monkeypatch):
     monkeypatch.setitem(script["main"].__globals__, "VARIANTS", script["VARIANTS"][:1])
     script["main"]()
     said = capsys.readouterr().out
-    assert "react-sso   50, 50, 50\n" in said
-    assert "rsso        50, 100 solved\n" in said
+    assert re.search(r"\breact +50, 50, 50\n", said)
+    assert re.search(r"\breflexion +50, 100 solved\n", said)
     assert (
         said.index("Trial 1, 50 points:")
         < said.index("What it wrote after trial 1")
         < said.index("100 points, solved:")
     )
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_the_compile_of_the_demo_finds_the_instruction_that_helps(rsso):  # noqa: F811
+    Path("examples").symlink_to(EXAMPLES)
+    (line,) = [line for page, line in typed() if page == "Makefile" and " compile " in line]
+    code, out, err = rsso(*shlex.split(line)[1:], "--jobs", "1")
+    assert code == 0, err
+    assert "\nverdict: confirmed: candidate minus start +" in out
+    assert "\nchanged: instruction of actor\n" in out

@@ -81,18 +81,17 @@ def test_every_room_is_named():
 def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len([line for line in code.splitlines() if line.strip()]) < 15
+    assert len([line for line in code.splitlines() if line.strip()]) == 10
     exec(code, {})
-    result, score, points, outcome, *verdicts = capsys.readouterr().out.splitlines()
-    assert all(re.fullmatch(r"not better: no candidate .*", line) for line in verdicts)
+    result, points, outcome, *verdicts = capsys.readouterr().out.splitlines()
+    assert all(re.match(r"(confirmed|unconfirmed|not better): ", line) for line in verdicts)
     assert len(verdicts) == 2, "one that compile prints, and one that the example prints"
     (shown,) = re.findall(r"print\(result\)  # (AgentPrediction\(.*) \.\.\.\)", code)
     assert result.startswith(shown)
     assert (tmp_path / "compiled.json").exists()
-    assert 0 <= float(score) <= 1
     assert 0 <= int(points) <= 100
     assert outcome in {"solved", "failed", "budget"}
 
 
 def test_it_is_short():
-    assert len(README.splitlines()) <= 180
+    assert len(README.split()) <= 700

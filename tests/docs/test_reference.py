@@ -16,7 +16,8 @@ from tests.docs.blocks import blocks
 from tests.docs.blocks import page as docs_page
 
 FILE = Path(__file__).parents[2] / "docs/CLI.md"
-
+SOURCES = {"0.": 53, "2.": 60, "3.": 34, "4.": 27, "C": 12}
+"""How many rows a source has, by what their names begin with."""
 
 MAKE = ("typer", "rsso_dspy.cli.app", "utils", "docs", "--name", "rsso-dspy", "--title", "Command line", "--output")
 
@@ -42,8 +43,13 @@ def test_the_configuration_is_what_the_program_writes():
 
 
 def typed() -> list[tuple[str, str]]:
-    """Page and command, of all commands that stand in blocks or, from the program's name on, in a line."""
-    found = []
+    """Page and command: the demo's, and all that stand in blocks or, from the program's name on, in a line."""
+    makefile = (FILE.parents[1] / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    values = dict(re.findall(r"^(\w+) +:= (.*)$", makefile, re.M))
+    lines = re.findall(r"^\t\$\(RSSO\) (.*?)(?: > .*)?$", makefile, re.M)
+    assert len(lines) == 3
+    known = [re.sub(r"\$\((\w+)\)", lambda name: values.get(name[1], "2"), line) for line in lines]
+    found = [("Makefile", f"rsso-dspy {line}") for line in known]
     for file in (FILE.parents[1] / "README.md", *sorted(FILE.parent.glob("*.md"))):
         if file != FILE:
             text = file.read_text(encoding="utf-8")
@@ -75,3 +81,22 @@ def test_every_command_of_every_page_is_spelled_as_the_program_spells_it():
     assert not [(page, line, wrong) for page, line in typed() if (wrong := misspelled(line))]
     assert misspelled("rsso-dspy run --method rsso") == "--method"
     assert misspelled("rsso-dspy constitution biuld") == "biuld"
+
+
+def is_there(shown: str) -> bool:
+    """Whether a test, named by its file alone or with its function, or a command is there."""
+    if shown.startswith("rsso-dspy "):
+        return not misspelled(shown)
+    path, _, name = shown.partition("::")
+    file = FILE.parents[1] / path
+    return file.is_file() and (not name or f"\ndef {name}(" in file.read_text(encoding="utf-8"))
+
+
+def test_every_row_of_the_sources_stands_once_and_names_what_shows_it():
+    table = docs_page("FIDELITY.md").partition("\n## The sources, row by row\n")[2]
+    rows = re.findall(r"^\| (C?[\d.]+) \|(?: [^|]+ \|){3} `([^`|]+)` \|$", table, re.M)
+    assert [row for row, _ in rows] == [
+        f"{name}{number}" for name, count in SOURCES.items() for number in range(1, count + 1)
+    ]
+    assert not [(row, shown) for row, shown in rows if not is_there(shown)]
+    assert not is_there("tests/docs/test_reference.py::test_that_is_not_there")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rsso_dspy.api import collect_played
-from rsso_dspy.report.analysis import analyze, describe_unreported_costs, serialize_cost_report
+from rsso_dspy.report.analysis import analyze, serialize_cost_report
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import Process, python
@@ -88,39 +88,22 @@ LATER = 3
 """Requests of its second trial, at the last of which the run is killed; the trial has six."""
 
 
-@dataclass
-class Killed:
-    """A run that was killed in its second trial, and what was said of it the moment before."""
-
-    folder: Path
-    model: Model
-    paid: int = 0
-    seen: dict[str, Any] = field(default_factory=dict)
-    words: list[str] = field(default_factory=list)
-
-
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory) -> Iterator[Killed]:
-    folder = tmp_path_factory.mktemp("killed") / "run"
+def killed(tmp_path_factory) -> Iterator[tuple[Path, Model, int]]:
+    """A run that was killed in its second trial, its model, and how many answers it had by then."""
+    folder, after = tmp_path_factory.mktemp("killed") / "run", []
     with counting() as model:
-        run, after = Killed(folder, model), []
 
         def before() -> None:
             if Store(folder).load_begun():
                 after.append(model.given)
             if len(after) == LATER:
-                bill = analyze(collect_played(PooledRuns([Store(folder)]))).bill
-                run.seen, run.words = serialize_cost_report(bill), describe_unreported_costs(bill)
                 model.kill()
 
         model.before = before
         assert model.start(*RUN, "--out", folder).wait(PATIENCE) == -9
-        model.before, run.paid = lambda: None, model.given
-        yield run
-
-
-def copy_of(killed: Killed, folder: Path) -> Path:
-    return shutil.copytree(killed.folder, folder)
+        model.before = lambda: None
+        yield folder, model, model.given
 
 
 def answers_on(bill: dict[str, Any]) -> int:
@@ -130,35 +113,31 @@ def answers_on(bill: dict[str, Any]) -> int:
     return sum(each["calls"] for each in usage)
 
 
-def test_a_report_while_it_plays_tells_apart_what_is_under_way(killed):
-    (under_way,) = killed.seen["under_way"]
-    assert under_way["usage"]["calls"] == LATER - 1
-    assert answers_on(killed.seen) + LATER - 1 == killed.paid
-    assert not killed.seen["abandoned"]
-    assert any("of trials being played now" in line for line in killed.words)
-
-
 def test_a_report_has_what_the_kill_cut_short_on_its_bill(killed, rsso):
-    said = json.loads(rsso("report", killed.folder, "--json", *killed.model.settings[3:])[1])["bill"]
-    assert answers_on(said) == killed.paid == killed.model.given
-    assert said["billed"] + said["abandoned_billed"] == pytest.approx(killed.paid)
+    folder, model, paid = killed
+    said = json.loads(rsso("report", folder, "--json", *model.settings[3:])[1])["bill"]
+    assert answers_on(said) == paid
+    assert said["billed"] + said["abandoned_billed"] == pytest.approx(paid)
     assert said["under_way"] == []
-    assert "trials that were interrupted" in " ".join(rsso("report", killed.folder)[1].split())
+    assert "trials that were interrupted" in " ".join(rsso("report", folder)[1].split())
 
 
 def test_the_next_start_counts_it_against_the_limit_and_asks_nothing(killed, tmp_path, rsso):
-    folder, asked = copy_of(killed, tmp_path / "run"), len(killed.model.served.requests)
-    code, _, err = rsso(*RUN, *killed.model.settings, "--out", folder, "--max-cost", str(killed.paid - 0.5))
-    assert code == 1
-    assert "are spent (--max-cost)" in err
-    assert len(killed.model.served.requests) == asked
+    folder, model, paid = killed
+    asked = len(model.served.requests)
+    words = (*RUN, *model.settings, "--out", shutil.copytree(folder, tmp_path / "run"))
+    code, _, err = rsso(*words, "--max-cost", str(paid - 0.5))
+    assert (code, "are spent (--max-cost)" in err) == (1, True), err
+    assert len(model.served.requests) == asked
 
 
 def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
-    folder, before = copy_of(killed, tmp_path / "run"), killed.model.given
-    assert killed.model.start(*RUN, "--out", folder).wait(PATIENCE) == 0
-    played, store = killed.model.given - before, Store(folder)
-    assert answers_on(serialize_cost_report(analyze(collect_played(PooledRuns([store]))).bill)) == killed.paid + played
+    (folder, model, paid), before = killed, killed[1].given
+    again = shutil.copytree(folder, tmp_path / "run")
+    assert model.start(*RUN, "--out", again).wait(PATIENCE) == 0
+    store = Store(again)
+    bill = serialize_cost_report(analyze(collect_played(PooledRuns([store]))).bill)
+    assert answers_on(bill) == paid + model.given - before
     assert not [*store.read_abandoned(), *store.read_under_way()], "what the kill cut short was not asked again"
 
 

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld.tasks import _get_cache_file, find_known_length
-from rsso_dspy.optimize.rollouts import RolloutLogs
-from rsso_dspy.programs.methods import get_method
-from rsso_dspy.records import Variant
-from rsso_dspy.store.run_folder import Arm, Store, Unit
+from rsso_dspy.store.run_folder import Store
 from tests.hostile.conftest import ORDER
 
 UNIT = "lifespan-longest-lived::98"
@@ -93,19 +89,6 @@ def test_a_line_that_says_nothing_breaks_no_verb(rsso, run, unit, line):
     unit.write_bytes(before + odd[:-1])
     assert rsso(*REPORT)[0] == 0
     assert Store(run).open_log(Store(run).units().__next__()).path.read_bytes() == before
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
-    variant = Variant("boil", 22, simplification="noSuch")
-    put(_get_cache_file(variant), damage)
-    assert find_known_length(variant) is None
-    logs = RolloutLogs(tmp_path / "p.json")
-    with logs.open_for_request({"identity": {}}):
-        rollout = Unit(Arm(get_method("react"), "p"), variant, 0, 0)
-        put(logs.store.path_of(rollout), damage)
-        assert logs.find_rollout(rollout) is None
 
 
 @pytest.mark.parametrize(("old", "new"), [('"reward":', '"reward":NaN,"was":'), ('"sso-adapt/2-cap60', '"release')])

@@ -21,11 +21,9 @@ from tests.optimize.test_compiled import a_program
 from tests.toy_package import installed
 
 PLAYED = "find-plant::228"
-ELSEWHERE = ("find-plant::0",)
 FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/2-cap60")
-OF_TOY = {"made_by": {"benchmark": "toy 1.0", "dspy": "3"}}
-
-Edit = Callable[[Compiled], Compiled]
+LIBRARY, BOOK, EXAMPLES = "library.json", "book.json", "examples.json"
+ELSEWHERE = rf"was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy"
 
 
 @dataclass(frozen=True)
@@ -34,70 +32,61 @@ class Case:
 
     said: str
     methods: tuple[str, ...] = ("rsso",)
-    program: Edit | None = None
-    library: dict | None = None
-    """Provenance of a skill library."""
-    constitution: dict | None = None
-    examples: dict | None = None
-    settings: tuple[str, ...] = ()
-    benchmark: str = DEFAULT
-    error: type[UsageError] = UsageError
-    typed: bool = True
-    """Whether a command line can ask for it: `load` refuses some programs before."""
-    more: dict = field(default_factory=dict)
+    program: Callable[[Compiled], Compiled] | None = None
+    files: dict[str, dict] = field(default_factory=dict)  # where a library, a constitution or examples come from
+    error: type[UsageError] | None = None  # where only Python can ask for it: `load` refuses some programs before
+    programs: tuple[str, ...] | None = None
 
 
-def describe_environment(**changes: str) -> Edit:
-    return lambda program: replace(program, environment=replace(program.environment, **changes))
+def made(**changes: str) -> Callable[[Compiled], Compiled]:
+    """Made in another environment; of the toy, on its variants."""
+    known = {"train": ("up::0",), "val": ("up::1",)} if "name" in changes else {}
+    return lambda program: replace(program, environment=replace(program.environment, **changes), **known)
+
+
+def learnt(file: str) -> str:
+    return rf"{file} was learned on {PLAYED}, which this run holds out"
 
 
 CASES = {
     "a program compiled on a played variant": Case(
         rf"compiled on {PLAYED}: a score there is not held out",
-        program=lambda program: replace(program, train=(PLAYED,)), error=SplitError, typed=False,
+        program=lambda program: replace(program, train=(PLAYED,)), error=SplitError,
     ),
     "a program of another method": Case(
         r"mine was compiled for the method rsso, not for sso: use --methods rsso", ("rsso", "sso"), lambda each: each,
     ),
     "a program of another version": Case(
         rf"mine\.json was compiled in another environment \({DEFAULT} 1\.1\.3, simplification easy\)",
-        program=describe_environment(version="1.1.3"),
+        program=made(version="1.1.3"),
     ),
-    "a program of another benchmark": Case(
-        rf"mine\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
-        program=lambda each: replace(
-            each, environment=replace(each.environment, name="toy"), train=("up::0",), val=("up::1",)
-        ),
-    ),
+    "a program of another benchmark": Case(rf"mine\.json {ELSEWHERE}", program=made(name="toy")),
     "a library learnt on a played variant": Case(
-        rf"library\.json was learned on {PLAYED}, which this run holds out",
-        library={"variants": [*ELSEWHERE, PLAYED]}, error=SplitError,
+        learnt(LIBRARY), files={LIBRARY: {"variants": ["find-plant::0", PLAYED]}}
     ),
     "a library of another benchmark": Case(
-        rf"library\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
-        library={**OF_TOY, "variants": ["up::0"]},
+        rf"{LIBRARY} {ELSEWHERE}",
+        files={LIBRARY: {"made_by": {"benchmark": "toy 1.0", "dspy": "3"}, "variants": ["up::0"]}},
     ),
     "a library that does not say of which benchmark it is": Case(
-        rf"library\.json was learned on variants that {DEFAULT} does not have \(unknown task 'up'.*--benchmark",
-        library={"variants": ["up::0"]},
+        rf"{LIBRARY} was learned on variants that {DEFAULT} does not have \(unknown task 'up'.*--benchmark",
+        files={LIBRARY: {"variants": ["up::0"]}},
     ),
     "a constitution learnt on a played variant": Case(
-        rf"book\.json was learned on {PLAYED}, which this run holds out",
-        ("rsso+constitution",), constitution={"variants": [PLAYED]}, error=SplitError,
+        learnt(BOOK), ("rsso+constitution",), files={BOOK: {"variants": [PLAYED]}}
     ),
     "examples of a played variant": Case(
-        rf"examples\.json was learned on {PLAYED}, which this run holds out",
-        ("omnireflect-neuro-symbolic",), examples={"variants": [PLAYED]}, error=SplitError,
+        learnt(EXAMPLES), ("omnireflect-neuro-symbolic",), files={EXAMPLES: {"variants": [PLAYED]}}
     ),
     "a method that would read a constitution, and none": Case(
         r"rsso\+constitution would have nothing to read: add --constitution FILE", ("rsso+constitution",)
     ),
     "a program that is not given": Case(
-        r"unknown program 'other'.*Pass every compiled program by its name", error=UnknownName, typed=False,
-        more={"programs": (ZERO_SHOT, "other")},
+        r"unknown program 'other'.*Pass every compiled program by its name",
+        error=UnknownName, programs=(ZERO_SHOT, "other"),
     ),
     "a program that nobody named": Case(
-        r"mine would not be played", program=lambda each: each, typed=False, more={"programs": (ZERO_SHOT,)},
+        r"mine would not be played", program=lambda each: each, error=UsageError, programs=(ZERO_SHOT,)
     ),
 }  # fmt: skip
 
@@ -107,35 +96,22 @@ def book(provenance: dict) -> str:
     return ConstitutionFile(Constitution((rule,), 1), provenance, ("You are in a hall.",)).to_json()
 
 
-def written(case: Case, folder: Path) -> RunSpec:
+def write_files(case: Case) -> RunSpec:
     """The files of a case, and the run that is asked for with them."""
-    texts = {
-        "library.json": case.library is not None
-        and SkillLibraryFile(case.library, skill_memory().snapshot()).to_json(),
-        "book.json": case.constitution is not None and book(case.constitution),
-        "examples.json": case.examples is not None and book(case.examples),
-    }
-    for name, text in texts.items():
-        if text:
-            (folder / name).write_text(text)
+    for name, known in case.files.items():
+        library = SkillLibraryFile(known, skill_memory().snapshot()).to_json()
+        Path(name).write_text(library if name == LIBRARY else book(known))
     if case.program:
-        case.program(a_program()).save(folder / "mine.json")
-    variant = PLAYED if case.benchmark == DEFAULT else "up::9"
-    spec = RunSpec(
+        case.program(a_program()).save(Path("mine.json"))
+    given = {option: Path(name) for option, name in (("skills", LIBRARY), ("constitution", BOOK)) if name in case.files}
+    return RunSpec(
         methods=case.methods,
-        programs=("mine",) if case.program else (ZERO_SHOT,),
+        programs=case.programs or (("mine",) if case.program else (ZERO_SHOT,)),
         compiled=(Path("mine.json"),) if case.program else (),
-        variants=(variant,),
+        variants=(PLAYED,),
         out=Path("run"),
-        skills=Path("library.json") if case.library is not None else None,
-        constitution=Path("book.json") if case.constitution is not None else None,
+        **given,
     )
-    return replace(spec, **case.more)
-
-
-def settings_of(case: Case) -> list[str]:
-    settings = [*FAST, *case.settings, f"benchmark={case.benchmark}"]
-    return [*settings, "memory.constitution.examples=examples.json"] if case.examples is not None else settings
 
 
 @pytest.fixture(autouse=True)
@@ -146,22 +122,26 @@ def toy(monkeypatch, tmp_path_factory, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_may_not_be_scored_is_refused_before_anything_is_written(rsso, name, tmp_path):
+def test_what_may_not_be_scored_is_refused_before_anything_is_written(rsso, name):
     case = CASES[name]
-    spec = written(case, tmp_path)
-    if case.typed:
-        words = ["run", "--methods", ",".join(spec.methods), "--variants", *spec.variants, "--out", "run"]
-        words += ["--programs", "mine.json"] if case.program else []
-        words += ["--skills", spec.skills] if spec.skills else []
-        words += ["--constitution", spec.constitution] if spec.constitution else []
-        code, out, err = rsso(*words, *(word for each in settings_of(case) for word in ("--set", each)))
-        assert (code, out) == (2, "")
-        assert re.search(case.said, " ".join(err.split())), err
-    else:
+    spec = write_files(case)
+    settings = [*FAST, *([f"memory.constitution.examples={EXAMPLES}"] if EXAMPLES in case.files else [])]
+    if case.error:
         programs = {"mine": case.program(a_program())} if case.program else {}
         with pytest.raises(case.error, match=case.said):
-            plan_run(load_config(overrides=settings_of(case)), spec, programs)
-    assert not (tmp_path / "run").exists()
+            plan_run(load_config(overrides=settings), spec, programs)
+    else:
+        given = {
+            "--programs": case.program and "mine.json",
+            "--skills": spec.skills,
+            "--constitution": spec.constitution,
+        }
+        words = ["run", "--methods", ",".join(spec.methods), "--variants", PLAYED, "--out", "run"]
+        words += [word for option, file in given.items() if file for word in (option, file)]
+        code, out, err = rsso(*words, *(word for each in settings for word in ("--set", each)))
+        assert (code, out) == (2, "")
+        assert re.search(case.said, " ".join(err.split())), err
+    assert not Path("run").exists()
 
 
 def test_all_variants_of_a_run_are_held_out_and_not_only_those_of_a_shard():

@@ -1,14 +1,9 @@
-"""The interface `complete`: how actions are understood, how questions are answered, what actors are told."""
+"""The interface `complete`: how actions are understood, how questions are answered."""
 
 import pytest
 
-from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld, actions, tasks
 from rsso_dspy.environments.scienceworld.actions import Question, strip_action
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol import hash_prompts, make_run_identity, resolve_protocol
-from tests.live import REWARDED, acting, model, region, scripted
 
 
 @pytest.mark.parametrize(
@@ -77,20 +72,3 @@ def test_another_action_takes_the_question_back_and_is_carried_out(env: ScienceW
     assert env.step("cancel").state.observation.startswith(actions.NO_EFFECT)
     assert env.step("move soil to flower pot").asked_back
     assert env.step("12").state.observation.startswith("You move the soil to the")
-
-
-def test_folders_are_bound_to_the_prompts_of_their_interface():
-    config = load_config(overrides=["protocol.preset=sso-adapt/2"])
-    assert hash_prompts(config.active_benchmark, "complete") != hash_prompts(config.active_benchmark)
-    assert make_run_identity(config, resolve_protocol(config))["prompts"] == hash_prompts(config.active_benchmark)
-
-
-def test_an_actor_is_shown_the_interface_of_the_rules(live):
-    engine = scripted(["open cupboard"] * 12)
-    with acting(live, lambda *_: model(engine), rules=TrialRules(1, interface="complete"), budget=lambda _: 12):
-        (trial,) = Agent("react-sso")(variant=REWARDED).trials
-    first, last = engine.prompts[0], engine.prompts[-1]
-    assert "use OBJ on OBJ" in region(first, "action_templates")
-    assert "Subgoal" not in first
-    assert last.startswith(first), "nothing that was said changes"
-    assert trial.shown["action_templates"] == region(first, "action_templates")

@@ -14,15 +14,13 @@ from rsso_dspy.cli import main
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UsageError
-from rsso_dspy.executor import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Store, find_logs
 from tests.chaos.setup import scripted
 from tests.live import says
-from tests.provider_formats import WIRES, Said
-from tests.provider_runs import KEY, VARIABLE, Run, run_against
+from tests.provider_formats import Said
+from tests.provider_runs import KEY, VARIABLE, run_against
 from tests.provider_server import Provider, provider
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -160,27 +158,6 @@ def test_a_log_cut_at_any_byte_resumes_to_the_uncut_record_and_pays_for_what_is_
             assert sum(usage.calls for _, usage in store.read_spending()) == paid, cut
             assert not [*store.read_abandoned(), *store.read_under_way(), *store.set_aside], cut
     assert len(resumed) == len(ends)
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_every_provider_is_logged_and_replayed(wire, tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, KEY)
-    trials = ("protocol.trials=2",)
-    with run_against(wire, tmp_path / "run", {2: "overloaded"}, settings=trials, retries=1, temperature=0.0) as run:
-        run.play(units=1)
-    assert [trial.sent["actor"]["temperature"] for each in run.records for trial in each.trials] == [0, 0.7]
-    assert not any(each.has_errors for each in run.records)
-    assert replay(run, tmp_path / "again") == run.records
-
-
-def replay(run: Run, out: Path) -> list[UnitRecord | TrainingRecord]:
-    """The records of the same run, from its log: its server is gone."""
-    store, player = Store(out), run.executor.player
-    store.open(run.store.read_identity()[0])
-    with session(player.live.config) as live:
-        again = UnitRunner(live, store, player.programs, player.provenance, source=run.store)
-        again.run_job(run.plan, run.plan.units[0])
-    return records(out)
 
 
 @pytest.mark.usefixtures("at_hand")

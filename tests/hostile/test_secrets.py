@@ -5,9 +5,7 @@ import gzip
 import json
 import re
 import urllib.parse
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -207,18 +205,3 @@ def test_a_crash_prints_its_traceback_without_keys(rsso, monkeypatch):
     assert "Traceback (most recent call last)" in err
     assert "RuntimeError: after '***'" in err
     assert leaks(Path("/nowhere"), out, err) == []
-
-
-def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
-    from rsso_dspy.ray import run_task as play_away
-
-    monkeypatch.setenv("CLUSTER_API_KEY", KEY)
-
-    def issue_ticket(_: object) -> None:
-        raise ValueError(f"refused: {LOUD}")
-
-    home = SimpleNamespace(issue_ticket=SimpleNamespace(remote=issue_ticket))
-    with ThreadPoolExecutor(1) as elsewhere:  # in the main thread it would turn Ctrl-C off
-        failure = elsewhere.submit(play_away, home, None, None, None).result()
-    assert "ValueError: refused: <***>" in failure[1]
-    assert leaks(Path("/nowhere"), failure[1]) == []

@@ -8,7 +8,7 @@ import pandas
 import pytest
 
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.records import Trajectory, UnitRecord
+from rsso_dspy.records import UnitRecord
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
@@ -20,18 +20,12 @@ ASKED += ("--trials", "1", "--out", "played")
 
 def halted(made: UnitRecord, number: int) -> UnitRecord:
     """The same unit, a trial of which stalled at its last step: nobody saw what that came to."""
-    trials = [
-        replace(trial, trajectory=cut_short(trial.trajectory)) if trial.trial == number else trial
-        for trial in made.trials
-    ]
-    return replace(made, trials=tuple(trials))
-
-
-def cut_short(played: Trajectory | None) -> Trajectory:
-    assert played is not None
+    trials = list(made.trials)
+    played = trials[number - 1].trajectory
     *before, last = played.steps
-    score = before[-1].score if before else played.points_at_reset
-    return replace(played, steps=(*before, replace(last, reward=0, score=score)), outcome="stalled")
+    steps = (*before, replace(last, reward=0, score=before[-1].score if before else played.points_at_reset))
+    trials[number - 1] = replace(trials[number - 1], trajectory=replace(played, steps=steps, outcome="stalled"))
+    return replace(made, trials=tuple(trials))
 
 
 @pytest.mark.usefixtures("at_hand")

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,24 @@ def test_every_verb_prints_through_the_one_exit():
         text = file.read_text()
         if file.name not in ("options.py", "__init__.py"):
             assert not re.search(r"typer\.s?echo\(|(?<![\w.])print\(|\bConsole\(", text), file
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has /dev/full, and a shell that closes streams")
+@pytest.mark.parametrize(
+    ("words", "streams", "code", "err"),
+    [
+        ("tasks", "<&- >&- 2>&-", 0, ""),
+        ("run --tasks nope", ">&- 2>&-", 2, ""),
+        ("tasks", "> >(exec true)", 1, ""),
+        ("tasks", "> /dev/full", 1, "No space left"),
+    ],
+)
+def test_a_stream_that_is_gone_is_no_failure_of_another(words, streams, code, err):
+    # A reader that is to be gone is gone before the command writes.
+    command = f"{sys.executable} -c 'import time; time.sleep(0.1); from rsso_dspy.cli import main; main()' {words}"
+    shell = ["bash", "-c", f"{command} {streams}"]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert err in done.stderr
+    assert bool(err) == bool(done.stderr)
+    assert "Traceback" not in done.stderr

@@ -2,7 +2,6 @@
 nothing anew."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,22 +10,15 @@ from rsso_dspy.store.run_folder import Store
 from tests.records import record
 
 
-def move(folder: Path) -> None:
-    folder.rename(folder.with_name("away"))
-
-
-def begin_to_delete(folder: Path) -> None:
-    (folder / "run.json").unlink()
-
-
-def files(folder: Path) -> dict[str, bytes] | None:
-    """What is in a folder; None where there is none."""
-    if not folder.exists():
-        return None
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("happen", [move, shutil.rmtree, begin_to_delete])
+@pytest.mark.parametrize(
+    "happen",
+    [
+        lambda folder: folder.rename(folder.with_name("away")),
+        shutil.rmtree,
+        lambda folder: (folder / "run.json").unlink(),
+    ],
+    ids=["moved", "deleted", "being deleted"],
+)
 def test_every_way_to_write_refuses_and_leaves_what_is_there_alone(tmp_path, happen):
     folder = tmp_path / "run"
     store, played = Store(folder), record("sso", "boil", 22, [[10]])
@@ -35,7 +27,7 @@ def test_every_way_to_write_refuses_and_leaves_what_is_there_alone(tmp_path, hap
         log = store.open_log(played)
         log.add_head(played, stops=False)
         happen(folder)
-        before = files(folder)
+        before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
         for write in (
             lambda: log.add_trial(played.trials[0], {}, 1.0),
             lambda: log.keep_vectors(1, "m", {"a": b"b"}),
@@ -44,4 +36,4 @@ def test_every_way_to_write_refuses_and_leaves_what_is_there_alone(tmp_path, hap
         ):
             with pytest.raises(FolderGone, match="is gone: it was moved, deleted or unmounted"):
                 write()
-        assert files(folder) == before
+        assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
