@@ -23,7 +23,7 @@ TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
 """Role to input and output tokens of an average call: means of 324 units of the offline player on the default
 benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
 
-SECONDS_PER_CALL = 3.0  # assumed: a small model on two cores took 1.4 s an answer on BabyAI, and 5 s on ScienceWorld
+SECONDS_PER_CALL = 3.0  # assumed: a small model on two cores took 1.4 s an answer to short prompts, 5 s to long ones
 LARGE_DOLLARS, LARGE_TOKENS, LARGE_HOURS = 10.0, 1_000_000, 10.0  # what nobody starts by mistake costs at most
 
 TEACHING = "teacher-"  # ahead of a role that a teacher plays in a compile, in its account
