@@ -155,8 +155,6 @@ class UnitRunner:
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
             handed = self._hand_on({name: left.memories[name] for name in lasting})
-            if "constitution" in handed:
-                handed["constitution"] = {**handed["constitution"], "edits": []}  # each unit's record has its own
             kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
         place = plan.streams[work.arm].index(work) + 1
         here = (

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
     if not book.constitution.select_rules(*kept):
         raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
     check_sources(file, book.provenance, book.variants, config, plan.variants, say)
-    memories = {"constitution": {**book.constitution.dump(), "edits": []}}
+    memories = {"constitution": book.constitution.dump()}
     sources = sources_of(memories, "file", file.name, _hash_text(book.constitution.text))
     return InitialMemories(memories, sources, variants=book.variants)
 
@@ -124,7 +124,7 @@ def _hash_text(text: str) -> str:
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
-    """Read a file, or the final constitution of an arm of a run with all its edits; by default of the first arm that
+    """Read a file, or the final constitution of an arm of a run; by default of the first arm that
     wrote one. Raises `UsageError` that lists the arms that have one."""
     if not source.is_dir():
         if arm is not None:
@@ -146,8 +146,8 @@ def get_stream_position(record: UnitRecord) -> int:
 
 
 def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
-    books = [Constitution.load(record.memories["constitution"]) for record in records]
     last, first = records[-1], records[0]
+    book = Constitution.load(last.memories["constitution"])
     made_by = {
         "writer": last.arm,
         "protocol": last.protocol,
@@ -159,8 +159,7 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
         "start": describe_sources([source for source in first.sources if source.kind != "stream"]),
         "made_by": last.provenance,
     }
-    edits = tuple(edit for book in books for edit in book.edits)
-    return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)
+    return ConstitutionFile(book.drop_categories(["progress"]), made_by)
 
 
 def write_constitution_block(book: ConstitutionFile, out: Path) -> None:

@@ -187,7 +187,8 @@ def extend_logs(
             f"{store.folder} holds a run of {had} trials a variant, and none is taken away for {plan.rules.trials}: "
             f"ask for {had} trials or more, or name another {store.option}"
         )
-    work: dict[Path, Job] = {store.path_of(each): each for each in (*plan.trainings, *plan.units)}
+    jobs: tuple[Job, ...] = (*plan.trainings, *plan.units)
+    work = {store.path_of(each): each for each in jobs}
     logs = [path for kind in ("trainings", "units") for path in find_logs(store.folder / kind)]
     if others := [path for path in logs if path not in work]:
         raise RunMismatch(

@@ -13,7 +13,7 @@ from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
 OUT, SMALL_OUT = Path("runs/run"), Path("runs/small")  # default folders
-SMALL = {"methods": "react-sso,rsso", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
+SMALL = {"methods": "react,reflexion", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
 NEXT = """
 That was a small run. Next, name what to play; --dry-run says what it may cost:
   rsso-dspy run --methods react-sso,rsso --tasks find-plant,boil --per-task 2 --trials 3 --out runs/first
