@@ -388,6 +388,7 @@ class RunOptions(Section):
     trials: Trials | None = None
     programs: Names = "zero-shot"
     constitution: Path | None = None
+    engine: Literal["threads", "ray"] = "threads"  # of this process, or a Ray cluster
 
 
 class CompileOptions(Section):

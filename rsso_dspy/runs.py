@@ -254,7 +254,7 @@ def get_engine(name: Engine) -> EngineFactory:
         return open_thread_engine
     # Ray reads this at import; otherwise it prints every retry of a task on stdout, among the results.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    require_extra("ray", "--engine ray needs Ray", "ray")
+    require_extra("ray", "run.engine=ray needs Ray", "ray")
     from rsso_dspy.ray import open_ray_engine
 
     return open_ray_engine

@@ -1,7 +1,7 @@
 """`rsso-dspy run`, `evaluate` and `compile`: play held-out variants, or compile a program on calibration variants."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -42,7 +42,6 @@ def run_methods(
     out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/run); repeat to resume.")] = None,
     jobs: options.Jobs = 1,
     shard: Annotated[str | None, typer.Option(help="Part i of n, e.g. 2/8; report reads the parts together.")] = None,
-    engine: Annotated[Literal["threads", "ray"], typer.Option(help="What plays units.")] = "threads",
     replay: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Answer from this run's log; alone, play its own command again and compare."),
@@ -55,7 +54,8 @@ def run_methods(
 
     Every trial is saved as soon as it is finished. Repeat the command to resume. Section [run] of the file may hold
     methods, tasks, variants, per_task, trials, programs and constitution, which options override. For memories that
-    train first, --set protocol.setting=transfer; for memories that only read, --set protocol.frozen=true.
+    train first, --set protocol.setting=transfer; for memories that only read, --set protocol.frozen=true; for a Ray
+    cluster, --set run.engine=ray.
     """
     from rsso_dspy.cli.play import plan_and_play, replay_run
     from rsso_dspy.config import Config, load_config
@@ -71,7 +71,7 @@ def run_methods(
     given = (*typed.values(), benchmark, protocol, seed, skills, shard, *vars(settings).values())
     says_nothing = all(each is None for each in given)
     if replay is not None and says_nothing:
-        replay_run(replay, out, start, jobs, engine)
+        replay_run(replay, out, start, jobs, file.run.engine)
         return
     if is_small := says_nothing and file == Config():
         typed, out = SMALL, out or SMALL_OUT
@@ -99,7 +99,7 @@ def run_methods(
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
     )
-    plan_and_play(config, spec, playing, start, jobs, engine)
+    plan_and_play(config, spec, playing, start, jobs, file.run.engine)
     if is_small and not start.dry_run:
         echo(NEXT)
 

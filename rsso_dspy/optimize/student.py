@@ -26,7 +26,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, log_calls
-from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_hopeless, is_solved, order_by_contrast
+from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_hopeless, is_solved, measure_deviation
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.roles import TrialLedger
@@ -94,7 +94,10 @@ class Search(BaseCallback):
 
     def race(self, program: Agent) -> None:
         """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises
-        `CompileStopped` when nothing better can be found or the budget does not cover all of it."""
+        `CompileStopped` when nothing better can be found or the budget does not cover all of it.
+
+        The order of blocks depends on no score. Variants on which earlier programs differed are those on which the
+        best one was lucky, so an equally good candidate would fall behind on them by chance alone."""
         rollouts, known = self.rollouts, self.rollouts.candidates.get(fingerprint_program(program))
         missing = 0 if known and known.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
         if self.is_done(missing):
@@ -102,12 +105,13 @@ class Search(BaseCallback):
         if not missing:
             return
         candidate, best = rollouts.register_candidate(program), rollouts.best_candidate
-        order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
+        order, seeds = rollouts.val, rollouts.seeds
+        deviation = measure_deviation(list(rollouts.candidates.values()), order, seeds)
         size = ceil(len(order) / BLOCKS)
         for begin in range(0, len(order), size):
-            rollouts.play_all(program, order[begin : begin + size], rollouts.seeds)
+            rollouts.play_all(program, order[begin : begin + size], seeds)
             met, left = order[: begin + size], order[begin + size :]
-            if left and best and best is not candidate and is_hopeless(candidate, best, met, left, rollouts.seeds):
+            if left and best and best is not candidate and is_hopeless(candidate, best, met, left, seeds, deviation):
                 candidate.dropped = True
                 return
 

@@ -82,18 +82,26 @@ HOPE = 0.1  # a candidate goes on while it would catch up so often, were it as g
 WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a point
 
 
-def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
-    scores = {one: {round(each.score, 3) for c in candidates for each in c.list_rollouts(one)} for one in val}
-    return sorted(val, key=lambda variant: -len(scores[variant]))
+def measure_deviation(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> float:
+    """The standard deviation of a paired difference between programs that are equally good: that of the placebos from
+    the program to improve, which a model with a temperature makes large; at least `DEVIATION`."""
+    before, *others = candidates
+    squares = [_subtract(each, before, one, seeds) ** 2 for each in others if each.placebo for one in val]
+    return max(DEVIATION, sqrt(fmean(squares) * seeds) if squares else 0.0)
 
 
 def is_hopeless(
-    candidate: CandidateProgram, best: CandidateProgram, met: Sequence[Variant], left: Sequence[Variant], seeds: int = 1
+    candidate: CandidateProgram,
+    best: CandidateProgram,
+    met: Sequence[Variant],
+    left: Sequence[Variant],
+    seeds: int = 1,
+    deviation: float = DEVIATION,
 ) -> bool:
     """Whether a candidate cannot catch up on the variants left by solving them all, or would in too few cases."""
     behind = sum(_subtract(candidate, best, variant, seeds) for variant in met)
     room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
-    return behind + room < WORTH or behind < NormalDist().inv_cdf(HOPE) * DEVIATION * sqrt(len(left) / seeds)
+    return behind + room < WORTH or behind < NormalDist().inv_cdf(HOPE) * deviation * sqrt(len(left) / seeds)
 
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:

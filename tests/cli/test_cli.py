@@ -23,7 +23,7 @@ NOWHERE = ("--backend", "vllm", "--set", "backends.vllm.base_url=http://127.0.0.
         (["--set", "protocol.trails=2"], "protocol.trials"),
         (["--seed", "99999999999999999999999"], "less than or equal to 2147483647"),
         (["--set", "protocol.frozen=true"], "add --skills FILE"),
-        (["--engine", "spark", "--dry-run"], "is not one of"),
+        (["--set", "run.engine=spark"], "run.engine"),
         (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
         (["--backend", "anthropic", "--tasks", "boil"], "ANTHROPIC_API_KEY"),
     ],

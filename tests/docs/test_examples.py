@@ -104,7 +104,7 @@ def test_every_other_command_works(typed, monkeypatch, name):
         if "--out runs/first" in line:
             typed(re.sub(MANY, "--variants find-plant::229 --trials 1", line) + SHORT)
         elif re.match(r"rsso-dspy (run (?!--replay)|compile|evaluate|constitution build)", line):
-            if "--engine ray" not in line or find_spec("ray"):
+            if "run.engine=ray" not in line or find_spec("ray"):
                 typed(line.replace(" --dry-run", "") + PLANNED)
         elif line.startswith("rsso-dspy skills export runs/transfer boil "):
             (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/2"}, {"sso": "1"})

@@ -123,4 +123,4 @@ def test_a_folder_that_would_be_cleared_is_looked_into_first(place, tmp_path, ve
     before = tree(tmp_path)
     code, _, err = place(*WRITES[verb][0])
     assert (code, tree(tmp_path)) == (2, before)
-    assert re.search(rf"new/{folder} (holds|is not empty).*(name|use) another -o", err)
+    assert re.search(rf"new/{folder}.* (holds|is not empty).*(name|use) another -o", err)

@@ -93,6 +93,18 @@ def test_a_hopeless_candidate_is_dropped_and_its_score_estimated():
     assert judging.estimate_score(bad, start, next(v for v in val if v not in bad.rollouts), 1) == 0.0
 
 
+@pytest.mark.parametrize(("placebo", "played"), [(0.5, 5), (0.0, 15)])
+def test_how_much_equal_programs_differ_is_read_off_the_placebo(placebo, played):
+    wanted = request()
+    first = wanted.calibration.val[:5]
+    scores = {1: placebo, 2: 0.2}
+    rollouts, _ = play(
+        wanted, lambda number, variant, _: scores.get(number, 0.5) if variant in first or number == 1 else 0.5
+    )
+    _, _, unlucky, *_ = rollouts.candidates.values()
+    assert (unlucky.dropped, len(unlucky.rollouts)) == (True, played)
+
+
 @pytest.mark.parametrize(
     ("scores", "chosen", "verdict"),
     [({1: 0.9, 2: 0.6}, 2, "confirmed"), ({1: 0.9}, None, "not better"), ({}, None, "not better")],
