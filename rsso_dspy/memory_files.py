@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
-from rsso_dspy.files import atomic_write_text, make_marked_kind, read_text
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.files import make_marked_kind
 from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.formats import (
     LIBRARY_KIND,
@@ -16,8 +16,6 @@ from rsso_dspy.memory.formats import (
     SkillLibraryFile,
     read_constitution,
     read_library,
-    render_block,
-    replace_block,
 )
 from rsso_dspy.memory.skills.library import parse_skill_snapshot
 from rsso_dspy.plan import Plan
@@ -162,16 +160,7 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
     return ConstitutionFile(book.drop_categories(["progress"]), made_by)
 
 
-def write_constitution_block(book: ConstitutionFile, out: Path) -> None:
-    if out.suffix.lower() not in (".md", ".mdc", ".markdown"):
-        raise UsageError(f"{out} is no Markdown file; name one, e.g. -o AGENTS.md")
-    try:
-        text = replace_block(read_text(out) if out.exists() else "", render_block(book))
-    except DamagedFile as error:
-        raise UsageError(f"{out} is not read: {error.why}") from None
-    except UsageError as error:
-        raise UsageError(f"{out}: {error}") from None
-    atomic_write_text(out, text)
+# Libraries of a run
 
 
 def export_library(

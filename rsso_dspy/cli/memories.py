@@ -12,7 +12,7 @@ from rsso_dspy.files import atomic_write_text, check_output_path
 
 skills_app = typer.Typer(help="Export the skill library of a unit.", no_args_is_help=True)
 constitution_app = typer.Typer(
-    help="Build a constitution from calibration variants, show and export it.", no_args_is_help=True
+    help="Build a constitution from calibration variants, and show it.", no_args_is_help=True
 )
 
 
@@ -82,17 +82,3 @@ def show_constitution(source: Source, arm: Arm = None, json_: options.Json = Fal
         print_json(book.to_json())
     else:
         print_constitution(book)
-
-
-@constitution_app.command("export")
-def export_constitution(
-    source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Markdown file whose marked block is written.")],
-    arm: Arm = None,
-) -> None:
-    """Write the rules into a marked block of AGENTS.md, CLAUDE.md or the like; the rest of the file stays as it is."""
-    from rsso_dspy.memory_files import open_constitution, write_constitution_block
-
-    book = open_constitution(source, arm)
-    write_constitution_block(book, out)
-    print_status(f"{out}: {format_plural(book.constitution.rules, 'rule')} in its block")

@@ -1,4 +1,4 @@
-"""Memories outside of a unit: a skill library and a constitution as files, and a marked block of Markdown.
+"""Memories outside of a unit: a skill library and a constitution as files.
 
     kind, schema     what the file is
     provenance       who learned it, from which variants, with which models
@@ -11,7 +11,6 @@ error rule also a solution; a text may begin with the rule's priority, as in `Pr
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.memory.constitution import HEADINGS, LASTING, Constitution
+from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
 from rsso_dspy.memory.skills.skill import SkillSettings
 from rsso_dspy.memory.texts import clean_text
@@ -166,36 +165,3 @@ def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
     if path is not None and not found:
         raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with examples")
     return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
-
-
-# A marked block in AGENTS.md, CLAUDE.md or another Markdown file, which says which variants its rules were learned on.
-
-BEGIN, END = "<!-- rsso-dspy constitution: begin -->", "<!-- rsso-dspy constitution: end -->"
-TITLE = "## Rules learned in play"
-_BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.S)
-
-
-def render_block(book: ConstitutionFile) -> str:
-    said = json.dumps(book.provenance, ensure_ascii=False, sort_keys=True).replace("-->", "--\\u003e")
-    lines = [BEGIN, TITLE, f"<!-- provenance: {said} -->"]
-    for category in LASTING:
-        if rules := book.constitution.select_rules(category):
-            lines += ["", f"### {HEADINGS[category]}", ""]
-            for rule in rules:
-                lines.append(f"- {_hide_marks(rule.lesson.text)}")
-                lines += [f"  Instead: {_hide_marks(rule.lesson.solution)}"] if category == "error" else []
-    return "\n".join([*lines, END, ""])
-
-
-def replace_block(text: str, block: str) -> str:
-    """The text with its block replaced, or at its end. Raises `UsageError` for marks that do not match."""
-    if text.count(BEGIN) > 1 or text.count(BEGIN) != text.count(END) or (BEGIN in text and not _BLOCK.search(text)):
-        raise UsageError(f"the marks {BEGIN} and {END} do not match; mend or remove them")
-    if BEGIN in text:
-        return _BLOCK.sub(lambda _: block, text)
-    return f"{text.rstrip()}\n\n{block}" if text.strip() else block
-
-
-def _hide_marks(text: str) -> str:
-    line = " ".join(text.split())
-    return re.sub(r"(--)(\\*)>", r"\1\2\\>", re.sub(r"<(\\*)!--", r"<\1\\!--", line))

@@ -1,23 +1,18 @@
-"""Memories outside of a unit: libraries and constitutions as files, Agent Skills folders, blocks in Markdown files."""
+"""Memories outside of a unit: libraries and constitutions as files."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.formats import (
-    BEGIN,
-    END,
-    TITLE,
     ConstitutionFile,
     SkillLibraryFile,
     read_constitution,
     read_library,
 )
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory_files import write_constitution_block
 from tests.memory.memory_cases import FOUR, error, fact, skill_memory, taught
 
 ABOUT = {
@@ -94,7 +89,7 @@ BOOK = ConstitutionFile(
     Constitution().with_lessons(
         [
             fact("Doors open; 'quotes', \"more\" & <b>."),
-            fact(f"A text with {BEGIN} and {END} and --\\> in it."),
+            fact("A text with <!-- marks --> in it."),
             error("Mistake => arrow. Instead: no.", "open the door --> then wait"),
         ],
         "boil",
@@ -139,33 +134,3 @@ def test_a_file_that_is_no_constitution_is_refused_with_the_place_of_the_fault(f
     with pytest.raises(UsageError, match=r"memory\.json") as refused:
         read_constitution(file)
     assert said in str(refused.value)
-
-
-def test_a_constitution_stands_in_its_block_and_a_second_export_replaces_the_block(tmp_path):
-    file = tmp_path / "AGENTS.md"
-    file.write_text("# Ours\n\nKeep this.\n")
-    write_constitution_block(BOOK, file)
-    once = file.read_text()
-    assert once == (
-        f"# Ours\n\nKeep this.\n\n{BEGIN}\n{TITLE}\n"
-        '<!-- provenance: {"n": "--\\u003e", "variants": ["boil::3"]} -->\n\n'
-        "### How this world works:\n\n- Doors open; 'quotes', \"more\" & <b>.\n"
-        "- A text with <\\!-- rsso-dspy constitution: begin --\\> and <\\!-- rsso-dspy constitution: end --\\> "
-        "and --\\\\> in it.\n\n"
-        "### Mistakes that were made, and what to do instead:\n\n- Mistake => arrow. Instead: no.\n"
-        f"  Instead: open the door --\\> then wait\n{END}\n"
-    )
-    file.write_text(f"{once}\nAnd this.\n")
-    write_constitution_block(replace(BOOK, constitution=BOOK.constitution.drop_categories(["error"])), file)
-    text = file.read_text()
-    assert text.count(BEGIN) == text.count(END) == 1
-    assert (text.startswith("# Ours\n"), "Mistake" in text, text.endswith("\nAnd this.\n")) == (True, False, True)
-
-
-@pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n{END}\n"])
-def test_marks_that_do_not_match_are_refused(tmp_path, text):
-    file = tmp_path / "AGENTS.md"
-    file.write_text(text)
-    with pytest.raises(UsageError, match="do not match"):
-        write_constitution_block(ConstitutionFile(Constitution()), file)
-    assert file.read_text() == text
