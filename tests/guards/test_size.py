@@ -10,19 +10,19 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 25865,
-    "files of the package": 136,
-    "lines of tests": 18995,
-    "lines of reflexion": 1987,
-    "lines of reflexion's tests": 1310,
+    "lines of the package": 25434,
+    "files of the package": 134,
+    "lines of tests": 18966,
+    "lines of reflexion": 2132,
+    "lines of reflexion's tests": 1388,
     "functions over 60 lines": 3,
     "functions with over 8 parameters": 8,
     "options of all commands": 104,
     "options of run": 23,
-    "words of the documentation": 33457,
+    "words of the documentation": 33451,
     "lines of the page's assets": 1280,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2493,
+    "lines that the loop imports": 2423,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
@@ -73,7 +73,8 @@ def count_lines(files: Iterable[Path]) -> int:
 
 
 def count_words(file: Path) -> int:
-    return len(file.read_text(encoding="utf-8").split())
+    """Words of a page without the table of the sources' rows, which is as long as the sources ask for."""
+    return len(file.read_text(encoding="utf-8").partition("## The sources, row by row")[0].split())
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
