@@ -1,13 +1,15 @@
 """Does a compile accept junk, and does it keep what is good? Simulated compiles through the real acceptance code.
 
-    python benchmarks/junk.py [--compiles 200] [--candidates 4] [--calib 1-per-task]
+    python benchmarks/junk.py [--compiles 200] [--candidates 4] [--calib 1-per-task] [--sampled]
     python benchmarks/junk.py --real 3 --tasks boil,find-plant [--jobs 2]
 
 A simulated compile draws the calibration of all 18 tasks, plays its phases as `rsso-dspy compile` does (placebo, race
 on val, choice, confirm, default budget), and takes the scores of rollouts from dice: an equally good program differs
 from the one to improve on 28% of variants by 45 points on average, as measured on the embedded backend. All candidates
-are useless, or one of them is truly better by 5 or 10 points. Greedy takes whatever is best on val. `--real N` compiles
-on the embedded backend with candidates that are rewordings without meaning, N seeds, and counts those it confirms.
+are useless, or one of them is truly better by 5 or 10 points. With `--sampled` every rollout is solved or not at random,
+those of the program to improve too, as by a model with a temperature: 60% of them, and so many more of a better one.
+Greedy takes whatever is best on val. `--real N` compiles on the embedded backend with candidates that are rewordings
+without meaning, N seeds, and counts those it confirms.
 """
 
 import argparse
@@ -36,30 +38,31 @@ from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.sessions import session
 
 METHOD = "rsso"
-SPREAD = 0.05
+SOLVED, SPREAD = 0.6, 0.05
 """Flips are from `FLIP` less this to `FLIP` and this: 40 to 50 points, from 50."""
 
 
 class SimulatedRollouts(Rollouts):
     """Rollouts whose scores are dice. `gains` says by how much a program is truly better than others."""
 
-    def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int, jobs: int = 1):
+    def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int, sampled: bool):
         backend = SimpleNamespace(models={}, replay=None)
         runtime = SimpleNamespace(rules=SimpleNamespace(interface="sso"))
         live: Any = SimpleNamespace(backend=backend, config=SimpleNamespace(prices={}), runtime=runtime)
-        super().__init__(live, wanted, jobs)
-        self.gains, self.dice_seed = gains, dice_seed
+        super().__init__(live, wanted)
+        self.gains, self.dice_seed, self.sampled = gains, dice_seed, sampled
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:  # noqa: ARG002
-        """The program to improve scores 0.5 everywhere; another one differs where its dice say so, upwards as often as
-        downwards unless it has a gain."""
+        """The program to improve scores 0.5 everywhere, if rollouts are not sampled; another one differs where its dice
+        say so, upwards as often as downwards unless it has a gain."""
         name, variant, repeat = job
-        score = 0.5
-        if name != next(iter(self.candidates)):
-            dice, gain = random.Random(f"{self.dice_seed}/{variant.key}/{name}/{repeat}"), self.gains.get(name, 0.0)
-            if dice.random() < FLIPPED:
-                up = 0.5 + gain / (2 * FLIPPED * FLIP)
-                score += dice.uniform(FLIP - SPREAD, FLIP + SPREAD) * (1 if dice.random() < up else -1)
+        score, gain = 0.5, self.gains.get(name, 0.0)
+        dice = random.Random(f"{self.dice_seed}/{variant.key}/{name}/{repeat}")
+        if self.sampled:
+            score = float(dice.random() < SOLVED + gain)
+        elif name != next(iter(self.candidates)) and dice.random() < FLIPPED:
+            up = 0.5 + gain / (2 * FLIPPED * FLIP)
+            score += dice.uniform(FLIP - SPREAD, FLIP + SPREAD) * (1 if dice.random() < up else -1)
         return Rollout(variant, score, (), (), ())
 
 
@@ -91,7 +94,7 @@ def simulate_compiles(given: argparse.Namespace, gain: float, say: Callable[[str
         wanted = build_request(get_method(METHOD), resolve_protocol(config), calibration, seeds=given.seeds)
         order = random.Random(number).sample(programs, len(programs))
         wanted = replace(wanted, optimizer=make_trier(order))
-        rollouts = SimulatedRollouts(wanted, {good: gain} if gain else {}, number)
+        rollouts = SimulatedRollouts(wanted, {good: gain} if gain else {}, number, given.sampled)
         agent = Agent(METHOD)
         play_phases(agent, rollouts)
         start, chosen = next(iter(rollouts.candidates.values())), choose_candidate(rollouts)
@@ -142,6 +145,7 @@ def main() -> None:
     options.add_argument("--candidates", type=int, default=4)
     options.add_argument("--calib", default="1-per-task")
     options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--sampled", action="store_true", help="every rollout is a throw of its own")
     options.add_argument("--real", type=int, default=0)
     options.add_argument("--tasks", default="", help="of real compiles")
     options.add_argument("--steps", type=int, default=60, help="of a trial of a real compile, at most")

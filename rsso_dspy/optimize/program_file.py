@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from math import sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -18,7 +20,7 @@ from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
 from rsso_dspy.optimize.calibration import PARTS, Calibration
-from rsso_dspy.optimize.verdict import WORTH, CompileEnding, Confirmation
+from rsso_dspy.optimize.verdict import LEVEL, WORTH, CompileEnding, Confirmation, find_smallest_gain_at
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
@@ -345,13 +347,26 @@ def describe_verdict(compiled: Compiled) -> str:
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
+    """What equally good programs differ by: the placebos and the program to improve, on val."""
     played = [each for each in compiled.tried if not each.dropped]
-    placebos, others = ([each.scores.metric for each in played if each.placebo == wanted] for wanted in (True, False))
-    if placebos and others:
-        gains = ", ".join(f"{100 * round(metric - others[0], 4):+.1f}" for metric in placebos)
-        told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
-        yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
-    if placebos and others and max(placebos) - max(others) >= WORTH:
+    placebos, others = ([each for each in played if each.placebo == wanted] for wanted in (True, False))
+    if not placebos or not others:
+        return
+    before = others[0]
+    gains = ", ".join(f"{100 * round(each.scores.metric - before.scores.metric, 4):+.1f}" for each in placebos)
+    told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
+    yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
+    differences = [score - before.per_variant[key] for each in placebos for key, score in each.per_variant.items()]
+    if compiled.confirm and not compiled.rule_based and any(differences):
+        deviation = sqrt(fmean(each**2 for each in differences))
+        count, pairs = sum(abs(each) >= 0.05 for each in differences), len(compiled.confirm)
+        yield (
+            f"power: it scored otherwise on {count} of {len(differences)} variants, by {100 * deviation:.0f} points "
+            "(standard deviation); where programs differ by so much, a true gain of about "
+            f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
+            f"({pairs} confirm variants, p < {LEVEL})"
+        )
+    if max(each.scores.metric for each in placebos) - max(each.scores.metric for each in others) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."

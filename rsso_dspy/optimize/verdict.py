@@ -311,6 +311,11 @@ def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     return round(high * _STEP, 3)
 
 
+def find_smallest_gain_at(deviation: float, pairs: int) -> float:
+    """The same where paired differences have this standard deviation, by the normal distribution."""
+    return sum(map(NormalDist().inv_cdf, (1 - LEVEL, POWER))) * deviation / sqrt(pairs)
+
+
 @lru_cache(maxsize=8)
 def _roll_dice(pairs: int, seeds: int) -> tuple[Any, Any]:
     """The size of every flip (draws x pairs x seeds; 0 for none), and the dice that say which way it goes."""
