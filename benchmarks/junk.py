@@ -6,8 +6,8 @@
 A simulated compile draws the calibration of all 18 tasks, plays its phases as `rsso-dspy compile` does (placebo, race
 on val, choice, confirm, default budget), and takes the scores of rollouts from dice: an equally good program differs
 from the one to improve on 28% of variants by 45 points on average, as measured on the embedded backend. All candidates
-are useless, or one of them is truly better by 5 or 10 points. With `--sampled` every rollout is solved or not at random,
-those of the program to improve too, as by a model with a temperature: 60% of them, and so many more of a better one.
+are useless, or one of them is truly better by 5 or 10 points. With `--sampled` every rollout is solved or not at
+random, those of the program to improve too, as by a model with a temperature: 60% of them, and more of a better one.
 Greedy takes whatever is best on val. `--real N` compiles on the embedded backend with candidates that are rewordings
 without meaning, N seeds, and counts those it confirms.
 """
@@ -45,7 +45,7 @@ SOLVED, SPREAD = 0.6, 0.05
 class SimulatedRollouts(Rollouts):
     """Rollouts whose scores are dice. `gains` says by how much a program is truly better than others."""
 
-    def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int, sampled: bool):
+    def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int, sampled: bool = False):
         backend = SimpleNamespace(models={}, replay=None)
         runtime = SimpleNamespace(rules=SimpleNamespace(interface="sso"))
         live: Any = SimpleNamespace(backend=backend, config=SimpleNamespace(prices={}), runtime=runtime)

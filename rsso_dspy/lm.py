@@ -22,11 +22,9 @@ from dspy.utils.exceptions import LMConfigurationError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
-from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
+from rsso_dspy.errors import ConfigError, MissingKey
 from rsso_dspy.logged_lm import LoggedLM, RequestRetrier, import_litellm
 from rsso_dspy.redact import register_secret, strip_credentials, watch_variable
-
-CONNECT_SECONDS = 5.0  # seconds that an endpoint may take to accept a connection
 
 
 class Provider(NamedTuple):
@@ -94,27 +92,6 @@ class Backend:
             self.lm(role, 0)
         if retry_temperature is not None:
             self.lm("actor", 0, retry_temperature)
-
-    def check_connections(self) -> None:
-        """Raise `BackendUnreachable` if an endpoint of the configuration accepts no connection."""
-        for role in () if self.replay else ("actor", *self.config.roles):
-            settings = self.config.resolve_role(role)
-            if settings.model == EMBEDDED or not (url := settings.base_url):
-                continue
-            proxy = find_proxy(url)
-            parts = urlsplit(proxy or url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            try:
-                socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS).close()
-            except OSError as error:
-                what, mend = strip_credentials(url), "start the server"
-                if proxy:
-                    what = f"the proxy {proxy} (of the environment), which requests for {what} go through,"
-                    mend = f"name {urlsplit(url).hostname} in no_proxy"
-                raise BackendUnreachable(
-                    f"nothing answers at {what} ({error}), the endpoint of role {role}; {mend}, or set base_url of the "
-                    "backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
-                ) from None
 
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
         """Build the model of a role. `rollout` tells repeats of a request apart for backends that use seeds."""

@@ -8,14 +8,6 @@ from rsso_dspy.programs.runtime import TrialRules
 from tests.live import REWARDED, Recorder, acting, is_asked, model, region, walks
 
 
-def test_trials_walking_on_to_other_variants(live):
-    with acting(live, walks(live)[0], rules=TrialRules(3, False)):
-        result = Agent("react-sso")(variant=REWARDED)
-    starts = {(t.trajectory.variant.key, t.trajectory.task, t.trajectory.start) for t in result.trials}
-    assert len(result.trials) == 3
-    assert len(starts) == 1
-
-
 def test_reflections_surviving_between_variants(live):
     agent = Agent("rsso")
     (first, actors), (second, again) = walks(live), walks(live)

@@ -356,7 +356,9 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
     gains = ", ".join(f"{100 * round(each.scores.metric - before.scores.metric, 4):+.1f}" for each in placebos)
     told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
     yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
-    differences = [score - before.per_variant[key] for each in placebos for key, score in each.per_variant.items()]
+    differences = [
+        score - before.per_variant.get(key, score) for each in placebos for key, score in each.per_variant.items()
+    ]
     if compiled.confirm and not compiled.rule_based and any(differences):
         deviation = sqrt(fmean(each**2 for each in differences))
         count, pairs = sum(abs(each) >= 0.05 for each in differences), len(compiled.confirm)

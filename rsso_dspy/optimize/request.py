@@ -176,7 +176,7 @@ def describe_power(wanted: CompileRequest) -> Iterator[str]:
         yield f"it can confirm nothing: {hindrance}; whatever it finds stays unconfirmed"
         return
     played += f"{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
-    flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points"
+    flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
     if (gain := find_smallest_gain(pairs, seeds)) is not None:
         given = "scores differ from seed to seed, and " if seeds > 1 else ""
         yield (

@@ -113,7 +113,7 @@ class Lead:
 
 
 def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead:
-    """Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when the teacher's backend cannot work."""
+    """Raises `MissingKey` or `ConfigError` when the teacher's backend cannot work."""
     if teacher.backend is None:
         data = live.config.active_benchmark.locate_data(live.config.environment.data)
         return Lead(ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, data))
@@ -121,7 +121,6 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead
     own = {"backend": teacher.name, "backends": {teacher.name: teacher.backend}}
     warmer = resolve_protocol(live.config.model_copy(update=own)).rules.retry_temperature
     backend.check(warmer)
-    backend.check_connections()
 
     def play_backend(runtime: Runtime, _: Variant) -> Runtime:
         return replace(

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import dspy
 import pytest
 
+from rsso_dspy.cli.models import check_models
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.lm import Backend, find_proxy, is_local
@@ -80,7 +81,6 @@ def test_a_model_on_this_machine_is_asked_without_the_proxy_and_others_through_i
         models = backend(wire, served)
         url = models.config.base_url.replace(urlsplit(served.url).netloc, urlsplit(there).netloc)
         models = Backend(models.config.model_copy(update={"base_url": url}))
-        models.check_connections()
         assert ask(models).startswith("yes")
         assert len(served.requests) == here
     assert {urlsplit(asked).hostname for asked in proxy.asked} == (set() if here else {urlsplit(there).hostname})
@@ -133,6 +133,8 @@ def test_a_run_tells_its_proxy_apart_from_what_results_depend_on(rsso, proxy, mo
 @pytest.mark.usefixtures("proxy")
 def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://bob:hunter22pw@127.0.0.1:9")
-    with pytest.raises(BackendUnreachable, match=r"the proxy http://127\.0\.0\.1:9 .*no_proxy") as refused:
-        Backend(BackendConfig(model="hosted_vllm/m", base_url=THERE)).check_connections()
+    with pytest.raises(
+        BackendUnreachable, match=r"through http://127\.0\.0\.1:9, a proxy of the environment"
+    ) as refused:
+        check_models(BackendConfig(model="hosted_vllm/m", base_url=THERE), lambda _, key: key)
     assert "hunter22" not in str(refused.value)

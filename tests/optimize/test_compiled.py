@@ -147,6 +147,19 @@ def test_what_a_placebo_gained_is_told_and_that_it_beat_every_candidate(metric, 
     assert ["WARNING: that placebo" in line for line in warning] == [True] * (lines - 1)
 
 
+def test_a_placebo_tells_what_gain_could_have_been_confirmed():
+    """That of a one-sided test at 5% with a power of 80%: (1.645 + 0.842) x 0.707 / sqrt(8)."""
+    tried = [
+        TriedProgram(name, ProgramScores(0.5, 0), dict(zip("abcd", scores, strict=True)), placebo=name == "placebo")
+        for name, scores in {"before": (0, 1, 1, 0), "placebo": (1, 0, 1, 0)}.items()
+    ]
+    told = replace(a_program(), tried=tuple(tried), confirm=tuple("efghijkl"), rule_based=False)
+    _, power = program_file.describe_noise(told)
+    assert "on 2 of 4 variants, by 71 points" in power
+    assert "of about 62 points" in power
+    assert len(list(program_file.describe_noise(replace(told, rule_based=True)))) == 1
+
+
 # What it changes, beside the zero-shot program
 
 
