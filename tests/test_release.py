@@ -1,7 +1,4 @@
-"""What the released adaptation loop gets wrong, row by row, and what holds here instead.
-
-The rows are those of docs/FIDELITY.md; each test is named after the behaviour that must not return.
-"""
+"""What the released loop gets wrong, by rows of docs/FIDELITY.md; each test is named after what must not return."""
 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
