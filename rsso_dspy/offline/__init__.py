@@ -2,24 +2,22 @@
 
     lm = dspy.LM("embedded/explorer", engine=Explorer(seed=0), cache=False, temperature=0.7)
 
-It reads only the prompt, and answers in the form that the adapter asks for. A role is recognised by the output fields
-that the adapter lists, never by the words of an instruction; what the actor's instruction says is advice. It knows how
-to play ScienceWorld; elsewhere it picks among the offered actions. Its scores say nothing about language models.
+It reads only the prompt. A role is recognised by the output fields that the adapter lists, never by the words of an
+instruction; what the actor's instruction says is advice. It knows how to play ScienceWorld; elsewhere it picks among
+the offered actions. Its scores say nothing about language models.
 """
 
-from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.offline import actor, proposer, reflector, writers
-from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, format_response, parse_request
+from rsso_dspy.offline.prompt import SeededNoise, format_response, parse_request
 
 __all__ = ["Explorer"]
 
-CHARACTERS_PER_TOKEN = 4
-"""Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
+CHARACTERS_PER_TOKEN = 4  # tokens are estimated as characters / 4, rounded up: the engine has no tokenizer
 
 ROLES = {
     "action": actor.answer_actor,
@@ -37,12 +35,9 @@ ROLES = {
 
 
 class Explorer:
-    """Rule-based engine for ``dspy.LM("embedded/explorer", engine=Explorer(seed))``.
-
-    The same request and seed give the same bytes in every process. The seed stands for the sampling of a language
+    """The same request and seed give the same bytes in every process. The seed stands for the sampling of a language
     model: its effect grows with the request's temperature; an optimizer's proposals differ between seeds at any
-    temperature. The engine holds nothing else, so one object serves many threads.
-    """
+    temperature. The engine holds nothing else, so one object serves many threads."""
 
     def __init__(self, seed: int = 0):
         self.seed = seed
@@ -50,8 +45,12 @@ class Explorer:
     def complete(self, request: Request) -> Response:
         """Answer one request. Never fails on unknown fields: they get an empty value of the type asked for."""
         prompt = parse_request(request)
-        dice = SeededNoise(self.seed, request.config.temperature or 0.0)
-        text = format_response(prompt, answer_prompt(prompt, dice))
+        wanted = prompt.wanted or {"text": False}
+        role = next((role for field, role in ROLES.items() if field in wanted), None)
+        given = role(prompt, SeededNoise(self.seed, request.config.temperature or 0.0)) if role else {}
+        blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
+        answer = {name: given.get(name, [] if is_list else blank) for name, is_list in wanted.items()}
+        text = format_response(prompt, answer)
         sent, written = (ceil(len(each) / CHARACTERS_PER_TOKEN) for each in (prompt.text, text))
         return Response(
             id=None,
@@ -66,12 +65,3 @@ class Explorer:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
         return self
-
-
-def answer_prompt(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """Answer a prompt: the fields that it asks for, in its order."""
-    wanted = prompt.wanted or {"text": False}
-    role = next((role for field, role in ROLES.items() if field in wanted), None)
-    given = role(prompt, dice) if role else {}
-    blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
-    return {name: given.get(name, [] if is_list else blank) for name, is_list in wanted.items()}

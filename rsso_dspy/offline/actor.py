@@ -15,16 +15,18 @@ from rsso_dspy.offline.advice import (
     LIKED,
     TRAVEL,
     Advice,
+    Command,
     Skill,
     find_words,
     is_advice_for,
     is_concrete,
+    normalize_words,
+    parse_command,
     parse_skills,
     read_advice,
     score_by_advice,
     select_plan_steps,
 )
-from rsso_dspy.offline.commands import Command, normalize_words, parse_command
 from rsso_dspy.offline.offered import answer_offered
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.scene import STAGES, Goals, Scene, build_scene, find_rooms, parse_goals, write_notes
@@ -33,10 +35,8 @@ from rsso_dspy.offline.writers import draw_lessons
 # Curiosity is high, so that much of a first attempt goes into looking around. A skill goes before looking around, but
 # not before what the task says outright.
 _PLAN, _DELIVER, _SKILL, _NAMED, _UNSEEN, _OPEN, _SEEN, _ADVISED = 20.0, 7.0, 5.8, 5.6, 5.2, 4.6, 4.0, 1.0
-_NOISE = 1.2
-"""Spread of the seeded noise at temperature 1."""
-_NOTED = ("move", "pour", "mix", "read", "open", "use")
-"""Actions that should not be repeated once they had an effect."""
+_NOISE = 1.2  # spread of the seeded noise at temperature 1
+_NOTED = ("move", "pour", "mix", "read", "open", "use")  # actions that should not be repeated once they had an effect
 _FOCUSED = re.compile(r"you focus on the (.+?)\.", re.I)
 
 
@@ -45,8 +45,7 @@ class Proposal(NamedTuple):
     weight: float
     why: str
     subgoal: str = ""
-    plan: int = 0
-    """Steps of the plan that are taken with this one."""
+    plan: int = 0  # steps of the plan that are taken with this one
 
 
 def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:

@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from rsso_dspy.offline.advice import find_words
-from rsso_dspy.offline.commands import normalize_words
+from rsso_dspy.offline.advice import find_words, normalize_words
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 
 _QUESTION = re.compile(r"^check .*$", re.M)

@@ -12,22 +12,21 @@ import dspy
 from dspy.lm15 import Request
 
 from rsso_dspy.regions import REGIONS, list_items
-from rsso_dspy.signatures import actor, constitution, memory_writers, reflection, skills
+from rsso_dspy.signatures import actor, constitution, memory_writers
 
-PROPOSING = (
+PROPOSING = (  # fields of DSPy's proposers of instructions
     *("current_instruction", "examples_with_feedback", "basic_instruction", "dataset_description", "program_code"),
     *("program_description", "module", "module_description", "task_demos", "tip"),
 )
-"""Fields of DSPy's proposers of instructions."""
 
 
 def _label(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-_MODULES = (actor, constitution, memory_writers, reflection, skills)
-_ASKED = [each for module in _MODULES for each in vars(module).values() if isinstance(each, type(dspy.Signature))]
-_NAMES = {*REGIONS, *PROPOSING, *reflection.ADDED_INPUTS, *(name for each in _ASKED for name in each.fields)}
+_DEFINED = [*vars(actor).values(), *vars(constitution).values(), *vars(memory_writers).values()]
+_SIGNATURES = [each for each in _DEFINED if isinstance(each, type(dspy.Signature))]
+_NAMES = {*REGIONS, *PROPOSING, "loops", *(name for each in _SIGNATURES for name in each.fields)}
 _ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
 _LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 """The labels of all fields of the package's signatures, and of DSPy's proposers."""
@@ -66,17 +65,12 @@ class ParsedPrompt(NamedTuple):
     """One request, read."""
 
     instruction: str
-    wanted: Mapping[str, bool]
-    """Output field to whether it is a list."""
+    wanted: Mapping[str, bool]  # output field to whether it is a list
     is_json: bool
-    regions: Mapping[str, str]
-    """Input field to its text: of the first message and of the last."""
-    turns: tuple[Turn, ...] = ()
-    """The steps so far, the present one last."""
-    demos: tuple[Mapping[str, str], ...] = ()
-    """Demonstrations: input and output fields of each together."""
-    text: str = ""
-    """The text of all messages, in order."""
+    regions: Mapping[str, str]  # input field to its text: of the first message and of the last
+    turns: tuple[Turn, ...] = ()  # the steps so far, the present one last
+    demos: tuple[Mapping[str, str], ...] = ()  # demonstrations: input and output fields of each together
+    text: str = ""  # the text of all messages, in order
 
     def get_region(self, name: str) -> str:
         return self.regions.get(name, "")

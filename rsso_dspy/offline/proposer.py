@@ -5,19 +5,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.offline.advice import read_advice
-from rsso_dspy.offline.commands import normalize_words
+from rsso_dspy.offline.advice import normalize_words, read_advice
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise
 
-HEADING = "Advice from earlier attempts:"
-"""Stands between the hand-written instruction and the lines that proposals added."""
-RULES_OF_THUMB = (
+HEADING = "Advice from earlier attempts:"  # between the hand-written instruction and the lines that proposals added
+RULES_OF_THUMB = (  # proposed where no new line is told
     "Try the rooms that you have not seen yet.",
     "Pick up what the task names as soon as you see it.",
     "Open a container before you give up a room.",
     "Do not wait while something is left to be done.",
 )
-"""Proposed where no new line is told."""
 
 _FEEDBACK = re.compile(r"\bFeedback: (.*?)(?=\n- |\Z)", re.S)
 _FACTS = re.compile(r"^\s*Facts:\s*$", re.M)

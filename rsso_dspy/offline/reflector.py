@@ -6,8 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rsso_dspy.offline.advice import TRAVEL, find_words, select_plan_steps, split_past_attempts
-from rsso_dspy.offline.commands import Command, normalize_words, parse_command
+from rsso_dspy.offline.advice import (
+    TRAVEL,
+    Command,
+    find_words,
+    normalize_words,
+    parse_command,
+    select_plan_steps,
+    split_past_attempts,
+)
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.scene import find_options, find_rooms, is_failure, parse_goals
 
@@ -27,8 +34,7 @@ class Act(NamedTuple):
 
     number: int
     text: str
-    seen: str
-    """What it was answered, less what was in sight."""
+    seen: str  # what it was answered, less what was in sight
     gain: int
     meant: str
 

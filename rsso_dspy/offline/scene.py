@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from rsso_dspy.offline.advice import find_words
-from rsso_dspy.offline.commands import normalize_words
+from rsso_dspy.offline.advice import find_words, normalize_words
 from rsso_dspy.offline.prompt import Turn
 
 _PLANTS = "tree plant"
@@ -23,10 +22,8 @@ _ANIMALS = (
 )
 KINDS = {"plant": find_words(_PLANTS), "animal": find_words(_ANIMALS), "living": find_words(f"{_PLANTS} {_ANIMALS}")}
 """Kind that a task asks for, to words that name things of that kind."""
-STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "reproducing")
-"""Stages of a life, earliest first. A name without one counts as grown."""
-_SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})
-"""What is always there and never matters."""
+STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "reproducing")  # earliest first
+_SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})  # always there, never matters
 
 _SENTENCES = re.compile(r"(?<!\d)\.\s*|\.\s+|\n")
 _FOCUS = re.compile(r"\bfocus on (?:the |an? )?(.+?)(?:,|$)")
@@ -51,8 +48,7 @@ _NO_THING = re.compile(r"^(?:which|that|currently|with|nothing|titled)\b| door i
 _HELD = " in your inventory"
 _NOTES = "Notes: "
 _KINDS = ("searched", "doors", "seen", "focused", "did", "failed", "plan step")
-_LONGEST = 14
-"""Maximum entries of each kind of notes."""
+_LONGEST = 14  # maximum entries of each kind of notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,7 @@ class Target:
     name: str
     words: frozenset[str]
     any_of: bool = False
-    last: bool = False
-    """Whether it comes only after everything else."""
+    last: bool = False  # whether it comes only after everything else
 
     def is_matched_by(self, name: str) -> bool:
         """Whether a thing of this name is meant. The last word of its name must be asked for (a seed jar is no seed),
@@ -80,13 +75,9 @@ class Goals(NamedTuple):
     words: frozenset[str]
     places: tuple[str, ...]
     targets: tuple[Target, ...]
-    endings: tuple[tuple[str, str], ...]
-    """Verb and thing of what ends the task: focus on a box, or move what was focused on to it. One of several is
-    right."""
-    stages_of: frozenset[str]
-    """The words of a living thing whose stages are to be focused on, in their order."""
-    compares: bool
-    """Whether the target is told from others of its kind, so that a look around is worth while."""
+    endings: tuple[tuple[str, str], ...]  # verb and thing of what may end the task: focus on a box, or move to it
+    stages_of: frozenset[str]  # the words of a living thing whose stages are to be focused on, in their order
+    compares: bool  # whether the target is told from others of its kind, so that a look around is worth while
 
 
 @lru_cache(maxsize=256)
@@ -141,12 +132,9 @@ class Scene:
     room: str = ""
     things: dict[str, Thing] = field(default_factory=dict)
     doors: list[str] = field(default_factory=list)
-    options: dict[str, str] = field(default_factory=dict)
-    """Number to text, when the world asks which of several actions was meant."""
-    failed: set[str] = field(default_factory=set)
-    """Actions in sight that had no effect."""
-    done: list[str] = field(default_factory=list)
-    """Actions in sight, oldest first."""
+    options: dict[str, str] = field(default_factory=dict)  # number to text, where the world asks which one was meant
+    failed: set[str] = field(default_factory=set)  # actions in sight that had no effect
+    done: list[str] = field(default_factory=list)  # actions in sight, oldest first
 
     @property
     def last_action(self) -> str:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rsso_dspy.offline.advice import TRAVEL, find_words
-from rsso_dspy.offline.commands import Command, normalize_words, parse_command
+from rsso_dspy.offline.advice import TRAVEL, Command, find_words, normalize_words, parse_command
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, parse_region_list
 from rsso_dspy.offline.reflector import Act, parse_transcript, select_actions_to_repeat
 from rsso_dspy.offline.scene import is_failure
@@ -23,9 +22,8 @@ _OBSERVATION = re.compile(
 _ENTRY = re.compile(r"^\[?(\d+)\]?[.):]?\s+(.*(?:\n(?!\[?\d+\]?[.):]?\s).*)*)", re.M)
 _LABELS = re.compile(r"\b(?:target|instructions)\s*:", re.I)
 _ERROR = re.compile(r"Mistake: (?P<mistake>.+?);? Solution: (?P<solution>.+)", re.S)
-_TOLD = ("focus", "pick up", "move", "mix")
-"""What progress is told of."""
-_SHOWN = (
+_TOLD = ("focus", "pick up", "move", "mix")  # what progress is told of
+_SHOWN = (  # what an observation says, to what that shows about the world
     ("ambiguous request", "When the world asks which of several actions is meant, answer with a number."),
     ("is now open", "What is in the {} shows once it is open."),
     ("to the inventory", "What has to be carried must be picked up first."),
@@ -33,13 +31,11 @@ _SHOWN = (
     ("measures", "A thermometer measures what it is used on."),
     ("is now activated", "The {} works only while it is on."),
 )
-"""What an observation says, to what that shows about the world."""
 
 
 class Excerpt(NamedTuple):
     actions: tuple[str, ...]
-    observations: tuple[str, ...]
-    """Observation after each action; one that is left out equals that of the excerpt before."""
+    observations: tuple[str, ...]  # after each action; one that is left out equals that of the excerpt before
 
 
 def parse_excerpts(text: str) -> list[Excerpt]:

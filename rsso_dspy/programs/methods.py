@@ -141,10 +141,10 @@ class ModuleRow:
 
 _VERBALIZER, _WRITER = "programs.skill_verbalizer:SkillVerbalizer", "programs.constitution_writer:ConstitutionWriter"
 MODULES: dict[str, ModuleRow] = {
-    "reflector": ModuleRow("signatures.reflection:Reflect", "reflector"),
-    "reflection_distiller": ModuleRow("signatures.reflection:DistillReflections", "reflector"),
+    "reflector": ModuleRow("signatures.memory_writers:Reflect", "reflector"),
+    "reflection_distiller": ModuleRow("signatures.memory_writers:DistillReflections", "reflector"),
     "skill_verbalizer": ModuleRow(_VERBALIZER, "verbalizer", ("summary", "instructions", "target")),
-    "skill_equivalence": ModuleRow("signatures.skills:JudgeEquivalence", "verbalizer"),
+    "skill_equivalence": ModuleRow("signatures.memory_writers:JudgeEquivalence", "verbalizer"),
     "constitution_writer": ModuleRow(_WRITER, "advisor", ("write", "summarize")),
     "insight_writer": ModuleRow("signatures.memory_writers:ReviseInsights", "advisor"),
     "workflow_writer": ModuleRow("signatures.memory_writers:InduceWorkflows", "verbalizer"),

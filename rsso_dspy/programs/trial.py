@@ -27,8 +27,7 @@ from rsso_dspy.regions import ABOUT, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
 
 NO_ACTION = "Nothing happened: your answer held no action."
 
-ROLLOUTS_PER_SEED = 1000
-"""Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
+ROLLOUTS_PER_SEED = 1000  # trial t of seed s asks under rollout number 1000 s + t: repeats differ, replays do not
 
 Recalls = Mapping[str, Recall]  # what memories recall, by region
 DONE = ("action", "state", "reward", "score", "understood", "asked_back", "no_effect")  # what a step takes from a move
@@ -289,8 +288,7 @@ class Conversation:
 # ones of the actor's hundreds of calls, and every call of the other roles.
 
 TraceEntry = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]  # predictor, inputs, outputs
-TURNS_KEPT = 3
-"""Turns of a conversation that an entry of the trace keeps: its steps would repeat each other's beginnings."""
+TURNS_KEPT = 3  # turns of a conversation in an entry of the trace: its steps would repeat each other's beginnings
 
 
 def find_callers_trace() -> list[TraceEntry] | None:

@@ -16,20 +16,15 @@ from rsso_dspy.offline.offered import answer_offered
 from rsso_dspy.offline.prompt import ParsedPrompt, SeededNoise, Turn
 from rsso_dspy.offline.proposer import HEADING
 from rsso_dspy.offline.scene import parse_goals
-from rsso_dspy.signatures import (
+from rsso_dspy.signatures import ErrorRule, FlatActor, Reflect, SkillActor, SummarizeConstitution, WriteRules
+from rsso_dspy.signatures.memory_writers import (
     DistillReflections,
-    ErrorRule,
-    FlatActor,
     JudgeEquivalence,
     NameTarget,
-    Reflect,
-    SkillActor,
-    SummarizeConstitution,
     SummarizeSkill,
     WriteInstructions,
-    WriteRules,
+    add_reflection_fields,
 )
-from rsso_dspy.signatures.reflection import add_reflection_fields
 
 TEMPLATES = "Templates:\nopen OBJ\npick up OBJ\nfocus on OBJ\nmove OBJ to CONTAINER\nteleport LOCATION\nwait"
 HALLWAY = """\
