@@ -1,8 +1,6 @@
-"""The actor: scores what a sane player of text games would do next and what the prompt advises, and does the best.
-
-All weights are on one scale: 1 passes the time, 3 explores, 6 does what the task says, 20 follows a plan, 90 answers
-the world's question.
-"""
+"""The actor: scores what a sane player of text games would do next and what the prompt advises, and does the best. All
+weights are on one scale: 1 passes the time, 3 explores, 6 does what the task says, 20 follows a plan, 90 answers the
+world's question."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

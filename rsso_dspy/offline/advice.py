@@ -1,8 +1,6 @@
 """Actions in prose, `parse_command("Taking the lamp")`, and advice: what a prompt tells the player to do and not to do.
-
 Plans and skills are sequences, followed step by step; rules, instructions and demonstrations make single actions more
-or less attractive. A sentence that states a condition, an order of preference or a time is not read.
-"""
+or less attractive. A sentence that states a condition, an order of preference or a time is not read."""
 
 import re
 from collections.abc import Iterable
@@ -31,31 +29,24 @@ class Command:
         return f"{self.head or self.verb} {self.thing}{tail}".strip()
 
 
-class Verb(NamedTuple):
-    name: str
-    pattern: str  # of the whole action in `normalize_words` form, with groups `thing` and `place`
-    head: str = ""  # first words of the action, if different from the name
-    join: str = ""  # the word before the place
-
-
 _TWO_PLACES = r"(?P<thing>.+?) (?:to|in|into|on|onto|inside) (?P<place>.+)"
-_VERBS = (
-    Verb("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", head="teleport to"),
-    Verb("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", head="go to"),
-    Verb("open", r"open(?:ing)? (?P<thing>.+)"),
-    Verb("close", r"clos(?:e|ing) (?P<thing>.+)"),
-    Verb("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)"),
-    Verb("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", head="focus on"),
-    Verb("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, join="to"),
-    Verb("pour", r"pour(?:ing)? " + _TWO_PLACES, join="in"),
-    Verb("mix", r"mix(?:ing)? (?P<thing>.+)"),
-    Verb("read", r"read(?:ing)? (?P<thing>.+)"),
-    Verb("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)"),
-    Verb("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)"),
-    Verb("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)"),
-    Verb("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", join="on"),
-    Verb("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)"),
-    Verb("wait", r"wait(?:ing)?(?:1|\b.*)"),
+_VERBS = (  # name; pattern of the whole, in the form of `normalize_words`; first words, if others; word before a place
+    ("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", "teleport to", ""),
+    ("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", "go to", ""),
+    ("open", r"open(?:ing)? (?P<thing>.+)", "", ""),
+    ("close", r"clos(?:e|ing) (?P<thing>.+)", "", ""),
+    ("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)", "", ""),
+    ("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", "focus on", ""),
+    ("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, "", "to"),
+    ("pour", r"pour(?:ing)? " + _TWO_PLACES, "", "in"),
+    ("mix", r"mix(?:ing)? (?P<thing>.+)", "", ""),
+    ("read", r"read(?:ing)? (?P<thing>.+)", "", ""),
+    ("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)", "", ""),
+    ("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)", "", ""),
+    ("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)", "", ""),
+    ("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", "", "on"),
+    ("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)", "", ""),
+    ("wait", r"wait(?:ing)?(?:1|\b.*)", "", ""),
 )
 
 
@@ -65,11 +56,11 @@ def parse_command(text: str) -> Command | None:
     said = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
     if said.isdigit():
         return Command("choose", said)  # a bare number, which answers an open question
-    for verb in _VERBS:
-        if match := re.fullmatch(verb.pattern, said):
+    for verb, pattern, head, join in _VERBS:
+        if match := re.fullmatch(pattern, said):
             parts = match.groupdict()
             thing, place = ((parts.get(name) or "").strip() for name in ("thing", "place"))
-            return Command(verb.name, thing, place, verb.head, verb.join)
+            return Command(verb, thing, place, head, join)
     return None
 
 
@@ -80,8 +71,7 @@ def normalize_words(text: str) -> str:
 
 
 TRAVEL = ("teleport", "go")  # verbs that lead to another room; either may stand for the other
-LIKED, AVOIDED, FORBIDDEN = 1.6, -3.0, -30.0
-"""What advice adds to the score of an action. "Do not" forbids; "avoid" leaves a way back when nothing is left."""
+LIKED, AVOIDED, FORBIDDEN = 1.6, -3.0, -30.0  # added to a score: "avoid" leaves a way back when nothing is left
 
 _LEAD = re.compile(
     r"^(?:\s*(?:[-*•>#]+|\(?\d+[.):]|step \d+[.:]?|first|second|third|next|then|finally|now|again|also|and|please"
@@ -112,17 +102,13 @@ _STOP = frozenset(
 
 
 class Advice(NamedTuple):
-    """An action, and what it adds to the score of such an action."""
-
     command: Command
-    weight: float
+    weight: float  # what it adds to the score of such an action
 
 
 class Skill(NamedTuple):
-    """One offered subgoal: its target word for word, and the commands that led to it."""
-
-    target: str
-    steps: tuple[Command, ...]
+    target: str  # the subgoal, word for word
+    steps: tuple[Command, ...]  # the commands that led to it
 
 
 @lru_cache(maxsize=512)

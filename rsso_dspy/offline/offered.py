@@ -14,8 +14,7 @@ _IN_VAIN = re.compile(r"not valid|not recognized|cannot |can't |no change|no eff
 _AGAINST = re.compile(r"\b(?:do not|don't|never|avoid|stop|did nothing|mistake)\b", re.I)
 _SENTENCES = re.compile(r"(?<=[.!;])\s+|\n")
 _ADVICE = ("plans_from_past_attempts", "skills", "constitution")
-_IN_TASK, _TOLD, _NOISE, _IN_VAIN_HERE, _DONE_HERE, _DONE = 4.0, 2.0, 0.8, 40.0, 3.0, 0.4
-"""Parts of an action's score."""
+_IN_TASK, _TOLD, _NOISE, _IN_VAIN_HERE, _DONE_HERE, _DONE = 4.0, 2.0, 0.8, 40.0, 3.0, 0.4  # of a score
 
 
 def answer_offered(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str] | None:

@@ -42,28 +42,22 @@ _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
 
 
 class SeededNoise(NamedTuple):
-    """Seeded random numbers: the same seed, context and candidate give the same number in every process and thread."""
-
     seed: int
     temperature: float
 
     def draw_noise(self, candidate: str, context: str) -> float:
-        """A number between -1 and 1."""
+        """A number between -1 and 1, the same for equal seed, candidate and context in every process and thread."""
         digest = blake2b(f"{self.seed}\x00{candidate}\x00{context}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") / 2**63 - 1
 
 
 class Turn(NamedTuple):
-    """One step: what was seen, and the thought and action that followed; those of the present step are empty."""
-
     seen: str
-    thought: str = ""
+    thought: str = ""  # and the action that followed; those of the present step are empty
     action: str = ""
 
 
 class ParsedPrompt(NamedTuple):
-    """One request, read."""
-
     instruction: str
     wanted: Mapping[str, bool]  # output field to whether it is a list
     is_json: bool

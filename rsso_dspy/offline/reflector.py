@@ -25,18 +25,15 @@ _SIGHT = re.compile(r"^(?:This (?:room|outside location) is called|You also obse
 """Begins the listing that a transcript shows beneath an observation."""
 _SENTENCES = re.compile(r"(?<=[.!])\s+")
 _CIRCLED = re.compile(r"of only \d+ kinds?: (.+)\.$|the same action, (.+), \d+ times\.$", re.M)
-_ROOMS, _FAILURES, _LINES, _LOOKS = 2, 5, 10, 14
-"""Maximum entries: of new places, useless actions, distilled lines and useless searches."""
+_ROOMS, _FAILURES, _LINES, _LOOKS = 2, 5, 10, 14  # most new places, useless actions, distilled lines, useless searches
 
 
 class Act(NamedTuple):
-    """One action of the record, in full: of an answer to a question the option that it chose."""
-
     number: int
     text: str
     seen: str  # what it was answered, less what was in sight
     gain: int
-    meant: str
+    meant: str  # the action in full: of an answer to a question the option that it chose
 
     @property
     def command(self) -> Command | None:

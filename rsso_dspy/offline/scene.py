@@ -1,10 +1,6 @@
 """Reads what a task asks for, and the turns into a scene: where the player is, what is there, what was tried and with
-what effect.
-
-A window shows its first state in full and of later ones what is new, so a scene is put together turn by turn. What has
-left the window is remembered through the notes in the last thought: ``Notes: searched: kitchen, hallway; doors:
-workshop; seen: thermometer in kitchen; plan step: 3.``
-"""
+what effect. What has left the prompt's window is remembered through the notes in the last thought: ``Notes: searched:
+kitchen, hallway; doors: workshop; seen: thermometer in kitchen; plan step: 3.``"""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +17,6 @@ _ANIMALS = (
     "crocodile chameleon parrot bird jay dove mouse rat rabbit hedgehog beaver wolf bear lion elephant"
 )
 KINDS = {"plant": find_words(_PLANTS), "animal": find_words(_ANIMALS), "living": find_words(f"{_PLANTS} {_ANIMALS}")}
-"""Kind that a task asks for, to words that name things of that kind."""
 STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "reproducing")  # earliest first
 _SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})  # always there, never matters
 
@@ -69,9 +64,7 @@ class Target:
         return self.words <= find_words(name) and (len(head) == 1 or find_words(head) <= self.words)
 
 
-class Goals(NamedTuple):
-    """What a task asks for. Every part may be empty. No places of particular things and no solutions are known."""
-
+class Goals(NamedTuple):  # of a task; no places of particular things and no solutions are known
     words: frozenset[str]
     places: tuple[str, ...]
     targets: tuple[Target, ...]
@@ -113,8 +106,7 @@ def _make_target(name: str, last: bool) -> Target:
     return Target(subject, find_words(subject) - {"grown"}, last=last)
 
 
-Notes = dict[str, list[str]]
-"""What is worth remembering, by kind, in the order of discovery. Entries of `seen` are a thing and its room."""
+Notes = dict[str, list[str]]  # what is worth remembering, by kind; entries of `seen` are a thing and its room
 
 
 class Thing(NamedTuple):
@@ -125,8 +117,6 @@ class Thing(NamedTuple):
 
 @dataclass
 class Scene:
-    """The present situation as the turns show it."""
-
     turns: Sequence[Turn]
     notes: Notes
     room: str = ""
