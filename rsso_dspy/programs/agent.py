@@ -1,11 +1,9 @@
-"""THE program: an actor, the modules its memories need, and the loop of trials. A method is a row of `methods.py`.
+"""THE program: an actor, the modules its memories need, and the loop of trials (`Agent.forward`) and of their steps
+(`Agent.play`). A method is a row of `methods.py`; what a trial needs beside its steps is `trial.py`.
 
-    agent = Agent("rsso")
-    result = agent(variant="find-plant::228", trials=3)
+    result = Agent("rsso")(variant="find-plant::228", trials=3)
     result.score          # 0 to 1, as `rsso_dspy.metric` says it
     result.trials         # one TrialResult per trial
-
-The loop is `Agent.forward` over trials and `Agent.play` over steps; what a trial needs beside its steps is `trial.py`.
 """
 
 from collections.abc import Callable
@@ -49,22 +47,21 @@ class Agent(dspy.Module):
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None = None,
     ) -> AgentPrediction:
         """Play one variant up to trial number `trials`, from empty memories or from where `start` says. `on_trial` is
-        told every finished trial, with a function that gives the snapshots after it. Outside a session, a default one
-        is opened."""
+        told every finished trial, with a function that gives the snapshots after it."""
         with Runtime.get_current() as runtime:
             if not isinstance(variant, Variant):
                 variant = runtime.variant(str(variant))
             total = runtime.rules.trials if trials is None else trials
             if total < 1:
                 raise UsageError(f"cannot play {total} trials; ask for at least 1")
-            if seed < 0:
-                raise UsageError(f"seed {seed} is negative; seeds are 0 and up")
             roles = Roles(self.modules, self.method, runtime)
-            memories = self._make_memories(roles, start)
+            memories = {name: load_memory(name)(roles) for name in self.method.memories}
+            for name in memories.keys() & start.memories.keys():
+                memories[name].restore(start.memories[name])
             results = list(start.played)
             while len(results) < total and not (results and runtime.rules.stops_after(results[-1])):
-                trial = TrialRun(roles, memories, variant, seed, results, total)
-                results.append(trial.run(self.play, self.learn))
+                trial, is_last = TrialRun(roles, memories.values(), variant, seed, results), len(results) + 1 == total
+                results.append(trial.run(self.play, partial(self.learn, is_last=is_last)))
                 if on_trial:
                     on_trial(results[-1], partial(_take_snapshots, memories))
             snapshots = _take_snapshots(memories)
@@ -94,15 +91,9 @@ class Agent(dspy.Module):
             trial.variant, trial.number, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
         )
 
-    def learn(self, trial: TrialRun, trajectory: Trajectory) -> dict[str, dict[str, Any]]:
-        learning = [each for each in trial.memories if trial.rules.teaches(each.region, trajectory, trial.is_last)]
+    def learn(self, trial: TrialRun, trajectory: Trajectory, is_last: bool) -> dict[str, dict[str, Any]]:
+        learning = [each for each in trial.memories if trial.rules.teaches(each.region, trajectory, is_last)]
         return {memory.region: memory.learn(trajectory) for memory in learning}
-
-    def _make_memories(self, roles: Roles, start: ResumeState) -> dict[str, Memory]:
-        memories = {name: load_memory(name)(roles) for name in self.method.memories}
-        for name in memories.keys() & start.memories.keys():
-            memories[name].restore(start.memories[name])
-        return memories
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, dspy.Module) and isinstance(before := self.__dict__.get(name), dspy.Module):
@@ -145,16 +136,9 @@ def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:
 def _check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
     """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
     keep a memory out of the prompt without a word."""
-
-    def collect_fields(module: dspy.Module, kind: str) -> set[str]:
-        return {name for predictor in module.predictors() for name in getattr(predictor.signature, f"{kind}_fields")}
-
-    spared = {"thought"}  # it is shown and decides nothing
-    missing = {
-        kind: collect_fields(before, kind) - collect_fields(module, kind) - spared for kind in ("input", "output")
-    }
-    if lacks := [f"the {kind}s {', '.join(sorted(names))}" for kind, names in missing.items() if names]:
+    asked, given = ({each for one in two.predictors() for each in one.signature.fields} for two in (before, module))
+    if missing := asked - given - {"thought"}:  # a thought is shown and decides nothing
         raise UsageError(
-            f"this {type(module).__name__} cannot be the {name}: its signature lacks {' and '.join(lacks)}; "
-            "add them to the signature, which may have more"
+            f"this {type(module).__name__} cannot be the {name}: its signature lacks {', '.join(sorted(missing))}; add "
+            "them to the signature, which may have more"
         )

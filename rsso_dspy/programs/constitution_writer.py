@@ -1,7 +1,4 @@
-"""The writer of constitutions: a module that turns play into rules (OmniReflect, sections 2.1.1 and 3).
-
-ConstitutionWriter()(play, known=Constitution()).lessons
-"""
+"""The writer of constitutions: a module that turns play into rules (OmniReflect, sections 2.1.1 and 3)."""
 
 import re
 from functools import lru_cache
@@ -43,8 +40,7 @@ class ConstitutionWriter(dspy.Module):
     ) -> dspy.Prediction:
         """Write the rules of these categories that an episode so far teaches beyond the known ones; if it is over
         (``play.ended``), by its outcome too. `examples` are stretches of play with the rules drawn from them. `sample`
-        numbers one of several answers to the same question. Returns a prediction with ``lessons`` and the answered
-        rules. Raises `AdapterParseError` if the answer cannot be read."""
+        numbers one of several answers to the same question. Returns the answered rules, and ``lessons``."""
         return _ask(
             self.write,
             categories,
@@ -60,7 +56,7 @@ class ConstitutionWriter(dspy.Module):
     def shorten(
         self, known: Constitution, categories: Categories = CATEGORIES, priorities: bool = False
     ) -> dspy.Prediction:
-        """Summarize the lasting rules of these categories. Returns and raises the same as a call of the module."""
+        """Summarize the lasting rules of these categories. Returns the same as a call of the module."""
         abstract, errors = ([rule.lesson for rule in known.select_rules(each)] for each in LASTING)
         return _ask(
             self.summarize,
@@ -81,7 +77,10 @@ def _ask(
     if sample is not None:
         given["config"] = _vary_answer(predictor, sample)
     answer = predictor(**given)
-    return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
+    lessons, ledger = list_lessons(answer), get_playing().ledger
+    if ledger is not None and ledger.was_cut:  # in its last rule; a summary would lose all that it did not come to
+        lessons = lessons[:-1] if "transcript" in inputs else []
+    return dspy.Prediction(**dict(answer.items()), lessons=lessons)
 
 
 def _vary_answer(predictor: dspy.Predict, sample: int) -> dict[str, Any]:
@@ -95,8 +94,7 @@ def _vary_answer(predictor: dspy.Predict, sample: int) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def adapt_signature(signature: type[dspy.Signature], categories: Categories, priorities: bool) -> type[dspy.Signature]:
     """Remove the fields of other categories, and the sentences that begin with their names, from the signature, and ask
-    for priorities. Other sentences of compiled instructions stay. Cached, because building a signature class is
-    expensive."""
+    for priorities. Other sentences of compiled instructions stay."""
     others = [category for category in CATEGORIES if category not in categories]
     fields = [name for category in others for name in (f"{category}_rules", f"gathered_{category}_rules")]
     if not priorities and not any(name in signature.fields for name in fields):

@@ -1,10 +1,8 @@
 """The table of methods: a method is a row, not code. Rows differ in scaffold and memories and in nothing else, and any
-row without a constitution can have one added to it.
+row without a constitution can have one added to it. Memories, the modules that they ask and the signatures of the actor
+are named with the place of their code, which is loaded when it is needed.
 
     add_method(Method("mine", "flat", ("diary",), "a paper"), diary=Diary)      # every verb and `Agent` knows it now
-
-Memories, the modules that they ask and the signatures of the actor are named here with the place of their code, which
-is loaded when it is needed.
 """
 
 import re
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
     from rsso_dspy.memory import Memory
 
 Scaffold = Literal["flat", "sso"]
-Writing = Literal["neural", "symbolic", "neuro-symbolic"]
-"""Who writes the rules of a constitution (OmniReflect, section 2.1): a model; patterns over observations; a model that
-is shown rules which patterns wrote."""
+Writing = Literal["neural", "symbolic", "neuro-symbolic"]  # who writes a constitution: a model, patterns, or both
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,8 @@ _ROWS = (
     Method("react", "flat", (), f"Yao et al. 2023, as run by {SHINN}; the retry control of the flat scaffold"),
     Method("reflexion", "flat", ("reflections",), SHINN),
     Method(
-        "reflexion-hierarchical", "flat", ("reflections",),
-        f"{SHINN}, with a long-term memory whose writer can be compiled", modules=("reflection_distiller",),
+        "reflexion-hierarchical", "flat", ("reflections",), f"{SHINN}, with a long-term memory whose writer is its own",
+        modules=("reflection_distiller",),
     ),
     Method("sso", "sso", ("skills",), "Nottingham et al. 2024"),
     Method("rsso", "sso", ("reflections", "skills"), "Lubell-Doughtie 2026, section 3"),
@@ -86,14 +82,9 @@ _ROWS = (
     Method("exprag", "flat", ("exprag",), "ExpRAG of Evo-Memory, Wei et al. 2025", passed_on=("exprag",)),
     Method("expel", "flat", ("expel",), "ExpeL, Zhao et al. 2024", passed_on=("expel",)),
     Method("awm", "sso", ("awm",), "Agent Workflow Memory, Wang et al. 2024, online", passed_on=("awm",)),
-    Method(
-        "reasoningbank", "flat", ("reasoningbank",), "ReasoningBank, Ouyang et al. 2025", passed_on=("reasoningbank",),
-    ),
+    Method("reasoningbank", "flat", ("reasoningbank",), "Ouyang et al. 2025", passed_on=("reasoningbank",)),
     Method("ace", "flat", ("ace",), "Agentic Context Engineering, Zhang et al. 2025", passed_on=("ace",)),
-    Method(
-        "cheatsheet", "flat", ("cheatsheet",), "Dynamic Cheatsheet, Suzgun et al. 2025, cumulative",
-        passed_on=("cheatsheet",),
-    ),
+    Method("cheatsheet", "flat", ("cheatsheet",), "Suzgun et al. 2025, cumulative", passed_on=("cheatsheet",)),
 )  # fmt: skip
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
@@ -165,16 +156,23 @@ SCAFFOLDS: dict[Scaffold, str] = {"flat": "signatures.actor:FlatActor", "sso": "
 def actor_signature(row: Method) -> "type[dspy.Signature]":
     """The signature of the method's actor: its scaffold's, with the regions of its memories in the order of the table,
     then those that memories of other packages describe. Raises `UsageError` where two memories fill one region."""
-    memories = [load_memory(name) for name in row.memories]
+    memories = tuple(load_memory(name) for name in row.memories)
     for region, count in Counter(memory.region for memory in memories).items():
         if count > 1:
             raise UsageError(f"{row.name}: {count} of its memories fill the region {region}; drop all but one")
-    scaffold = _load(SCAFFOLDS[row.scaffold])
-    new = [memory for memory in memories if memory.region not in scaffold.input_fields]
-    new.sort(key=lambda memory: [*REGIONS, memory.region].index(memory.region))
-    told = {memory: REGIONS[memory.region].description if memory.region in REGIONS else memory.about for memory in new}
-    added = tuple((each.region, told[each], "notice" if changes_each_step(each) else "task") for each in new)
-    return _add_regions(scaffold, added)
+    return _add_regions(_load(SCAFFOLDS[row.scaffold]), memories)
+
+
+@lru_cache(maxsize=64)
+def _add_regions(signature: "type[dspy.Signature]", memories: "tuple[type[Memory], ...]") -> "type[dspy.Signature]":
+    import dspy
+
+    new = [memory for memory in memories if memory.region not in signature.input_fields]
+    for memory in sorted(new, key=lambda each: [*REGIONS, each.region].index(each.region)):
+        description = REGIONS[memory.region].description if memory.region in REGIONS else memory.about
+        place = list(signature.input_fields).index("notice" if changes_each_step(memory) else "task")
+        signature = signature.insert(place, memory.region, dspy.InputField(desc=description, default=""), str)
+    return signature
 
 
 def changes_each_step(memory: "type[Memory]") -> bool:
@@ -186,19 +184,6 @@ def changes_each_step(memory: "type[Memory]") -> bool:
         order = list(REGIONS)
         return order.index(memory.region) > order.index(HISTORY)
     return memory.recall is not Memory.recall
-
-
-@lru_cache(maxsize=64)
-def _add_regions(
-    signature: "type[dspy.Signature]", regions: tuple[tuple[str, str, str], ...]
-) -> "type[dspy.Signature]":
-    """Add regions, given by name, description and the field that follows, to an actor's signature."""
-    import dspy
-
-    for name, description, following in regions:
-        place = list(signature.input_fields).index(following)
-        signature = signature.insert(place, name, dspy.InputField(desc=description, default=""), str)
-    return signature
 
 
 def find_retry_control(name: str) -> str | None:

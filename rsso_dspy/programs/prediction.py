@@ -1,12 +1,12 @@
-"""The result of an agent: a `dspy.Prediction` with a short text; and the metric, which says how well the
-trials of one variant went, from 0 to 1: predictions report it, optimizers maximize it."""
+"""The result of an agent: a `dspy.Prediction` with a short text; and the metric, which says how well the trials of one
+variant went, from 0 to 1: predictions report it, optimizers maximize it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
 
-from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, JavaMissing, SimulatorDied
+from rsso_dspy.errors import RssoError
 from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult, Variant
 
 
@@ -24,12 +24,11 @@ class AgentPrediction(dspy.Prediction):
     def from_trials(
         cls, method: str, variant: Variant, trials: Sequence[TrialResult], memories: Mapping[str, Any], benchmark: str
     ) -> "AgentPrediction":
-        failed = trials[-1].trajectory is None
-        points = None if failed else max(each.trajectory.accumulator for each in trials if each.trajectory)
-        score = None if failed else score_trials(trials)
-        named = {"benchmark": benchmark} if benchmark else {}
         played = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
-        return cls(**played, score=score, points=points, **named)
+        failed = trials[-1].trajectory is None
+        score = None if failed else score_trials(trials)
+        points = None if failed else max(each.trajectory.accumulator for each in trials if each.trajectory)
+        return cls(**played, score=score, points=points, **({"benchmark": benchmark} if benchmark else {}))
 
     def __repr__(self) -> str:
         if "trials" not in self:
@@ -47,18 +46,21 @@ STEP_COST, MANY_STEPS = 0.02, 100  # what a solved trial of so many steps or mor
 UNSOLVED = 0.9  # upper limit for a trial that did not solve the task, even if it earned all points
 SOLVED = 1 - STEP_COST  # scores from here on mean that trial 1 solved the task: a search can gain nothing more
 
-_OF_THE_ENVIRONMENT = {kind.__name__ for kind in (EnvironmentFailure, JavaMissing, SimulatorDied, GoldUnknown)}
-
 
 def score_trials(trials: Sequence[TrialResult]) -> float:
     """Return the metric of the trials of one variant, from 0 to 1: three quarters of the best trial's value plus one
     quarter of trial 1's. A trial that solved the task is worth 1, less `STEP_COST` times the share of `MANY_STEPS` that
     it took; any other its points as a share of 100, including those held after reset and at most `UNSOLVED`, less
-    `INVALID_COST` times the share of its actions that were invalid. Raises `EnvironmentFailure` or `BackendFailure`
-    when a trial ended in an error or no trial was played: an error is not a score."""
-    worth = [_value_trial(_require_trajectory(result)) for result in trials]
-    if not worth:
-        raise BackendFailure("there is no trial to score: the program has to play at least one")
+    `INVALID_COST` times the share of its actions that were invalid. Raises `RssoError` when a trial ended in an error
+    or no trial was played: an error is not a score."""
+    if not trials:
+        raise RssoError("there is no trial to score: the program has to play at least one")
+    if failed := [each for each in trials if each.trajectory is None]:
+        raise RssoError(
+            f"trial {failed[0].trial} was not played to its end, so it has no score: {failed[0].error}. Remove the "
+            "cause (`rsso-dspy doctor` checks model and simulator), then compile again."
+        )
+    worth = [_value_trial(each.trajectory) for each in trials if each.trajectory]
     return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]
 
 
@@ -69,13 +71,3 @@ def _value_trial(trajectory: Trajectory) -> float:
     # An ending that takes all points away does not lower them.
     share = max(0.0, (trajectory.accumulator + trajectory.points_at_reset) / SOLVED_SCORE)
     return max(0.0, min(UNSOLVED, share) - INVALID_COST * trajectory.invalid_actions / max(1, steps))
-
-
-def _require_trajectory(result: TrialResult) -> Trajectory:
-    if result.trajectory is not None:
-        return result.trajectory
-    kind = EnvironmentFailure if result.failure and result.failure.kind in _OF_THE_ENVIRONMENT else BackendFailure
-    raise kind(
-        f"trial {result.trial} was not played to its end, so it has no score: {result.error or 'cause unknown'}. "
-        "Remove the cause (`rsso-dspy doctor` checks model and simulator), then compile again."
-    )

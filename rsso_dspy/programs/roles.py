@@ -1,12 +1,6 @@
-"""The roles of an agent: what its loop and its memories ask of its modules, who answers, and what it costs.
-
-    roles = Roles(agent.modules, agent.method, runtime)
-    roles.begin_trial(TrialLedger(spend), rollout=1)
-    roles.ask("reflector", task="...", transcript="...")        # a prediction, or None
-
-The model is the predictor's own (`agent.set_lm`), otherwise the user's (`dspy.context(lm=...)`,
-`dspy.configure(lm=...)`), otherwise that of the role in the configured backend.
-"""
+"""The roles of an agent: what its loop and its memories ask of its modules, who answers, and what it costs. The model
+is the predictor's own (`agent.set_lm`), otherwise the user's (`dspy.context(lm=...)`, `dspy.configure(lm=...)`),
+otherwise that of the role in the configured backend."""
 
 import hashlib
 import re
@@ -30,14 +24,11 @@ from rsso_dspy.programs.render import render_transcript, tell_outcome
 from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
 from rsso_dspy.records import Trajectory, Usage, read_usage
 
-STOCK = ("reflection_distiller",)
-"""Modules that a configuration asks for, not a row: an agent that has none of its own is played with the package's.
-One that is to be compiled is named in the row (`reflexion-hierarchical`)."""
+STOCK = "reflection_distiller"  # a configuration asks for it, not a row: the package's own where an agent has none
 
 
 class Roles:
-    """The modules of an agent, asked by its loop and its memories: the `Services` of these. Local to one
-    `Agent.forward`."""
+    """The modules of an agent, asked by its loop and its memories: their `Services`. Local to one `Agent.forward`."""
 
     environment: Environment
     ledger: "TrialLedger"
@@ -49,13 +40,12 @@ class Roles:
         self.handed_on = frozenset(load_memory(name).region for name in method.streamed)
 
     def begin_trial(self, ledger: "TrialLedger", rollout: int, retry: bool = False) -> None:
-        """Ask under this rollout number from now on, and book in this ledger. `retry` says that the variant was played
-        before."""
+        """Ask under this rollout number and book in this ledger. `retry`: the variant was played before."""
         self.ledger, self.rollout, self.is_retry = ledger, rollout, retry
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
         """What a module, or a method of it, answers; None when the answer was malformed."""
-        if name not in self.modules and name not in STOCK:
+        if name not in self.modules and name != STOCK:
             raise UsageError(
                 f"a memory of {self.method.name} asks for the {name}, which this method has not: name it in the class "
                 f"of the memory, asks = ({name!r},)"
@@ -75,13 +65,13 @@ class Roles:
         """The model of a role; for a retrying actor at the protocol's retry temperature, and without one at that of
         `choose_retry_temperature` for a model that the user set."""
         users = find_users_lm()
-        warmer: float | None = None
-        if role == "actor" and self.is_retry:
-            warmer = self.runtime.rules.retry_temperature
-            if users and warmer is None:
-                usual = users.kwargs
-                warmer = choose_retry_temperature(users.model, usual.get("temperature"), usual.get("top_k"))
+        is_retry = role == "actor" and self.is_retry
+        warmer = self.runtime.rules.retry_temperature if is_retry else None
         if users:
+            if is_retry and warmer is None:
+                warmer = choose_retry_temperature(
+                    users.model, users.kwargs.get("temperature"), users.kwargs.get("top_k")
+                )
             return users if warmer is None else users.copy(temperature=warmer)
         return self.runtime.lm(role, self.rollout, *(() if warmer is None else (warmer,)))
 
@@ -92,19 +82,19 @@ class Roles:
     def tell_transcript(self, trajectory: Trajectory) -> str:
         return render_transcript(trajectory, self.environment.render)
 
-    def tell_outcome(self, trajectory: Trajectory) -> str:
-        return tell_outcome(trajectory)
+    tell_outcome = staticmethod(tell_outcome)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
         """What a call of the reflector is told besides: examples, a signature with the fields of these improvements,
         the loops; after a success, another signature. Raises `UsageError` when the reflector was replaced by a module
         that cannot be told so."""
-        from rsso_dspy.signatures.reflection import ADDED_FIELDS, LOOPS, DrawPattern, add_reflection_fields
+        from rsso_dspy.signatures.memory_writers import ADDED_FIELDS, DrawPattern, add_reflection_fields
 
         asked, module = improvements.intersection(ADDED_FIELDS), self.modules["reflector"]
         examples = self.runtime.reflections.examples if self.runtime.reflections else ()
-        place_reader = get_place_reader(self.environment)
-        told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, place_reader)} if "loops" in asked else {}
+        told: dict[str, Any] = {}
+        if "loops" in asked:
+            told["loops"] = describe_loops(trajectory.steps, get_place_reader(self.environment))
         if isinstance(module, dspy.Predict):
             if trajectory.solved:
                 return {"signature": DrawPattern, "demos": []}
@@ -126,16 +116,14 @@ def _name_role(module: str) -> str:
 
 
 def find_users_lm() -> dspy.BaseLM | None:
-    """Return the model that the user set in DSPy; None if only the session's models may answer. Includes a
-    `dspy.configure` after the session was opened, which DSPy's contexts hide."""
-    if get_playing().session_models_only:
-        return None
-    return dspy.settings.lm or main_thread_config.get("lm")
+    """The model that the user set in DSPy, also after the session was opened, which DSPy's contexts hide; None if only
+    the session's models may answer."""
+    return None if get_playing().session_models_only else dspy.settings.lm or main_thread_config.get("lm")
 
 
 def _find_max_tokens(module: dspy.Module, lm: dspy.BaseLM) -> int | None:
-    own = next((predictor.lm for predictor in module.predictors() if predictor.lm is not None), None)
-    settings = getattr(own or lm, "kwargs", {})
+    own = (predictor.lm for predictor in module.predictors() if predictor.lm is not None)
+    settings = getattr(next(own, lm), "kwargs", {})
     return settings.get("max_tokens") or settings.get("max_completion_tokens")
 
 
@@ -150,18 +138,16 @@ def _replace_surrogates(answer: dspy.Prediction) -> dspy.Prediction:
     return answer
 
 
-LONGEST_KEPT = 2000  # maximum characters kept of an unreadable answer
+LONGEST_KEPT, LONGEST_REJECTED = 2000, 500  # maximum characters kept of an unreadable answer; of a subgoal not offered
 AGAIN = "\n[asked again]\n"  # separates two unreadable answers to one question
 SEEDS = 2**31  # number of possible seeds of requests
 
 
 class TrialLedger(UsageTracker):
-    """Calls and tokens of one trial by role.
-
-    As ``get_playing().ledger`` it also receives failed requests, repaired answers, sent settings and the names of
-    models, and as DSPy's usage tracker what a request used. `spend` is called with each entry at once, or `recall` if
-    it was paid for before. `place` names the unit, for seeds. Step and attempt are set during play.
-    """
+    """Calls and tokens of one trial by role. As ``get_playing().ledger`` it also receives failed requests, repaired
+    answers, sent settings and the names of models, and as DSPy's usage tracker what a request used. `spend` is called
+    with each entry at once, or `recall` if it was paid for before. `place` names the unit, for seeds. Step and attempt
+    are set during play."""
 
     def __init__(
         self,
@@ -181,7 +167,9 @@ class TrialLedger(UsageTracker):
         self._sent: dict[str, dict[str, float]] = {}
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
-        self._is_cut = False
+        self.was_cut = self._is_cut = (
+            False  # whether the last answer was cut off, or too long to read; and the next one
+        )
         self._unread: list[str] = []
         self._usage: dict[str, Usage] = {}
         self._longest: int | None = None
@@ -192,12 +180,13 @@ class TrialLedger(UsageTracker):
     def book_under_role(self, role: str, longest: int | None = None) -> Iterator[None]:
         """Add the usage in the block to `role`. An answer of `longest` tokens counts as truncated."""
         self.speaker, self._longest, self._unread, self._outer = role, longest, [], dspy.settings.usage_tracker
+        self.was_cut = False
         with dspy.context(usage_tracker=self), playing(ledger=self):
             yield
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         self._add_entry(read_usage(usage_entry) + Usage(truncated=int(self._is_cut)))
-        self._is_cut = False
+        self.was_cut, self._is_cut = self._is_cut, False
         if self._outer is not None:
             self._outer.add_usage(lm, usage_entry)
 
@@ -206,12 +195,10 @@ class TrialLedger(UsageTracker):
         return most is not None and any((each.get("completion_tokens") or 0) >= most for each in usage)
 
     def note_truncated(self) -> None:
-        """Note that the next answer added was cut off, or too long to read."""
-        self._is_cut = True
+        self._is_cut = True  # the answer whose usage follows
 
     def note_settings(self, settings: Mapping[str, float]) -> None:
-        """Note the decoding settings of a request; those of a role's first request are kept."""
-        self._sent.setdefault(self.speaker, dict(settings))
+        self._sent.setdefault(self.speaker, dict(settings))  # of a role's first request
 
     def note_model(self, name: str) -> None:
         self._answered.setdefault(self.speaker, set()).add(name)
@@ -219,9 +206,8 @@ class TrialLedger(UsageTracker):
     def draw_seed(self, rollout: int) -> int:
         """Return the seed of the next request, derived from rollout, unit and role; each request adds one."""
         drawn = hashlib.sha256(f"{rollout} {self.place} {self.speaker}".encode()).digest()
-        number = self._draws[self.speaker]
         self._draws[self.speaker] += 1
-        return (int.from_bytes(drawn[:4], "big") + number) % SEEDS
+        return (int.from_bytes(drawn[:4], "big") + self._draws[self.speaker] - 1) % SEEDS
 
     def count_failure(self, kind: str) -> None:
         self.failures[kind] += 1
@@ -231,7 +217,7 @@ class TrialLedger(UsageTracker):
         self._add_entry(Usage(repaired=1), repaired=True)
 
     def unread(self, text: str) -> None:
-        """Keep an unreadable answer of the current call, which may be asked again."""
+        """Keep an unreadable answer of this call."""
         if text and text not in self._unread:
             self._unread.append(text)
 
@@ -255,8 +241,8 @@ class TrialLedger(UsageTracker):
         return dict(sorted(self._usage.items()))
 
     def to_result_fields(self) -> dict[str, Any]:
-        """Return the fields of a trial's result about requests: usage, failures, sent settings, names of models."""
         return {
+            "replayed": self.attempt,
             "usage": self.usage_by_role(),
             "failures": dict(sorted(self.failures.items())),
             "sent": dict(sorted(self._sent.items())),
@@ -265,7 +251,6 @@ class TrialLedger(UsageTracker):
         }
 
 
-LONGEST_REJECTED = 500  # maximum characters kept of a subgoal that was not offered
 _NO_SUBGOAL = re.compile(r"\W*(?:none|null|nil|n/?a|no(?: current)? subgoal|not applicable|nothing)?\W*", re.I)
 _NUMBERED = re.compile(r"(?:(?:current )?subgoal|option|skill)? ?(\d+)(?: (.*))?")
 
@@ -288,21 +273,18 @@ def read_answer(prediction: dspy.Prediction, targets: Sequence[str]) -> Answer:
 
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:
-    """Return the target that the text names, by its words, after `Subgoal n:` or not, or by its number alone; None if
-    it names none."""
+    """The target that the text names, by its words, after `Subgoal n:` or not, or by its number alone; None if none."""
 
     def normalize_words(value: str) -> str:
         return " ".join(re.findall(r"[^\W_]+", value.lower()))
 
     known = {normalize_words(target): target for target in reversed(targets)}
     wanted = normalize_words(text)
-    numbered = _NUMBERED.fullmatch(wanted)
-    if wanted in known or numbered is None:
+    if wanted in known or (numbered := _NUMBERED.fullmatch(wanted)) is None:
         return known.get(wanted)
-    number, said = numbered.groups()
-    if said is not None:
-        return known.get(said)
-    return targets[int(number) - 1] if 1 <= int(number) <= len(targets) else None
+    if numbered[2] is not None:
+        return known.get(numbered[2])
+    return targets[int(numbered[1]) - 1] if 1 <= int(numbered[1]) <= len(targets) else None
 
 
 def first_line(text: Any) -> str:

@@ -1,7 +1,4 @@
-"""The skill verbalizer: a module that turns excerpts into a skill in words (SSO, section 3.3).
-
-SkillVerbalizer()(examples=[window, another], action_templates="OPEN object, ...").skill
-"""
+"""The skill verbalizer: a module that turns excerpts into a skill in words (SSO, section 3.3)."""
 
 import re
 from collections import Counter

@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.files import atomic_write_text
+from rsso_dspy.files import atomic_write_text, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,9 @@ class SavedState:
 def read_state(path: Path) -> SavedState:
     """Read a JSON file of `Agent.save`, an optimizer or `rsso-dspy compile`. Raises `UsageError` for any other file."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; agent.save(PATH) writes such a file") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is damaged ({error}); save the agent again") from None
     if isinstance(data, dict) and isinstance(data.get("state"), dict):
         return SavedState(data["state"], str(data.get("method", "")))
     if not is_plain_state(data):
@@ -50,9 +48,8 @@ def write_method(path: Path, method: str) -> None:
 
 def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """The state `own` of an agent of `method`, with the prompts of a file. Raises `UsageError` if that is of another
-    method, or its predictors are not those of the agent."""
+    method, or its predictors are not those of the agent. (An addition to a method brings predictors of its own.)"""
     base = method.partition("+")[0]
-    # An addition brings predictors of its own.
     brought = {name for name in own if name.startswith("constitution_writer") and saved.method == base != method}
     fits = saved.method in ("", base, method) and saved.predictors.keys() == own.keys() - brought
     if fits and all(_count_fields(state) == _count_fields(own[name]) for name, state in saved.predictors.items()):

@@ -1,12 +1,7 @@
 """What stands around the steps of one trial: an environment on loan, the ledger of its calls, the texts that memories
-put into prompts, the calls that DSPy's trace keeps, and a second chance after a simulator that died.
+put into prompts, the calls that DSPy's trace keeps, and a second chance after a simulator that died."""
 
-    trial = TrialRun(roles, memories, variant, seed=0, results=[], total=3)
-    trial.run(agent.play, agent.learn)      # a TrialResult
-"""
-
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,25 +29,18 @@ DONE = ("action", "state", "reward", "score", "understood", "asked_back", "no_ef
 
 
 class TrialRun:
-    """The trial of a variant that follows `results`, of at most `total` trials."""
+    """The trial of a variant that follows `results`."""
 
     environment: Environment
     conversation: "Conversation"
     budget: int  # how many steps it may have
 
     def __init__(
-        self,
-        roles: Roles,
-        memories: Mapping[str, Memory],
-        variant: Variant,
-        seed: int,
-        results: Sequence[TrialResult],
-        total: int,
+        self, roles: Roles, memories: Iterable[Memory], variant: Variant, seed: int, results: Sequence[TrialResult]
     ):
         runtime = roles.runtime
-        self.roles, self.rules, self.variant, self.memories = roles, runtime.rules, variant, tuple(memories.values())
+        self.roles, self.rules, self.variant, self.memories = roles, runtime.rules, variant, tuple(memories)
         self.number = len(results) + 1
-        self.is_last = self.number == total
         self.shown: dict[str, str] = {}  # texts that memories put into prompts, each distinct one once
         self.offers_subgoals = False  # whether the actor is asked for one: once it is, to the end of the trial
         self.ledger = TrialLedger(runtime.spend, f"{roles.method.name} {variant.key}", self.number, runtime.recall)
@@ -65,11 +53,16 @@ class TrialRun:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
         told: dict[str, Any] = {}
+        outer = dspy.settings.trace  # a trial that fails adds nothing to it
         for self.ledger.attempt in (0, 1):
             self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
-            trajectory = None
+            trajectory: Trajectory | None = None
+            calls: list[TraceEntry] = []
             try:
-                with _collect_calls() as (calls, outer), self.roles.runtime.environments.lease() as environment:
+                with (
+                    dspy.context(trace=None if outer is None else calls),
+                    self.roles.runtime.environments.lease() as environment,
+                ):
                     self.budget = self.roles.runtime.budget(self.variant)
                     self.environment = self.roles.environment = environment
                     choose_interface(environment, self.rules.interface)
@@ -88,9 +81,7 @@ class TrialRun:
                 trajectory, told = None, {"failure": Failure.of(error)}
                 if not isinstance(error, SimulatorDied):
                     break
-        return TrialResult(
-            self.number, trajectory, **told, replayed=self.ledger.attempt, **self.ledger.to_result_fields()
-        )
+        return TrialResult(self.number, trajectory, **told, **self.ledger.to_result_fields())
 
     # What the loop asks for.
 
@@ -126,7 +117,7 @@ class TrialRun:
     def take_step(
         self, answer: Answer | None, states: Sequence[State], steps: Sequence[Step], recalled: Recalls
     ) -> tuple[Step, Transition | None]:
-        """The step that an answer amounts to: of a malformed one a step that does nothing, at the cost of budget."""
+        """The step that an answer amounts to: of a malformed one a step that does nothing and costs budget."""
         items = tuple(item for each in recalled.values() for item in each.ids)
         if answer is None:
             score = steps[-1].score if steps else self.environment.points_at_reset
@@ -176,10 +167,7 @@ class TrialRun:
 
 HISTORY_STATES = 10  # states in the history window of the layouts `paper` and `released` (SSO reference, max_history)
 MOST_LISTED = 100  # maximum number of actions listed in a prompt
-LONGEST_CONVERSATION = 60_000
-"""Characters of a conversation, about 15,000 tokens; a longer one loses its older half at once, so that the rest of it
-can be cached again."""
-
+LONGEST_CONVERSATION = 60_000  # characters, about 15,000 tokens; a longer one loses its older half, to be cached again
 FORGOTTEN = "What was said before is left out."
 REFUSED = "The last action was refused. Take one that is possible."
 WITHOUT_EFFECT = "That changed nothing. Take another action."
@@ -232,8 +220,7 @@ class Conversation:
         return dspy.History(messages=list(self._turns))
 
     def _render_window(self, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Make the turns anew from the last states, as the sources show them; or from all, as far as they are not too
-        long."""
+        """Make the turns anew from the last states, as the sources show them; or from all that are not too long."""
         first = 0 if self._is_whole else max(0, len(states) - HISTORY_STATES)
         self._turns = [{"observation": text} for text in self._environment.render(states[first:])]
         for turn, step in zip(self._turns, steps[first:], strict=False):
@@ -298,20 +285,10 @@ def find_callers_trace() -> list[TraceEntry] | None:
     return None if trace is main_thread_config.get("trace") else trace
 
 
-@contextmanager
-def _collect_calls() -> Iterator[tuple[list[TraceEntry], list[TraceEntry] | None]]:
-    """Collect the calls of the block apart from the trace of the program's caller, so that a failing block adds nothing
-    to it; yield both."""
-    outer = dspy.settings.trace
-    calls: list[TraceEntry] = []
-    with dspy.context(trace=None if outer is None else calls):
-        yield calls, outer
-
-
 def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
     """Return the calls in order, with the inputs that were in the prompt, but of the actor's only those of steps that
-    changed the score, were not understood, repeated an action with the same result, or were the last. An unparsable
-    answer leaves no call; an answer without an action is a malformed step and is kept."""
+    changed the score, were not understood, repeated an action with the same result, or were the last, and answers
+    without an action. An unparsable answer leaves no call."""
     acting = {id(predictor) for predictor in actor.predictors()}
     steps = [step for step in trajectory.steps if not step.malformed]
     did = [(step.action, step.state.observation) for step in steps]
