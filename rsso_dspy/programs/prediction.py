@@ -31,8 +31,6 @@ class AgentPrediction(dspy.Prediction):
         return cls(**played, score=score, points=points, **({"benchmark": benchmark} if benchmark else {}))
 
     def __repr__(self) -> str:
-        if "trials" not in self:
-            return str(super().__repr__())
         outcomes = ", ".join(each.trajectory.outcome if each.trajectory else "error" for each in self.trials)
         said = f"score {'none, a trial errored' if self.score is None else f'{self.score:.2f}'}, points {self.points}"
         return f"AgentPrediction({self.method} on {self.variant}: {said}, trials: {outcomes})"

@@ -5,7 +5,7 @@ otherwise that of the role in the configured backend."""
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from rsso_dspy.loops import describe_loops
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.methods import MODULES, Method, load_memory
 from rsso_dspy.programs.render import render_transcript, tell_outcome
-from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
+from rsso_dspy.programs.runtime import Runtime, Spend, choose_retry_temperature
 from rsso_dspy.records import Trajectory, Usage, read_usage
 
 STOCK = "reflection_distiller"  # a configuration asks for it, not a row: the package's own where an agent has none
@@ -69,9 +69,8 @@ class Roles:
         warmer = self.runtime.rules.retry_temperature if is_retry else None
         if users:
             if is_retry and warmer is None:
-                warmer = choose_retry_temperature(
-                    users.model, users.kwargs.get("temperature"), users.kwargs.get("top_k")
-                )
+                usual = users.kwargs
+                warmer = choose_retry_temperature(users.model, usual.get("temperature"), usual.get("top_k"))
             return users if warmer is None else users.copy(temperature=warmer)
         return self.runtime.lm(role, self.rollout, *(() if warmer is None else (warmer,)))
 
@@ -82,7 +81,8 @@ class Roles:
     def tell_transcript(self, trajectory: Trajectory) -> str:
         return render_transcript(trajectory, self.environment.render)
 
-    tell_outcome = staticmethod(tell_outcome)
+    def tell_outcome(self, trajectory: Trajectory) -> str:
+        return tell_outcome(trajectory)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
         """What a call of the reflector is told besides: examples, a signature with the fields of these improvements,
@@ -149,13 +149,7 @@ class TrialLedger(UsageTracker):
     with each entry at once, or `recall` if it was paid for before. `place` names the unit, for seeds. Step and attempt
     are set during play."""
 
-    def __init__(
-        self,
-        spend: Callable[[str, Usage], None],
-        place: str = "",
-        trial: int = 0,
-        recall: Callable[[str, Usage], None] = lambda _role, _usage: None,
-    ) -> None:
+    def __init__(self, spend: Spend, place: str = "", trial: int = 0, recall: Spend = lambda _role, _usage: None):
         super().__init__()
         self.trial, self.place = trial, place
         self.step = 0  # the actor's current step, or the last one
@@ -167,9 +161,7 @@ class TrialLedger(UsageTracker):
         self._sent: dict[str, dict[str, float]] = {}
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
-        self.was_cut = self._is_cut = (
-            False  # whether the last answer was cut off, or too long to read; and the next one
-        )
+        self.was_cut = self._is_cut = False  # whether the last answer was cut off, or too long; and the next one
         self._unread: list[str] = []
         self._usage: dict[str, Usage] = {}
         self._longest: int | None = None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rsso_dspy.memory.reflections import Reflection, ReflectionSettings
     from rsso_dspy.memory.skills import SkillSettings
 
+PlaceReader = Callable[[State], str]  # names the place of a state
+Spend = Callable[[str, Usage], None]  # takes a role and what it used
 RETRY_TEMPERATURE = 0.7  # at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)
 
 _ONE_TEMPERATURE = re.compile(r"embedded/|(.*/)?(o[1-9]|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
@@ -72,13 +74,9 @@ class TrialRules:
             )
 
     def find_ending(
-        self,
-        steps: Sequence[Step],
-        move: Transition | None,
-        budget: int,
-        name_place: Callable[[State], str] = name_place,
+        self, steps: Sequence[Step], move: Transition | None, budget: int, name_place: PlaceReader = name_place
     ) -> Outcome | None:
-        """How the trial ended with the last step; None when it goes on. `name_place` tells the place of a state."""
+        """How the trial ended with the last step; None when it goes on."""
         if move is not None:
             if move.done or move.score >= SOLVED_SCORE:
                 return "solved" if move.score >= SOLVED_SCORE else "failed"
@@ -134,8 +132,8 @@ class Runtime:
     about: str = ""  # what actors are told of the environment
     benchmark: str = ""  # its name, as predictions report it; empty for the default benchmark
     implied_templates: str | None = None  # action templates that records leave out; with None, they leave out all
-    spend: Callable[[str, Usage], None] = lambda _role, _usage: None  # told every answer's usage, from any thread
-    recall: Callable[[str, Usage], None] = lambda _role, _usage: None  # likewise of answers that the log held
+    spend: Spend = lambda _role, _usage: None  # told every answer's usage, from any thread
+    recall: Spend = lambda _role, _usage: None  # likewise of answers that the log held
     stopped: Callable[[], bool] = lambda: False  # asked before every step; when True, the program raises `Stopped`
 
     @contextmanager

@@ -10,7 +10,7 @@ from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.environments.scienceworld.actions import USUAL
 from rsso_dspy.environments.scienceworld.environment import render_listings
 from rsso_dspy.logged_lm import Listening
-from rsso_dspy.memory.constitution import Constitution, PartialEpisode
+from rsso_dspy.memory.constitution import LASTING, Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.programs import render
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
@@ -113,11 +113,11 @@ def test_an_outcome_is_told_in_plain_words(told, text):
 
 @pytest.mark.parametrize(("longest", "written", "merged"), [(None, ["Doors open.", "Wat"], 2), (5, ["Doors open."], 0)])
 def test_the_rule_in_which_an_answer_was_cut_off_is_left_out_and_a_summary_that_was_is_none(longest, written, merged):
-    answer = says(abstract_rules="\n- Doors open.\n- Wat", error_rules="none", progress_rules="none")
+    answer = says(abstract_rules="\n- Doors open.\n- Wat", error_rules="none")
     writer, ledger = ConstitutionWriter(), TrialLedger(lambda _role, _usage: None)
     settings = {"lm": model(Engine(lambda _: answer)), "adapter": Listening(ChatAdapter())}
     with dspy.context(**settings), ledger.book_under_role("advisor", longest):
-        lessons = writer(PartialEpisode("task", [START], []), Constitution()).lessons
+        lessons = writer(PartialEpisode("task", [START], []), Constitution(), categories=LASTING).lessons
         assert [lesson.text for lesson in lessons] == written
         assert len(writer.shorten(Constitution()).lessons) == merged
 
