@@ -88,7 +88,7 @@ _ROWS = (
 )  # fmt: skip
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
-MEMORIES: dict[str, "str | type[Memory]"] = {
+MEMORIES: dict[str, "str | type[Memory]"] = {  # name to its class, or to the class's place in `rsso_dspy.memory`
     "reflections": "reflections:ReflectionMemory",
     "skills": "skills:SkillMemory",
     "constitution": "constitution:ConstitutionMemory",
@@ -101,7 +101,6 @@ MEMORIES: dict[str, "str | type[Memory]"] = {
     "ace": "contenders:Playbook",
     "cheatsheet": "contenders:Cheatsheet",
 }
-"""Name of a memory to its class, or to the place of its class in `rsso_dspy.memory`."""
 
 
 def load_memory(name: str) -> "type[Memory]":
@@ -144,11 +143,10 @@ MODULES: dict[str, ModuleRow] = {
     "cheatsheet_writer": ModuleRow("signatures.memory_writers:RewriteCheatsheet", "advisor"),
 }
 
-ROLE_OF = {
+ROLE_OF = {  # every predictor that an agent of some method has, by DSPy's name for it
     "actor": "actor",
     **{f"{name}.{part}".rstrip("."): row.role for name, row in MODULES.items() for part in row.parts},
 }
-"""Every predictor that an agent of some method has, by DSPy's name for it, to its role."""
 
 SCAFFOLDS: dict[Scaffold, str] = {"flat": "signatures.actor:FlatActor", "sso": "signatures.actor:SkillActor"}
 

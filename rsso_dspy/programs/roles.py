@@ -266,17 +266,17 @@ def read_answer(prediction: dspy.Prediction, targets: Sequence[str]) -> Answer:
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:
     """The target that the text names, by its words, after `Subgoal n:` or not, or by its number alone; None if none."""
-
-    def normalize_words(value: str) -> str:
-        return " ".join(re.findall(r"[^\W_]+", value.lower()))
-
-    known = {normalize_words(target): target for target in reversed(targets)}
-    wanted = normalize_words(text)
+    known = {" ".join(split_words(target)): target for target in reversed(targets)}
+    wanted = " ".join(split_words(text))
     if wanted in known or (numbered := _NUMBERED.fullmatch(wanted)) is None:
         return known.get(wanted)
     if numbered[2] is not None:
         return known.get(numbered[2])
     return targets[int(numbered[1]) - 1] if 1 <= int(numbered[1]) <= len(targets) else None
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[^\W_]+", text.lower()))
 
 
 def first_line(text: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import dspy
 
 from rsso_dspy.memory.skills.skill import Verbalization, Window
-from rsso_dspy.programs.roles import first_line
+from rsso_dspy.programs.roles import first_line, split_words
 from rsso_dspy.records import State
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
 
@@ -105,12 +105,11 @@ def _subtract(lines: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 _HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
-_LEADS = re.compile(
+_LEADS = re.compile(  # words before an action that do not change it; unlike "do not", which makes it none
     r"^(?:(?:first|second|third|next|then|now|finally|lastly|afterwards?|and|please|step\s+\d+|action|"
     r"you\s+(?:should|can|may|must|need\s+to))\b[\s,:.]*)+",
     re.I,
 )
-"""Words before an action that do not change it. Unlike "do not", which makes an instruction no action."""
 _ANSWER_TOLD = re.compile(r"\banswer\b[^.]*\bnumber\b", re.I)
 _ANSWER = re.compile(
     r"(?:answer|choose|pick|select|reply|enter|give|say)\b.*\b(?:number|option|question)\b|answer\b.*\d", re.I
@@ -124,14 +123,14 @@ def filter_instructions(written: Sequence[str], templates: str, actions: Iterabl
     if not templates:
         return tuple(written)
     # An example's bare number answers a question of its episode only.
-    began = {words[:1] for action in actions if (words := _split_words(action)) and words[0].isalpha()}
+    began = {words[:1] for action in actions if (words := split_words(action)) and words[0].isalpha()}
     forms = {*filter(None, _list_template_heads(templates)), *began}
     bare = [_LEADS.sub("", text) or text for text in written]
     answers = _ANSWER_TOLD.search(_HEADING.split(templates)[0]) is not None
     kept = tuple(
         text
         for text in bare
-        if any(_split_words(text)[: len(form)] == form for form in forms)
+        if any(split_words(text)[: len(form)] == form for form in forms)
         or (answers and _ANSWER.match(text) is not None)
     )
     return kept if 2 * len(kept) >= len(written) else ()
@@ -143,7 +142,3 @@ def _list_template_heads(templates: str) -> Iterable[tuple[str, ...]]:
         words = line.split()
         fixed = next((at for at, word in enumerate(words) if word.isupper()), len(words))
         yield tuple(word.lower() for word in words[:fixed])
-
-
-def _split_words(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"[^\W_]+", text.lower()))
