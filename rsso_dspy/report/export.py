@@ -11,7 +11,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +19,10 @@ from typing import Any, Literal
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.files import atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf, itemize_costs
-from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage
 from rsso_dspy.redact import Redactor, make_redactor
-from rsso_dspy.report.analysis import PROVENANCE, return_no_price, total_billed
-from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
+from rsso_dspy.report.analysis import PROVENANCE, total_billed
+from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import estimate_mean
 from rsso_dspy.version import __version__
@@ -152,7 +152,7 @@ def clean_value(value: Any, strike: Redactor) -> Any:
 VERSION = 2  # of the log's format
 PACKAGE = "rsso-dspy"
 LOG = make_kind("log of Inspect", f'"packages": {{"{PACKAGE}"'.encode())  # the header of a log is not compressed
-POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a unit
+SCORES: Mapping[str, Callable[[UnitRecord], float]] = {"best_accumulator": get_best_accumulator, "solved": is_solved}
 TOKENS = {"input_tokens": "input", "output_tokens": "output", "reasoning_tokens": "reasoning"} | {
     f"input_tokens_cache_{kind}": count for kind, count in (("read", "cached"), ("write", "cache_write"))
 }  # Inspect's counts to those of a usage
@@ -235,29 +235,25 @@ def _build_spec(run: ExportedRun, records: Sequence[UnitRecord], seeds: Sequence
 
 
 def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
+    played = [trial.trajectory for trial in record.trials]
+    points = [each.accumulator if each else None for each in played]
+    outcomes = [each.outcome if each else "error" for each in played]
     sample: dict[str, Any] = {
         "id": record.key,
         "epoch": epoch,
-        "input": next((played.task for played in record.trajectories), record.key),
+        "input": next((each.task for each in record.trajectories), record.key),
         "target": "",
         "messages": [message for trial in record.trials for message in _list_messages(trial, record.model)],
         "output": {"model": record.model, "choices": []},
         "scores": {},
-        "metadata": {
-            "task": record.variant.task,
-            "seed": record.seed,
-            "trials": [trial.trajectory.accumulator if trial.trajectory else None for trial in record.trials],
-            "outcomes": [trial.trajectory.outcome if trial.trajectory else "error" for trial in record.trials],
-        },
-        "store": {},
-        "events": [],
+        "metadata": {"task": record.variant.task, "seed": record.seed, "trials": points, "outcomes": outcomes},
+        **{"store": {}, "events": [], "attachments": {}},
         "model_usage": _sum_usage([record]),
-        "attachments": {},
     }
     if record.has_errors:
         return sample | {"error": {"message": record.trials[-1].error or "", "traceback": "", "traceback_ansi": ""}}
-    points, solved = _score_unit(record)
-    return sample | {"scores": {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}}
+    values = (get_best_accumulator(record), "C" if is_solved(record) else "I")
+    return sample | {"scores": {name: {"value": value} for name, value in zip(SCORES, values, strict=True)}}
 
 
 def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
@@ -267,10 +263,10 @@ def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
-    scored = [(record.variant.task, _score_unit(record)) for record in select_scored_units(records)]
+    scored = select_scored_units(records)
     scores = []
-    for column, name in enumerate((POINTS, SOLVED) if scored else ()):
-        found = estimate_mean([(task, each[column]) for task, each in scored])
+    for name, score in SCORES.items() if scored else ():
+        found = estimate_mean([(record.variant.task, score(record)) for record in scored])
         values = {"mean": found.mean} | ({"stderr": found.interval.error} if found.interval else {})  # over task types
         metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
         scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
@@ -278,19 +274,12 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
-    used: dict[str, Usage] = {}
-    for entry in itemize_costs(records, return_no_price):
-        used[entry.model] = used.get(entry.model, Usage()) + entry.usage
+    used = add_usage(*({entry.model: entry.usage} for entry in itemize_costs(records, lambda _: None)))
     return {
         model: {name: getattr(usage, count) for name, count in TOKENS.items()}
         | {"total_tokens": usage.input + usage.output}
         for model, usage in used.items()
     }
-
-
-def _score_unit(record: UnitRecord) -> tuple[float, float]:
-    """Return the points of 100 of a unit without errors, and 1 or 0 for solved."""
-    return get_best_accumulator(record), float(any(trial.solved for trial in record.trajectories))
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:

@@ -11,13 +11,12 @@ from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.errors import require_extra
 from rsso_dspy.files import atomic_path
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
-from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.published import load_data, load_published_tables
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
@@ -47,6 +46,8 @@ SETTINGS: dict[str, Any] = {
     "text.hinting": "none",  # it widens letters by another share at each resolution
 }
 
+_Row = tuple[str, MeanEstimate, int, str]  # name, mean with its interval, units, marker
+
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
@@ -57,7 +58,11 @@ class ReportFigure:
 
     @property
     def source(self) -> str:
-        return render_data_uri(self.figure)
+        """An address that holds the picture, for a page that fetches nothing. Letters are shapes, so the page needs
+        `alt` beside it."""
+        content = BytesIO()
+        _draw_into(self.figure, content, ".svg", **{"savefig.transparent": True})
+        return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,7 @@ def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: b
 
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
-    """Draw the cumulative best of t (rSSO, Figure 2): per arm the mean of the best accumulator after 1, 2, ... trials,
-    with its interval. What the paper published is dashed, and a note names its model."""
+    """Draw the mean best after 1, 2, ... trials (rSSO, Figure 2). What the paper published is dashed."""
     picture = _Picture("best-of-t")
     axes = picture.axes
     axes.set_ylabel("Mean of the best so far, points of 100")
@@ -130,13 +134,12 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
         low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
         axes.set_ylim(low, high)
     begins = ["The vertical axis does not begin at 0."] if low > 0 else []
-    published = [f"Dashed: published, another model. {load_published_tables()['source']}."] if with_paper else []
+    published = [f"Dashed: published, another model. {load_published_tables()['source']}."] * with_paper
     return picture.finish([*begins, *notes, *published, *_list_notes(found)])
 
 
 def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw the success rate by trial, of all arms, the baseline's beside: per arm the percent of units that 1, 2, ...
-    trials solved (Reflexion's accuracy), with its interval."""
+    """Draw the percent of units that 1, 2, ... trials solved (Reflexion's accuracy)."""
     picture = _Picture("success")
     picture.axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
     notes = picture.draw_curves({arm: each.success for arm, each in found.estimates.items()}, styles)
@@ -144,8 +147,7 @@ def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigu
 
 
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw the survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is
-    at least x."""
+    """Draw the share of units whose best accumulator is at least x (rSSO, Figure 3)."""
     picture = _Picture("survival")
     axes = picture.axes
     for place, (arm, each) in enumerate(found.estimates.items()):
@@ -160,42 +162,53 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     return picture.finish(_list_notes(found, best=True))
 
 
-class _Row(NamedTuple):
-    """A row of a figure: a mean with its interval under a name."""
-
-    name: str
-    estimate: MeanEstimate
-    units: int
-    marker: str = "o"
-
-
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw a row for every comparison, the mean difference ``second - first`` with its interval, and one for the
-    interaction of every 2x2 of skills and reflections; a line at 0."""
-    rows, notes = [], []
+    rows: list[_Row] = []
+    notes: list[str] = []
     for pair in found.comparisons:
         if pair.difference is None:
             continue
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
-        rows.append(_Row(name, MeanEstimate(pair.difference, pair.interval), pair.pairs))
+        rows.append((name, MeanEstimate(pair.difference, pair.interval), pair.pairs, "o"))
         if pair.trials < max(pair.may_play):
             notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
         name = f"interaction ({shorten_name(program)})" if len(found.squares) > 1 else "interaction"
-        rows.append(_Row(name, MeanEstimate(square.difference, square.interaction), square.pairs, marker="D"))
+        rows.append((name, MeanEstimate(square.difference, square.interaction), square.pairs, "D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-    notes += [*_describe_bars(row.estimate.interval for row in rows), *_list_notes(found, paired=True)]
-    picture = _Picture("differences", rows)
+    notes += [*_describe_bars(estimate.interval for _, estimate, *_ in rows), *_list_notes(found, paired=True)]
+    sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
+    picture = _Picture("differences", ROW * sum(sizes) + 0.75)
+    _draw_rows(picture.axes, rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
     picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
     picture.axes.axvline(0, color=INK, linewidth=0.8)
     return picture.finish(notes)
 
 
+def _draw_rows(axes: Any, rows: Sequence[_Row], places: Sequence[float]) -> None:
+    """Draw the rows from the top, each with its numbers beside the axes. A ring has no interval."""
+    for (_, found, units, marker), place in zip(rows, places, strict=True):
+        if found.interval:
+            axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
+        filling = INK if found.interval else "none"
+        axes.plot([found.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
+        words = f"{_format_estimate(found)}, n = {units}"
+        axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    axes.set_yticks(places, [name for name, *_ in rows])
+    axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.06)
+    axes.grid(axis="x")
+    low, high = axes.get_xlim()
+    if high - low < 2:  # so that equal scores look equal
+        axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
+
+
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw success against model calls per task, as OmniReflect's Figure 3: a bubble per arm, whose area is the turns
-    a task, and success in percent of tasks with its interval."""
+    """Draw success against model calls per task (OmniReflect, Figure 3); the area of a bubble is the turns a task."""
     turns = {row.arm: row.turns or 0.0 for row in found.arms if row.units}
     calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
     picture = _Picture("efficiency")
@@ -238,38 +251,13 @@ def use_figure_style(**more: Any) -> Iterator[None]:
 class _Picture:
     """A figure that is being drawn: its axes and the entries of its legend."""
 
-    def __init__(self, name: str, rows: Sequence[_Row] = ()):
-        """Open the axes; with `rows`, they are drawn from the top, each with its numbers beside the axes. A ring has no
-        interval."""
+    def __init__(self, name: str, height: float = HEIGHT):
         from matplotlib.figure import Figure
 
         self.name = name
         self.legend: list[tuple[Any, str]] = []
-        sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
-        height = ROW * sum(sizes) + 0.75 if rows else HEIGHT
         self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
         self.axes = self.figure.add_subplot()
-        if rows:
-            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
-
-    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float]) -> None:
-        axes = self.axes
-        for row, place in zip(rows, places, strict=True):
-            found, words = row.estimate, f"{_format_estimate(row.estimate)}, n = {row.units}"
-            if found.interval:
-                axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
-            filling = INK if found.interval else "none"
-            axes.plot([found.mean], [place], row.marker, color=INK, markersize=5, markerfacecolor=filling)
-            axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-        axes.set_yticks(places, [row.name for row in rows])
-        axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.margins(x=0.06)
-        axes.grid(axis="x")
-        low, high = axes.get_xlim()
-        if high - low < 2:  # so that equal scores look equal
-            axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
 
     def draw_curves(self, curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]) -> list[str]:
         """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
@@ -324,7 +312,7 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
     if errored := sum(row.errored for row in found.arms):
         notes.append(f"{errored} errored {'units are' if errored > 1 else 'unit is'} left out: an error is no score.")
     if not paired and not found.alike:
-        notes.append(UNEVEN)
+        notes.append(load_data("texts.toml")["notes"]["uneven"])
     allowed = {arm: found.plays[arm] for arm in found.estimates}
     if best and len(set(allowed.values())) > 1:
         most = max(allowed.values())
@@ -368,14 +356,6 @@ def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure as SVG, PDF or PNG, by suffix, atomically; letters stay text in SVG and PDF."""
     with atomic_path(path) as temporary:
         _draw_into(figure, temporary, path.suffix.lower(), **{"svg.fonttype": "none", "pdf.fonttype": 42})
-
-
-def render_data_uri(figure: "Figure") -> str:
-    """Render a figure as an address that holds the picture, for a page that fetches nothing. Letters are shapes, so the
-    page needs `ReportFigure.alt` beside it."""
-    content = BytesIO()
-    _draw_into(figure, content, ".svg", **{"savefig.transparent": True})
-    return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> None:

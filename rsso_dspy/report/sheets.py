@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import takewhile
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -236,17 +237,12 @@ def to_csv(sheet: Sheet) -> str:
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}  # by file ending
 
 
-MOST_READ = 1 << 24  # bytes of a file, and at its end, that are searched for a mark
-
-
 def make_kind(name: str, *marks: bytes) -> FileKind:
     """Return the kind of files that hold one of these marks, at any place."""
 
     def holds(path: Path) -> bool:
-        with path.open("rb") as file:
-            data = file.read(MOST_READ)
-            file.seek(max(0, path.stat().st_size - MOST_READ))
-            return any(mark in part for mark in marks for part in (data, file.read()))
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            return any(data.find(mark) >= 0 for mark in marks)
 
     return FileKind(name, holds)
 

@@ -11,12 +11,13 @@ from rsso_dspy.pricing import Price
 from rsso_dspy.records import Source, Usage
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
-from rsso_dspy.report.metrics import UNEVEN
+from rsso_dspy.report.published import load_data
 from rsso_dspy.report.sheets import build_sheet, print_parts, to_csv, to_latex, to_markdown
 from rsso_dspy.report.tables import build_tables, render_analysis
 from rsso_dspy.report.terminal import replace_controls
 from tests.records import record
 
+UNEVEN = load_data("texts.toml")["notes"]["uneven"]
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
 
 
