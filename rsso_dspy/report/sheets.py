@@ -18,11 +18,12 @@ from rich.text import Text
 
 from rsso_dspy.files import FileKind
 from rsso_dspy.pricing import format_dollars
-from rsso_dspy.report.statistics import MOST_POINTS, BootstrapInterval
+from rsso_dspy.report.statistics import LEVEL, MOST_POINTS, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
 
 NOTHING = "n/a"
-NAME_WIDTH = 13  # width to which a column of names or words may shrink
+NAME_WIDTH = 13  # to which a column of names or words may shrink where that is more than three tenths of the width
+INTERVAL = (f"{LEVEL:.0%} from", "to")  # columns of the ends of an interval; its mean stands before them
 Tone = Literal["", "bad", "dim", "total", "best", "second"]
 MARKS = {"best": ("bold", "**%s**", r"\textbf{%s}"), "second": ("underline", "<u>%s</u>", r"\underline{%s}")}
 """Tone of a cell to its style in a terminal, in Markdown and in LaTeX."""
@@ -135,48 +136,59 @@ def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, widt
 
 
 def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
-    """Yield the sheet as a table. One that is too wide is narrowed, then split into several, each with the names of the
-    rows, so that no digit is cut off."""
-    rows = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)]
+    """Yield the sheet as a table. One that is too wide is narrowed, then split into several, so that no digit is cut
+    off; an interval stays with its mean, and a part names the rows that it says something of."""
+    rows, numeric = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)], sheet.numeric
     texts = [list(map(replace_controls, column)) for column in zip(*rows, strict=True)]
     longest = [max(map(_measure, column)) for column in texts]
-    least = [_measure_least(column, numeric) for column, numeric in zip(texts, sheet.numeric, strict=True)]
-    names = list(takewhile(lambda place: not sheet.numeric[place], range(len(texts) - 1)))
+    least = [_measure_least(column, of, width) for column, of in zip(texts, numeric, strict=True)]
+    names = list(takewhile(lambda place: not numeric[place], range(len(texts) - 1)))
+    while len({tuple(row[: len(names)]) for row in rows}) < len(rows) and len(names) < len(texts) - 1:
+        names.append(len(names))  # a number that tells rows apart, as that of a trial
     while len(names) > 1 and sum(least[place] + 1 for place in names) > width * 2 // 3:
         names.pop()
-    blocks: list[list[int]] = []
+    groups: list[list[int]] = []
     for place in range(len(names), len(texts)):
-        if blocks and sum(least[each] + 1 for each in [*names, *blocks[-1], place]) - 1 <= width:
-            blocks[-1].append(place)
+        if groups and sheet.columns[place] in INTERVAL:
+            groups[-1].append(place)
         else:
-            blocks.append([place])
+            groups.append([place])
+    blocks: list[list[int]] = []
+    for group in groups:
+        if blocks and sum(least[place] + 1 for place in [*names, *blocks[-1], *group]) - 1 <= width:
+            blocks[-1] += group
+        else:
+            blocks.append(group)
     apart = 2 if sum(longest) + 2 * (len(longest) - 1) <= width else 1
     for block in blocks:
         places = [*names, *block]
         spare = max(0, width + 1 - sum(least[place] + 1 for place in places))
+        widths: dict[int, int] = {}
+        for place in sorted(places, key=numeric.__getitem__):  # words first, then the headers of numbers
+            widths[place] = min(longest[place], least[place] + spare)
+            spare -= widths[place] - least[place]
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, apart, 0, 0))
         for place in places:
-            wide = min(longest[place], least[place] + spare)
-            spare -= wide - least[place]
-            head = Text(texts[place][0])
-            table.add_column(head, justify="right" if sheet.numeric[place] else "left", overflow="fold", width=wide)
+            justify: Literal["left", "right"] = "right" if numeric[place] else "left"
+            table.add_column(Text(texts[place][0]), justify=justify, overflow="fold", width=widths[place])
         for number, row in enumerate(sheet.rows, start=1):
-            style = "bold" if any(cell.tone == "total" for cell in row) else None
-            marks = [MARKS.get(row[place].tone, ("",))[0] for place in places]
-            texts_of = (texts[place][number] for place in places)
-            table.add_row(*map(Text, texts_of, marks), style=style)
-        yield table
+            if len(blocks) == 1 or any(texts[place][number] for place in block):
+                style = "bold" if any(cell.tone == "total" for cell in row) else None
+                marks = [MARKS.get(row[place].tone, ("",))[0] for place in places]
+                table.add_row(*map(Text, (texts[place][number] for place in places), marks), style=style)
+        if table.rows:
+            yield table
 
 
 def _measure(text: str) -> int:
     return max(map(cell_len, text.splitlines()), default=0)
 
 
-def _measure_least(column: Sequence[str], numeric: bool) -> int:
+def _measure_least(column: Sequence[str], numeric: bool, width: int) -> int:
     """Return the width below which a number, or a word of the header, would be cut; names and words fold."""
     head = max(map(cell_len, column[0].split()), default=0)
     cells = max(map(_measure, column[1:]), default=0)
-    return max(head, cells if numeric else min(cells, NAME_WIDTH))
+    return max(head, cells if numeric else min(cells, max(NAME_WIDTH, width * 3 // 10)))
 
 
 def _escape_rows(sheet: Sheet, escape: Callable[[str], str], form: int) -> list[list[str]]:

@@ -16,8 +16,8 @@ from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total
 from rsso_dspy.report.compare import Comparison, Factorial2x2
 from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, describe_repeated_units
 from rsso_dspy.report.published import MEANS, build_mean_cells, load_data, load_published_tables
-from rsso_dspy.report.sheets import Cell, Sheet, build_sheet, format_difference, format_number
-from rsso_dspy.report.statistics import FEW, LEVEL, NO_INTERVAL, MeanEstimate
+from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
+from rsso_dspy.report.statistics import FEW, NO_INTERVAL, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
@@ -31,7 +31,6 @@ COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "w
 
 ALWAYS = ("calls", "input", "output", "malformed")
 SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
-INTERVAL = (f"{LEVEL:.0%} from", "to")
 
 
 def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
@@ -158,7 +157,7 @@ def _pad(values: Sequence[float | None], length: int) -> list[float | None]:
 def _build_success_table(found: Analysis) -> Sheet:
     rows = [
         (
-            *(arm.arm if each.trial == 1 else "", each.trial, each.solved, each.additional, arm.units - each.solved),
+            *(arm.arm, each.trial, each.solved, each.additional, arm.units - each.solved),
             *(format_number(share, ".1%") for share in (each.accuracy, each.all_solved)),
         )
         for arm in found.arms
