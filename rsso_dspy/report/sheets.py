@@ -284,9 +284,6 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "\N{MINUS SIGN}": "$-$",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-        "…": r"\ldots{}",
     }
 )
 
