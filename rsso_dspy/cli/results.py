@@ -19,7 +19,7 @@ from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
-from rsso_dspy.report.export import ExportedRun
+from rsso_dspy.report.export import write_inspect_logs
 from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
 from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
@@ -379,7 +379,9 @@ def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_pa
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def collect_export(pool: PooledRuns) -> ExportedRun:
+def write_logs(target: Path, pool: PooledRuns) -> int:
+    """Write logs of Inspect into a folder and return their number."""
     played, first = collect_played(pool), pool.stores[0]
     benchmark = first.read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
-    return ExportedRun(first.folder.resolve().name, benchmark, played.records, "".join(played.dates[:1]))
+    day = "".join(played.dates[:1])
+    return write_inspect_logs(target, first.folder.resolve().name, benchmark, played.records, day)

@@ -93,8 +93,8 @@ def export_runs(
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
-    from rsso_dspy.cli.results import collect_export, open_runs, print_left_out_files
-    from rsso_dspy.report.export import write_inspect_logs, write_parquet
+    from rsso_dspy.cli.results import open_runs, print_left_out_files, write_logs
+    from rsso_dspy.report.export import write_parquet
 
     pool, price_of = open_runs(folders), load_prices(None, None, folders)
     whole = folders[0].resolve()
@@ -102,7 +102,7 @@ def export_runs(
     target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
         if format_ == "inspect":
-            written = format_plural(write_inspect_logs(target, collect_export(pool)), "file")
+            written = format_plural(write_logs(target, pool), "file")
         else:
             rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
             written = format_plural(rows, format_.removesuffix("s"))

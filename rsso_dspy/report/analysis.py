@@ -112,9 +112,6 @@ def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
     return data
 
 
-# Everything.
-
-
 @dataclass(frozen=True, slots=True)
 class ScoreEstimates:
     """Scores of one arm with intervals, for figures."""

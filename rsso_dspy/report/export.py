@@ -12,7 +12,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -158,30 +158,20 @@ TOKENS = {"input_tokens": "input", "output_tokens": "output", "reasoning_tokens"
 }  # Inspect's counts to those of a usage
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedRun:
-    name: str
-    benchmark: str
-    records: Sequence[UnitRecord]
-    day: str  # of the first play, `2026-11-01`
-
-    @property
-    def created(self) -> str:
-        return f"{self.day or '1980-01-01'}T00:00:00+00:00"
-
-
-def write_inspect_logs(target: Path, run: ExportedRun) -> int:
-    """Write the logs into a folder and return their number. Raises `UsageError` before writing if a file there is no
-    such log, or if there is nothing to write."""
-    if not run.records:
+def write_inspect_logs(target: Path, name: str, benchmark: str, units: Sequence[UnitRecord], day: str) -> int:
+    """Write the logs of a run with this name, first played on this day, into a folder and return their number. Raises
+    `UsageError` before writing if a file there is no such log, or if there is nothing to write."""
+    if not units:
         raise UsageError("there is nothing to write: no unit is finished yet")
     check_output_path(target, "-o")
-    arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(run.records).items()}
+    arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(units).items()}
     for path in arms:
         check_output_path(path, "-o", LOG)
+    seeds, created = sorted({record.seed for record in units}), f"{day or '1980-01-01'}T00:00:00+00:00"
     for path, records in arms.items():
+        spec = _build_spec(name, benchmark, records, seeds) | {"created": created}
         with atomic_path(path) as temporary:
-            temporary.write_bytes(_build_log(run, records))
+            temporary.write_bytes(_build_log(spec, records, seeds))
     return len(arms)
 
 
@@ -190,18 +180,17 @@ def _name_file(arm: str) -> str:
     return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
 
 
-def _build_log(run: ExportedRun, records: Sequence[UnitRecord]) -> bytes:
-    seeds = sorted({record.seed for record in run.records})
+def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
     samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
     files: dict[str, Any] = {f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples}
     files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
     files["header.json"] = {
         "version": VERSION,
         "status": "success",
-        "eval": _build_spec(run, records, seeds),
+        "eval": spec,
         "plan": {"name": records[0].arm, "steps": [], "config": {}},
         "results": _build_results(records),
-        "stats": {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)},
+        "stats": {"started_at": spec["created"], "completed_at": spec["created"], "model_usage": _sum_usage(records)},
     }
     content, strike = io.BytesIO(), make_redactor()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
@@ -212,25 +201,24 @@ def _build_log(run: ExportedRun, records: Sequence[UnitRecord]) -> bytes:
     return content.getvalue()
 
 
-def _build_spec(run: ExportedRun, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
+def _build_spec(run: str, benchmark: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
     first = records[0]
-    identity = hashlib.sha256(f"{run.name}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
+    identity = hashlib.sha256(f"{run}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
     keys = list(dict.fromkeys(record.key for record in records))
     note = RULE_BASED_NOTE if any(record.rule_based for record in records) else ""
     about = {name: getattr(first, name) for name in ("arm", "method", "program", "protocol", "provenance")}
     return {
         **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
-        "created": run.created,
-        "task": f"{run.benchmark} {first.protocol}",
+        "task": f"{benchmark} {first.protocol}",
         "task_version": 0,
         **{name: {} for name in ("task_attribs", "solver_args", "model_args")},
         "task_args": {"arm": first.arm},
         "solver": first.arm,
-        "dataset": {"name": run.benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
+        "dataset": {"name": benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
         "model": first.model,
         "config": {"epochs": len(seeds)},
         "packages": {PACKAGE: __version__},
-        "metadata": {**about, "benchmark": run.benchmark, "seeds": list(seeds), "note": note},
+        "metadata": {**about, "benchmark": benchmark, "seeds": list(seeds), "note": note},
     }
 
 

@@ -165,11 +165,8 @@ def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
     firsts = Counter(each.index(True) for each in solved if True in each)
     newly = [firsts[place] for place in range(longest)]
     by_task = group_values((unit.variant.task, True in each) for unit, each in zip(scored, solved, strict=True))
-    by_held = group_values(
-        pair
-        for record, each in zip(scored, solved, strict=True)
-        for pair in zip(_list_held_reflections(record), each, strict=False)
-    )
+    held = zip(map(_list_held_reflections, scored), solved, strict=True)
+    by_held = group_values(pair for counts, each in held for pair in zip(counts, each, strict=False))
     failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
     sums = list(enumerate(accumulate(newly), start=1))
     whole = all(len(record.trials) == max(longest, record.trials_allowed) for record in scored)

@@ -73,10 +73,8 @@ def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell, Cell]:
     if found is None:
         return (Cell(NOTHING),) * 3
     least = found.detectable_difference
-    if least is not None and least > MOST_POINTS:  # no difference of scores: CSV, too, holds no number for it
-        detectable = Cell(f">{MOST_POINTS:.0f}")
-    else:
-        detectable = format_number(least, ".1f")
+    impossible = least is not None and least > MOST_POINTS  # for scores: CSV, too, holds no number for it
+    detectable = Cell(f">{MOST_POINTS:.0f}") if impossible else format_number(least, ".1f")
     return format_difference(found.low, 1), format_difference(found.high, 1), detectable
 
 

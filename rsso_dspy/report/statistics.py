@@ -11,7 +11,8 @@ import numpy as np
 
 from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 RESAMPLES = 10_000
 SEED = 0

@@ -394,8 +394,7 @@ OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says fir
 def write_headline(found: Analysis) -> str:
     """Write the result of a run: which arm scored highest, which comparisons it decides, what is missing, what it took,
     and how to play a language model if none played."""
-    scored = [arm for arm in found.arms if arm.mean is not None]
-    if not scored:
+    if all(arm.mean is None for arm in found.arms):
         return "No unit has a score yet."
     said = [_describe_best(found), *_describe_comparisons(found)]
     repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
