@@ -47,15 +47,16 @@ function refill() {
     ? all : `${list.matches.length.toLocaleString("en")} of ${all}`;
 }
 
+const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
+
 function row(unit) {
   const [task, variant] = unit.key.split("::");
-  const best = Math.max(...unit.scores.filter((score) => score !== null));
   const about = [unit.arm, unit.training && "training", SEEDS > 1 && `seed ${unit.seed}`].filter(Boolean).join(" · ");
-  const said = unit.outcome === "errored" ? "errored, no score" : `best ${best}, ${OUTCOMES[unit.outcome]}`;
+  const said = unit.outcome === "errored" ? "errored, no score" : `best ${bestOf(unit)}, ${OUTCOMES[unit.outcome]}`;
   return el("li", {},
     el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": unit === list.current && "true" },
     el("span", { class: "key" }, el("span", {}, task), variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`)),
-    el("span", { class: "best", "aria-hidden": "true" }, unit.outcome === "errored" ? "err" : `${best}`),
+    el("span", { class: "best", "aria-hidden": "true" }, bestOf(unit)),
     el("span", { class: "about" }, about), el("span", { class: "unseen" }, said)));
 }
 

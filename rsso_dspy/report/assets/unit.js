@@ -71,8 +71,6 @@ function drawUnit() {
     el("div", { id: "trial" }));
 }
 
-const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
-
 function stripPart(trial) {
   const kind = trial.error !== null ? "errored" : trial.solved ? "solved" : "unsolved";
   const said = trial.error !== null ? "error" : ENDINGS[trial.outcome] ?? trial.outcome;
