@@ -50,12 +50,11 @@ function refill() {
 const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
 
 function row(unit) {
-  const [task, variant] = unit.key.split("::");
   const about = [unit.arm, unit.training && "training", SEEDS > 1 && `seed ${unit.seed}`].filter(Boolean).join(" · ");
   const said = unit.outcome === "errored" ? "errored, no score" : `best ${bestOf(unit)}, ${OUTCOMES[unit.outcome]}`;
   return el("li", {},
     el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": unit === list.current && "true" },
-    el("span", { class: "key" }, el("span", {}, task), variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`)),
+    el("span", { class: "key" }, el("span", {}, unit.task), unit.variant && el("span", { class: "dim" }, `::${unit.variant}`)),
     el("span", { class: "best", "aria-hidden": "true" }, bestOf(unit)),
     el("span", { class: "about" }, about), el("span", { class: "unseen" }, said)));
 }

@@ -54,7 +54,6 @@ function blank(text) {
 
 function drawUnit() {
   const { unit, data } = open;
-  const [task, variant] = unit.key.split("::");
   const others = UNITS.filter((each) => each !== unit && each.key === unit.key && each.seed === unit.seed);
   const budget = [...new Set(data.budgets)];
   const facts = [data.model, data.protocol, data.program, `seed ${unit.seed}`,
@@ -62,7 +61,7 @@ function drawUnit() {
     data.start ? `started from ${data.start}` : null];
   byId("unit").replaceChildren(
     el("header", { class: "unit-head" },
-      el("h2", {}, task, variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`), " ",
+      el("h2", {}, unit.task, unit.variant && el("span", { class: "dim" }, `::${unit.variant}`), " ",
         el("span", { class: "arm" }, unit.arm), unit.training ? el("span", { class: "badge" }, "training") : null),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
       others.length ? el("p", { class: "others" }, "Also played by: ", 
