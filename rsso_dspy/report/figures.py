@@ -73,8 +73,16 @@ class ArmStyle:
 
     @property
     def line(self) -> dict[str, Any]:
-        """How matplotlib is to draw the line of the arm."""
-        return {"color": self.colour, "marker": self.marker, "linewidth": 1.4, "markersize": 5, "mew": 0}
+        """How matplotlib is to draw the line of the arm; it would hide a label that begins with an underscore."""
+        label = f" {self.name}" if self.name.startswith("_") else self.name
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linewidth": 1.4,
+            "markersize": 5,
+            "mew": 0,
+            "label": label,
+        }
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
@@ -126,9 +134,7 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
     for method, values in load_published_tables()["cumulative_best_of_t"].items() if with_paper else ():
         dashed["color"] = styles[method].colour if method in styles else FAINT
         heights = [float("nan") if value is None else value for value in values]
-        picture.legend += [
-            (line, f"{method}, published") for line in axes.plot(range(1, len(values) + 1), heights, **dashed)
-        ]
+        axes.plot(range(1, len(values) + 1), heights, label=f"{method}, published", **dashed)
     low, high = axes.get_ylim()
     if high - low < 2:  # so that equal scores look equal
         low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
@@ -158,7 +164,6 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
-    picture.add_legend(styles[arm] for arm in found.estimates)
     return picture.finish(_list_notes(found, best=True))
 
 
@@ -223,9 +228,9 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
     axes.set_xlim(0, 1.12 * max(calls.values()))
     axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
     axes.grid()
-    picture.add_legend(
-        replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task") for arm in turns
-    )
+    for arm in turns:
+        named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
+        axes.plot([], [], **named.line)
     bars = _describe_bars((each.success[-1].interval for each in found.estimates.values()), True)
     return picture.finish([*bars, *_list_notes(found, best=True)])
 
@@ -249,13 +254,12 @@ def use_figure_style(**more: Any) -> Iterator[None]:
 
 
 class _Picture:
-    """A figure that is being drawn: its axes and the entries of its legend."""
+    """A figure that is being drawn, and its axes."""
 
     def __init__(self, name: str, height: float = HEIGHT):
         from matplotlib.figure import Figure
 
         self.name = name
-        self.legend: list[tuple[Any, str]] = []
         self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
         self.axes = self.figure.add_subplot()
 
@@ -274,13 +278,7 @@ class _Picture:
         self.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         self.axes.set_xlabel("trials")
         self.axes.grid(axis="y")
-        self.add_legend(styles[arm] for arm in curves)
         return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
-
-    def add_legend(self, styles: Iterable[ArmStyle]) -> None:
-        from matplotlib.lines import Line2D
-
-        self.legend += [(Line2D([], [], **style.line), style.name) for style in styles]
 
     def finish(self, notes: Sequence[str]) -> ReportFigure:
         """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that
@@ -288,13 +286,11 @@ class _Picture:
         figure, bottom = self.figure, -0.01
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
-        if self.legend:
-            longest = max(len(name) for _, name in self.legend)
-            columns = max(1, min(len(self.legend), int(WIDTH * 13 / (7 + longest))))
-            # a legend may hide names that begin with an underscore
-            names = [f" {name}" if name.startswith("_") else name for _, name in self.legend]
+        lines, names = self.axes.get_legend_handles_labels()
+        if names:
+            columns = max(1, min(len(names), int(WIDTH * 13 / (7 + max(map(len, names))))))
             place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
-            legend = figure.legend([handle for handle, _ in self.legend], names, borderaxespad=0, **place)
+            legend = figure.legend(lines, names, borderaxespad=0, **place)
             figure.draw_without_rendering()
             bottom = legend.get_window_extent().y0 / figure.bbox.height
         below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)

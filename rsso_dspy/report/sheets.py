@@ -139,7 +139,7 @@ def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
     rows, numeric = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)], sheet.numeric
     texts = [list(map(replace_controls, column)) for column in zip(*rows, strict=True)]
     longest = [max(map(_measure, column)) for column in texts]
-    least = [_measure_least(column, of, width) for column, of in zip(texts, numeric, strict=True)]
+    least = [_measure_least(*column, width) for column in zip(texts, numeric, strict=True)]
     names = list(takewhile(lambda place: not numeric[place], range(len(texts) - 1)))
     while len({tuple(row[: len(names)]) for row in rows}) < len(rows) and len(names) < len(texts) - 1:
         names.append(len(names))  # a number that tells rows apart, as that of a trial
