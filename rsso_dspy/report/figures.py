@@ -75,14 +75,8 @@ class ArmStyle:
     def line(self) -> dict[str, Any]:
         """How matplotlib is to draw the line of the arm; it would hide a label that begins with an underscore."""
         label = f" {self.name}" if self.name.startswith("_") else self.name
-        return {
-            "color": self.colour,
-            "marker": self.marker,
-            "linewidth": 1.4,
-            "markersize": 5,
-            "mew": 0,
-            "label": label,
-        }
+        own = {"color": self.colour, "marker": self.marker, "label": label}
+        return own | {"linewidth": 1.4, "markersize": 5, "mew": 0}
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
