@@ -23,6 +23,7 @@ from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, M
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH = 7.2  # width in inches, about that of a page's text
@@ -120,10 +121,9 @@ def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: b
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
     """Draw the mean best after 1, 2, ... trials (rSSO, Figure 2). What the paper published is dashed."""
-    picture = _Picture("best-of-t")
-    axes = picture.axes
+    axes = _open_axes()
     axes.set_ylabel("Mean of the best so far, points of 100")
-    notes = picture.draw_curves({arm: each.best_of_t for arm, each in found.estimates.items()}, styles)
+    notes = _draw_curves(axes, {arm: each.best_of_t for arm, each in found.estimates.items()}, styles)
     dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
     for method, values in load_published_tables()["cumulative_best_of_t"].items() if with_paper else ():
         dashed["color"] = styles[method].colour if method in styles else FAINT
@@ -135,21 +135,20 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper:
         axes.set_ylim(low, high)
     begins = ["The vertical axis does not begin at 0."] if low > 0 else []
     published = [f"Dashed: published, another model. {load_published_tables()['source']}."] * with_paper
-    return picture.finish([*begins, *notes, *published, *_list_notes(found)])
+    return _finish_figure("best-of-t", axes, [*begins, *notes, *published, *_list_notes(found)])
 
 
 def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw the percent of units that 1, 2, ... trials solved (Reflexion's accuracy)."""
-    picture = _Picture("success")
-    picture.axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
-    notes = picture.draw_curves({arm: each.success for arm, each in found.estimates.items()}, styles)
-    return picture.finish([*notes, *_list_notes(found)])
+    axes = _open_axes()
+    axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
+    notes = _draw_curves(axes, {arm: each.success for arm, each in found.estimates.items()}, styles)
+    return _finish_figure("success", axes, [*notes, *_list_notes(found)])
 
 
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw the share of units whose best accumulator is at least x (rSSO, Figure 3)."""
-    picture = _Picture("survival")
-    axes = picture.axes
+    axes = _open_axes()
     for place, (arm, each) in enumerate(found.estimates.items()):
         steps = sorted({0.0, 100.0, *(value for value in each.scores if 0 < value < 100)})
         # at a score the share still holds, just above it no longer
@@ -158,7 +157,7 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
-    return picture.finish(_list_notes(found, best=True))
+    return _finish_figure("survival", axes, _list_notes(found, best=True))
 
 
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
@@ -179,14 +178,14 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
     notes += [*_describe_bars(estimate.interval for _, estimate, *_ in rows), *_list_notes(found, paired=True)]
     sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
-    picture = _Picture("differences", ROW * sum(sizes) + 0.75)
-    _draw_rows(picture.axes, rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
-    picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
-    picture.axes.axvline(0, color=INK, linewidth=0.8)
-    return picture.finish(notes)
+    axes = _open_axes(ROW * sum(sizes) + 0.75)
+    _draw_rows(axes, rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
+    axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
+    axes.axvline(0, color=INK, linewidth=0.8)
+    return _finish_figure("differences", axes, notes)
 
 
-def _draw_rows(axes: Any, rows: Sequence[_Row], places: Sequence[float]) -> None:
+def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> None:
     """Draw the rows from the top, each with its numbers beside the axes. A ring has no interval."""
     for (_, found, units, marker), place in zip(rows, places, strict=True):
         if found.interval:
@@ -210,8 +209,7 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
     """Draw success against model calls per task (OmniReflect, Figure 3); the area of a bubble is the turns a task."""
     turns = {row.arm: row.turns or 0.0 for row in found.arms if row.units}
     calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
-    picture = _Picture("efficiency")
-    axes = picture.axes
+    axes = _open_axes()
     for arm in sorted(turns, key=lambda arm: -turns[arm]):
         success, style = found.estimates[arm].success[-1], styles[arm]
         axes.plot([calls[arm]] * 2, success.ends, color=style.colour, linewidth=1, alpha=0.6)
@@ -226,7 +224,7 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
         named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
         axes.plot([], [], **named.line)
     bars = _describe_bars((each.success[-1].interval for each in found.estimates.values()), True)
-    return picture.finish([*bars, *_list_notes(found, best=True)])
+    return _finish_figure("efficiency", axes, [*bars, *_list_notes(found, best=True)])
 
 
 # Axes, legend and notes.
@@ -247,49 +245,48 @@ def use_figure_style(**more: Any) -> Iterator[None]:
         yield
 
 
-class _Picture:
-    """A figure that is being drawn, and its axes."""
+def _open_axes(height: float = HEIGHT) -> "Axes":
+    from matplotlib.figure import Figure
 
-    def __init__(self, name: str, height: float = HEIGHT):
-        from matplotlib.figure import Figure
+    return Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
 
-        self.name = name
-        self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        self.axes = self.figure.add_subplot()
 
-    def draw_curves(self, curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]) -> list[str]:
-        """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
-        from matplotlib.ticker import MaxNLocator
+def _draw_curves(
+    axes: "Axes", curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]
+) -> list[str]:
+    """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
+    from matplotlib.ticker import MaxNLocator
 
-        step = min(0.05, 0.3 / len(curves))
-        for place, (arm, means) in enumerate(curves.items()):
-            aside = (place - (len(curves) - 1) / 2) * step
-            for number, mean in enumerate(means, start=1):
-                if mean.interval:  # bars alone stand aside: points would seem to differ
-                    ends: Any = mean.ends
-                    self.axes.plot([number + aside] * 2, ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
-            self.axes.plot(range(1, len(means) + 1), [mean.mean for mean in means], **styles[arm].line)
-        self.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        self.axes.set_xlabel("trials")
-        self.axes.grid(axis="y")
-        return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
+    step = min(0.05, 0.3 / len(curves))
+    for place, (arm, means) in enumerate(curves.items()):
+        aside = (place - (len(curves) - 1) / 2) * step
+        for number, mean in enumerate(means, start=1):
+            if mean.interval:  # bars alone stand aside: points would seem to differ
+                axes.plot([number + aside] * 2, mean.ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
+        axes.plot(range(1, len(means) + 1), [mean.mean for mean in means], **styles[arm].line)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("trials")
+    axes.grid(axis="y")
+    return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
 
-    def finish(self, notes: Sequence[str]) -> ReportFigure:
-        """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that
-        its bytes do not depend on earlier drawing."""
-        figure, bottom = self.figure, -0.01
+
+def _finish_figure(name: str, axes: "Axes", notes: Sequence[str]) -> ReportFigure:
+    """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that its
+    bytes do not depend on earlier drawing."""
+    figure: Any = axes.figure
+    bottom = -0.01
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    lines, names = axes.get_legend_handles_labels()
+    if names:
+        columns = max(1, min(len(names), int(WIDTH * 13 / (7 + max(map(len, names))))))
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
+        legend = figure.legend(lines, names, borderaxespad=0, **place)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        lines, names = self.axes.get_legend_handles_labels()
-        if names:
-            columns = max(1, min(len(names), int(WIDTH * 13 / (7 + max(map(len, names))))))
-            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
-            legend = figure.legend(lines, names, borderaxespad=0, **place)
-            figure.draw_without_rendering()
-            bottom = legend.get_window_extent().y0 / figure.bbox.height
-        below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
-        figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
-        return ReportFigure(self.name, **load_data("texts.toml")["figures"][self.name], figure=figure)
+        bottom = legend.get_window_extent().y0 / figure.bbox.height
+    below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
+    figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
+    return ReportFigure(name, **load_data("texts.toml")["figures"][name], figure=figure)
 
 
 # What is said beside a picture.
