@@ -14,8 +14,6 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.files import check_output_path
 from rsso_dspy.records import Split
 
-EVERY = "all"  # value of `--against` that compares all pairs
-
 
 def report_runs(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, or of logs of Reflexion.")],
@@ -47,7 +45,7 @@ def report_runs(
     if html:
         check_output_path(html, "--html", PAGE)
     pool, played = results.load_folders(folders)
-    analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
+    analysis = analyze(played, price_of, against)
     results.write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
     if html:
         results.write_html(pool, played, analysis, with_paper, html)

@@ -200,13 +200,9 @@ class Analysis:
 
 
 def analyze(
-    units: RunRecords | Sequence[UnitRecord],
-    price_of: PriceOf = lambda _: None,
-    against: str | None = None,
-    every: bool = False,
+    units: RunRecords | Sequence[UnitRecord], price_of: PriceOf = lambda _: None, against: str | None = None
 ) -> Analysis:
-    """Analyze a run. `against` and `every` select the comparisons as in `select_contrasts`, which may raise
-    `UnknownName`."""
+    """Analyze a run. `against` selects the comparisons as in `select_contrasts`, which may raise `UnknownName`."""
     played = units if isinstance(units, RunRecords) else RunRecords(units)
     arms = metrics.group_by_arm(played.records)
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
@@ -220,7 +216,7 @@ def analyze(
         trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
         tasks=tuple(_compute_task_means(scored)),
-        comparisons=compare.compare_all(arms, against, every),
+        comparisons=compare.compare_all(arms, against),
         squares=compare.compute_factorials(arms),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=build_cost_report(played, price_of),

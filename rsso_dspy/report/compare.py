@@ -27,6 +27,7 @@ BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
 ELSEWHERE = "the same arm of another folder"  # questions of comparisons
+EVERY = "all"  # selects every pair, in place of an arm's name
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  # by the first arm
 
 
@@ -80,13 +81,11 @@ class Factorial2x2:
         return both - one - other + neither
 
 
-def compare_all(
-    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
-) -> tuple[Comparison, ...]:
+def compare_all(arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None) -> tuple[Comparison, ...]:
     """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`."""
     compared = [
         compare_arms(first, arms[first], second, arms[second], asks)
-        for (first, second), asks in select_contrasts(arms, against, every).items()
+        for (first, second), asks in select_contrasts(arms, against).items()
     ]
     corrected = statistics.apply_holm_correction([each.wilcoxon.p for each in compared])
     return tuple(replace(each, holm=holm) for each, holm in zip(compared, corrected, strict=True))
@@ -195,17 +194,17 @@ def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitReco
 
 
 def select_contrasts(
-    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
+    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None
 ) -> dict[tuple[str, str], str]:
     """Return the pairs of arms to compare by ``second - first``, each once, with the question: by default those that
-    the methods are designed for, and of several folders each arm with that of the first folder. Raises `UnknownName`
-    for an unknown arm."""
+    the methods are designed for, and of several folders each arm with that of the first folder; else all arms against
+    one, or every pair. Raises `UnknownName` for an unknown arm."""
+    if against == EVERY:
+        return dict.fromkeys(combinations(arms, 2), "")
     if against is not None:
         if against not in arms:
             raise UnknownName("arm", against, arms)
         return {(against, name): "" for name in arms if name != against}
-    if every:
-        return dict.fromkeys(combinations(arms, 2), "")
     by_program = _group_arms_by_program(arms)
     if several := [names for names in by_program.values() if len(names) > 1]:
         return {(first, name): ELSEWHERE for first, *others in several for name in others}
