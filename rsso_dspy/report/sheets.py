@@ -22,7 +22,7 @@ from rsso_dspy.report.statistics import LEVEL, MOST_POINTS, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
 
 NOTHING = "n/a"
-NAME_WIDTH = 13  # to which a column of names or words may shrink where that is more than three tenths of the width
+NAME_WIDTH = 13  # to which a column of words may shrink; that of the rows' names, to three tenths of the window
 INTERVAL = (f"{LEVEL:.0%} from", "to")  # columns of the ends of an interval; its mean stands before them
 Tone = Literal["", "bad", "dim", "total", "best", "second"]
 MARKS = {"best": ("bold", "**%s**", r"\textbf{%s}"), "second": ("underline", "<u>%s</u>", r"\underline{%s}")}
@@ -139,7 +139,8 @@ def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
     rows, numeric = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)], sheet.numeric
     texts = [list(map(replace_controls, column)) for column in zip(*rows, strict=True)]
     longest = [max(map(_measure, column)) for column in texts]
-    least = [_measure_least(*column, width) for column in zip(texts, numeric, strict=True)]
+    least = [_measure_least(*column) for column in zip(texts, numeric, strict=True)]
+    least[0] = max(least[0], min(longest[0], width * 3 // 10))
     names = list(takewhile(lambda place: not numeric[place], range(len(texts) - 1)))
     while len({tuple(row[: len(names)]) for row in rows}) < len(rows) and len(names) < len(texts) - 1:
         names.append(len(names))  # a number that tells rows apart, as that of a trial
@@ -182,11 +183,11 @@ def _measure(text: str) -> int:
     return max(map(cell_len, text.splitlines()), default=0)
 
 
-def _measure_least(column: Sequence[str], numeric: bool, width: int) -> int:
+def _measure_least(column: Sequence[str], numeric: bool) -> int:
     """Return the width below which a number, or a word of the header, would be cut; names and words fold."""
     head = max(map(cell_len, column[0].split()), default=0)
     cells = max(map(_measure, column[1:]), default=0)
-    return max(head, cells if numeric else min(cells, max(NAME_WIDTH, width * 3 // 10)))
+    return max(head, cells if numeric else min(cells, NAME_WIDTH))
 
 
 def _escape_rows(sheet: Sheet, escape: Callable[[str], str], form: int) -> list[list[str]]:
