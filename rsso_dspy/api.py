@@ -22,9 +22,8 @@ from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.records import ZERO_SHOT, RoleUsage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.export import COLUMNS, RowKind, build_rows
-from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.sheets import print_parts
-from rsso_dspy.report.tables import render_analysis
+from rsso_dspy.report.tables import render_analysis, write_headline
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_stored_prices

@@ -19,13 +19,13 @@ from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
-from rsso_dspy.report.export import ExportedRun
+from rsso_dspy.report.export import write_inspect_logs
 from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
-from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
 from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
-from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis
+from rsso_dspy.report.statistics import group_values
+from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis, write_headline
 from rsso_dspy.report.terminal import to_plain_text
 from rsso_dspy.store.commands import read_given
 from rsso_dspy.store.pooled_runs import PooledRuns
@@ -70,9 +70,7 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
-    taught: dict[int, list[LearntItem]] = {}
-    for item in trace_learnt_items(record):
-        taught.setdefault(item.trial, []).append(item)
+    taught = group_values((item.trial, item) for item in trace_learnt_items(record))
     echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
         echo(RULE_BASED_NOTE, dim=True)
@@ -172,9 +170,8 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     if before is None or after is None:
         scores = "the budget ended before the zero-shot program was scored"
     elif compiled.improved or compiled.candidate:
-        scores = (
-            f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}, Mean {before.mean:.1f} -> {after.mean:.1f}"
-        )
+        metric = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
+        scores = f"{metric}, Mean {before.mean:.1f} -> {after.mean:.1f}"
     else:
         means = f"metric {100 * before.metric:.1f}, Mean {before.mean:.1f}"
         scores = f"nothing better than the zero-shot program was found ({means})"
@@ -382,7 +379,9 @@ def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_pa
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def collect_export(pool: PooledRuns) -> ExportedRun:
+def write_logs(target: Path, pool: PooledRuns) -> int:
+    """Write logs of Inspect into a folder and return their number."""
     played, first = collect_played(pool), pool.stores[0]
     benchmark = first.read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
-    return ExportedRun(first.folder.resolve().name, benchmark, played.records, "".join(played.dates[:1]))
+    day = "".join(played.dates[:1])
+    return write_inspect_logs(target, first.folder.resolve().name, benchmark, played.records, day)

@@ -14,8 +14,6 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.files import check_output_path
 from rsso_dspy.records import Split
 
-EVERY = "all"  # value of `--against` that compares all pairs
-
 
 def report_runs(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, or of logs of Reflexion.")],
@@ -47,7 +45,7 @@ def report_runs(
     if html:
         check_output_path(html, "--html", PAGE)
     pool, played = results.load_folders(folders)
-    analysis = analyze(played, price_of, None if against == EVERY else against, against == EVERY)
+    analysis = analyze(played, price_of, against)
     results.write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
     if html:
         results.write_html(pool, played, analysis, with_paper, html)
@@ -93,8 +91,8 @@ def export_runs(
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
-    from rsso_dspy.cli.results import collect_export, open_runs, print_left_out_files
-    from rsso_dspy.report.export import write_inspect_logs, write_parquet
+    from rsso_dspy.cli.results import open_runs, print_left_out_files, write_logs
+    from rsso_dspy.report.export import write_parquet
 
     pool, price_of = open_runs(folders), load_prices(None, None, folders)
     whole = folders[0].resolve()
@@ -102,7 +100,7 @@ def export_runs(
     target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
         if format_ == "inspect":
-            written = format_plural(write_inspect_logs(target, collect_export(pool)), "file")
+            written = format_plural(write_logs(target, pool), "file")
         else:
             rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
             written = format_plural(rows, format_.removesuffix("s"))

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.pricing import CostEntry, Price, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
+from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
 from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.statistics import MeanEstimate, estimate_mean
@@ -32,11 +33,6 @@ class RunRecords:
 # Costs, as billed, and as they would be without the provider's cache.
 
 
-def return_no_price(_model: str) -> Price | None:
-    """Return None: the price of no model is known."""
-    return None
-
-
 def total_usage(entries: Iterable[CostEntry]) -> Usage:
     return sum((entry.usage for entry in entries), Usage())
 
@@ -53,24 +49,11 @@ class CostReport:
     free: bool  # whether all models are free
     abandoned: tuple[CostEntry, ...]  # of trials in no record
     begun: Usage  # usage of unfinished units and trainings, also included in the entries
-    under_way: tuple[CostEntry, ...] = ()  # of trials being played now, which are neither in a record nor abandoned
-
-    @property
-    def billed(self) -> float | None:
-        return total_billed(self.entries)
-
-    @property
-    def without_cache(self) -> float | None:
-        return sum_amounts(entry.without_cache for entry in self.entries)
-
-    @property
-    def answered(self) -> Usage:
-        """Usage of all answers that this run received, also of interrupted trials and those being played now."""
-        return total_usage((*self.entries, *self.abandoned, *self.under_way))
-
-    @property
-    def spent(self) -> float | None:
-        return total_billed((*self.entries, *self.abandoned, *self.under_way))
+    under_way: tuple[CostEntry, ...]  # of trials being played now, which are neither in a record nor abandoned
+    billed: float | None  # for the entries
+    without_cache: float | None
+    answered: Usage  # of all answers that this run received, also of interrupted trials and those being played now
+    spent: float | None  # for these
 
     def sum_arm(self, arm: str) -> float | None:
         return total_billed(entry for entry in self.entries if entry.arm == arm)
@@ -85,13 +68,22 @@ def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
         models.setdefault(record.arm, {}).update(record.models)
 
     def price(spent: Sequence[RoleUsage]) -> tuple[CostEntry, ...]:
-        return tuple(
-            price_usage(arm, role, models.get(arm, {}).get(role, ""), each, price_of) for arm, role, each in spent
-        )
+        named = [(arm, role, models.get(arm, {}).get(role, ""), usage) for arm, role, usage in spent]
+        return tuple(price_usage(*each, price_of) for each in named)
 
-    free = all(price is not None and price.is_free for price in prices)
-    begun = total_usage(itemize_costs(played.begun, price_of))
-    return CostReport(entries, free, price(played.abandoned), begun, price(played.under_way))
+    abandoned, under_way = price(played.abandoned), price(played.under_way)
+    everything = (*entries, *abandoned, *under_way)
+    return CostReport(
+        entries,
+        all(price is not None and price.is_free for price in prices),
+        abandoned,
+        total_usage(itemize_costs(played.begun, price_of)),
+        under_way,
+        total_billed(entries),
+        sum_amounts(entry.without_cache for entry in entries),
+        total_usage(everything),
+        total_billed(everything),
+    )
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
@@ -118,9 +110,6 @@ def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
         data[name] = [{"arm": each.arm, "role": each.role, "usage": asdict(each.usage)} for each in entries]
         data[f"{name}_billed"] = total_billed(entries)
     return data
-
-
-# Everything.
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +181,9 @@ class Analysis:
     @property
     def compared_by_task(self) -> list[compare.Comparison]:
         """The comparisons shown by task type: the main one, and what reflections add without skills (rSSO, Table 2)."""
-        without = [
-            each for each in self.comparisons if each.asks == compare.OVER_RETRIES and "reflexion" in each.second
-        ]
-        main = self.main_result
-        return [main, *(each for each in without if each is not main)] if main else []
+        main, asked = self.main_result, (pair for pair in self.comparisons if pair.asks == compare.OVER_RETRIES)
+        without = [pair for pair in asked if "reflexion" in pair.second and pair is not main]
+        return [main, *without] if main else []
 
     def describe_gaps(self) -> Iterator[str]:
         """Yield sentences on what is missing."""
@@ -213,13 +200,9 @@ class Analysis:
 
 
 def analyze(
-    units: RunRecords | Sequence[UnitRecord],
-    price_of: PriceOf = return_no_price,
-    against: str | None = None,
-    every: bool = False,
+    units: RunRecords | Sequence[UnitRecord], price_of: PriceOf = lambda _: None, against: str | None = None
 ) -> Analysis:
-    """Analyze a run. `against` and `every` select the comparisons as in `select_contrasts`, which may raise
-    `UnknownName`."""
+    """Analyze a run. `against` selects the comparisons as in `select_contrasts`, which may raise `UnknownName`."""
     played = units if isinstance(units, RunRecords) else RunRecords(units)
     arms = metrics.group_by_arm(played.records)
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
@@ -233,7 +216,7 @@ def analyze(
         trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
         tasks=tuple(_compute_task_means(scored)),
-        comparisons=compare.compare_all(arms, against, every),
+        comparisons=compare.compare_all(arms, against),
         squares=compare.compute_factorials(arms),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=build_cost_report(played, price_of),
@@ -300,8 +283,10 @@ def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, .
         others = {role: record.models[role] for role in asked if record.models[role] != record.model}
         found["other roles"] |= {f"{role} {model}" for role, model in others.items()}
         found["seed"].add(str(record.seed))
-        for role, names in metrics.find_unexpected_models(record).items():
-            found.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
+        for role, names in chain.from_iterable(trial.answered.items() for trial in record.trials):
+            requested = record.models.get(role, record.model)
+            if len(set(names)) > 1 or set(names) - {requested, requested.partition("/")[2]}:
+                found.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
         for key, name in PROVENANCE.items():
             if key in record.provenance:
                 found.setdefault(name, set()).add(record.provenance[key])
@@ -323,42 +308,32 @@ MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
     data = asdict(found)
+    measures: dict[str, Any] = {}
+    for pair, each in zip(found.comparisons, data["comparisons"], strict=True):
+        if pair.interval:
+            each["interval"]["detectable"] = pair.interval.detectable_difference
+    for row, each in zip(found.arms, data["arms"], strict=True):
+        same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
+        measures[row.arm] = same | {name: each.pop(name) for name in MEASURES}
+        each |= {"cost": total_billed(found.spent[row.arm]), "paid": found.bill.sum_arm(row.arm)}
+        each |= _serialize_learning(row.learning)
     return {
         "facts": {name: list(values) for name, values in found.facts.items() if values},
         "note": found.rule_based_note,
-        **{name: data[name] for name in PLAIN},
+        **{name: data[name] for name in (*PLAIN, "arms", "comparisons")},
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
-        "arms": [_serialize_arm(found, row) for row in found.arms],
-        "measures": {row.arm: _serialize_measures(row) for row in found.arms},
+        "measures": measures,
         "bill": serialize_cost_report(found.bill),
-        "comparisons": [_serialize_comparison(each) for each in found.comparisons],
     }
 
 
-def _serialize_measures(row: metrics.ArmMetrics) -> dict[str, Any]:
-    same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
-    return same | {name: value for name, value in asdict(row).items() if name in MEASURES}
-
-
-def _serialize_arm(found: Analysis, row: metrics.ArmMetrics) -> dict[str, Any]:
-    learnt = row.learning
+def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:
     held = [
-        dict(zip(("reflections", "solved", "trials"), (count, *each), strict=True))
-        for count, each in learnt.held.items()
+        {"reflections": count, "solved": solved, "trials": trials} for count, (solved, trials) in learnt.held.items()
     ]
     by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
     newly = [trial.additional for trial in learnt.success]
     return {
-        **{name: value for name, value in asdict(row).items() if name not in MEASURES},
         "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held, "written": learnt.written},
-        "cost": total_billed(found.spent[row.arm]),
-        "paid": found.bill.sum_arm(row.arm),
         "success": {"trials": list(map(asdict, learnt.success)), "by_task": by_task, "failures": dict(learnt.failures)},
     }
-
-
-def _serialize_comparison(pair: compare.Comparison) -> dict[str, Any]:
-    data = asdict(pair)
-    if pair.interval:
-        data["interval"]["detectable"] = pair.interval.detectable_difference
-    return data

@@ -1,7 +1,6 @@
 """Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design. Pairs
 leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
@@ -28,6 +27,7 @@ BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
 ELSEWHERE = "the same arm of another folder"  # questions of comparisons
+EVERY = "all"  # selects every pair, in place of an arm's name
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  # by the first arm
 
 
@@ -81,13 +81,11 @@ class Factorial2x2:
         return both - one - other + neither
 
 
-def compare_all(
-    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
-) -> tuple[Comparison, ...]:
+def compare_all(arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None) -> tuple[Comparison, ...]:
     """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`."""
     compared = [
         compare_arms(first, arms[first], second, arms[second], asks)
-        for (first, second), asks in select_contrasts(arms, against, every).items()
+        for (first, second), asks in select_contrasts(arms, against).items()
     ]
     corrected = statistics.apply_holm_correction([each.wilcoxon.p for each in compared])
     return tuple(replace(each, holm=holm) for each, holm in zip(compared, corrected, strict=True))
@@ -103,7 +101,7 @@ def compare_arms(
     may_play = metrics.list_allowed_trials([list(before.values()), list(after.values())])
     trials = min(may_play)
     gains = {k: get_best_accumulator(after[k], trials) - get_best_accumulator(before[k], trials) for k in shared}
-    by_task = _group_by_task(gains)
+    by_task = statistics.group_values((key[0], gain) for key, gain in gains.items())
     means = [round(fmean(values), 9) for values in by_task.values()]
     strata: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
     for key, gain in gains.items():
@@ -149,8 +147,8 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
 
     def bootstrap(*signs: int) -> Interval | None:
         """Bootstrap the sum of the corners with these signs, whose largest possible value follows from the signs."""
-        sums = {key: sum(map(mul, signs, points)) for key, points in scores.items()}
-        return statistics.bootstrap_mean(_group_by_task(sums), signs.count(1) * statistics.MOST_POINTS)
+        sums = statistics.group_values((key[0], sum(map(mul, signs, points))) for key, points in scores.items())
+        return statistics.bootstrap_mean(sums, signs.count(1) * statistics.MOST_POINTS)
 
     interaction, over_one, over_other = bootstrap(1, -1, -1, 1), bootstrap(0, -1, 0, 1), bootstrap(0, 0, -1, 1)
     means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
@@ -195,25 +193,18 @@ def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitReco
     return {metrics.get_unit_key(record): record for record in metrics.select_scored_units(records)}
 
 
-def _group_by_task(values: Mapping[UnitKey, float]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = defaultdict(list)
-    for key, value in values.items():
-        found[key[0]].append(value)
-    return found
-
-
 def select_contrasts(
-    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
+    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None
 ) -> dict[tuple[str, str], str]:
     """Return the pairs of arms to compare by ``second - first``, each once, with the question: by default those that
-    the methods are designed for, and of several folders each arm with that of the first folder. Raises `UnknownName`
-    for an unknown arm."""
+    the methods are designed for, and of several folders each arm with that of the first folder; else all arms against
+    one, or every pair. Raises `UnknownName` for an unknown arm."""
+    if against == EVERY:
+        return dict.fromkeys(combinations(arms, 2), "")
     if against is not None:
         if against not in arms:
             raise UnknownName("arm", against, arms)
         return {(against, name): "" for name in arms if name != against}
-    if every:
-        return dict.fromkeys(combinations(arms, 2), "")
     by_program = _group_arms_by_program(arms)
     if several := [names for names in by_program.values() if len(names) > 1]:
         return {(first, name): ELSEWHERE for first, *others in several for name in others}
@@ -239,10 +230,7 @@ def compute_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, Fa
 
 
 def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name, units in arms.items():
-        found[units[0].method, units[0].program].append(name)
-    return found
+    return statistics.group_values(((units[0].method, units[0].program), name) for name, units in arms.items())
 
 
 def _list_baselines(method: str, program: str) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -11,18 +11,18 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.files import atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf, itemize_costs
-from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage
 from rsso_dspy.redact import Redactor, make_redactor
-from rsso_dspy.report.analysis import PROVENANCE, return_no_price, total_billed
-from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
+from rsso_dspy.report.analysis import PROVENANCE, total_billed
+from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import estimate_mean
 from rsso_dspy.version import __version__
@@ -152,36 +152,26 @@ def clean_value(value: Any, strike: Redactor) -> Any:
 VERSION = 2  # of the log's format
 PACKAGE = "rsso-dspy"
 LOG = make_kind("log of Inspect", f'"packages": {{"{PACKAGE}"'.encode())  # the header of a log is not compressed
-POINTS, SOLVED = "best_accumulator", "solved"  # names of the two scores of a unit
+SCORES: Mapping[str, Callable[[UnitRecord], float]] = {"best_accumulator": get_best_accumulator, "solved": is_solved}
 TOKENS = {"input_tokens": "input", "output_tokens": "output", "reasoning_tokens": "reasoning"} | {
     f"input_tokens_cache_{kind}": count for kind, count in (("read", "cached"), ("write", "cache_write"))
 }  # Inspect's counts to those of a usage
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedRun:
-    name: str
-    benchmark: str
-    records: Sequence[UnitRecord]
-    day: str  # of the first play, `2026-11-01`
-
-    @property
-    def created(self) -> str:
-        return f"{self.day or '1980-01-01'}T00:00:00+00:00"
-
-
-def write_inspect_logs(target: Path, run: ExportedRun) -> int:
-    """Write the logs into a folder and return their number. Raises `UsageError` before writing if a file there is no
-    such log, or if there is nothing to write."""
-    if not run.records:
+def write_inspect_logs(target: Path, name: str, benchmark: str, units: Sequence[UnitRecord], day: str) -> int:
+    """Write the logs of a run with this name, first played on this day, into a folder and return their number. Raises
+    `UsageError` before writing if a file there is no such log, or if there is nothing to write."""
+    if not units:
         raise UsageError("there is nothing to write: no unit is finished yet")
     check_output_path(target, "-o")
-    arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(run.records).items()}
+    arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(units).items()}
     for path in arms:
         check_output_path(path, "-o", LOG)
+    seeds, created = sorted({record.seed for record in units}), f"{day or '1980-01-01'}T00:00:00+00:00"
     for path, records in arms.items():
+        spec = _build_spec(name, benchmark, records, seeds) | {"created": created}
         with atomic_path(path) as temporary:
-            temporary.write_bytes(_build_log(run, records))
+            temporary.write_bytes(_build_log(spec, records, seeds))
     return len(arms)
 
 
@@ -190,18 +180,17 @@ def _name_file(arm: str) -> str:
     return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
 
 
-def _build_log(run: ExportedRun, records: Sequence[UnitRecord]) -> bytes:
-    seeds = sorted({record.seed for record in run.records})
+def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
     samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
     files: dict[str, Any] = {f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples}
     files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
     files["header.json"] = {
         "version": VERSION,
         "status": "success",
-        "eval": _build_spec(run, records, seeds),
+        "eval": spec,
         "plan": {"name": records[0].arm, "steps": [], "config": {}},
         "results": _build_results(records),
-        "stats": {"started_at": run.created, "completed_at": run.created, "model_usage": _sum_usage(records)},
+        "stats": {"started_at": spec["created"], "completed_at": spec["created"], "model_usage": _sum_usage(records)},
     }
     content, strike = io.BytesIO(), make_redactor()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
@@ -212,52 +201,47 @@ def _build_log(run: ExportedRun, records: Sequence[UnitRecord]) -> bytes:
     return content.getvalue()
 
 
-def _build_spec(run: ExportedRun, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
+def _build_spec(run: str, benchmark: str, records: Sequence[UnitRecord], seeds: Sequence[int]) -> dict[str, Any]:
     first = records[0]
-    identity = hashlib.sha256(f"{run.name}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
+    identity = hashlib.sha256(f"{run}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
     keys = list(dict.fromkeys(record.key for record in records))
     note = RULE_BASED_NOTE if any(record.rule_based for record in records) else ""
     about = {name: getattr(first, name) for name in ("arm", "method", "program", "protocol", "provenance")}
     return {
         **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
-        "created": run.created,
-        "task": f"{run.benchmark} {first.protocol}",
+        "task": f"{benchmark} {first.protocol}",
         "task_version": 0,
         **{name: {} for name in ("task_attribs", "solver_args", "model_args")},
         "task_args": {"arm": first.arm},
         "solver": first.arm,
-        "dataset": {"name": run.benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
+        "dataset": {"name": benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
         "model": first.model,
         "config": {"epochs": len(seeds)},
         "packages": {PACKAGE: __version__},
-        "metadata": {**about, "benchmark": run.benchmark, "seeds": list(seeds), "note": note},
+        "metadata": {**about, "benchmark": benchmark, "seeds": list(seeds), "note": note},
     }
 
 
 def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
+    played = [trial.trajectory for trial in record.trials]
+    points = [each.accumulator if each else None for each in played]
+    outcomes = [each.outcome if each else "error" for each in played]
     sample: dict[str, Any] = {
         "id": record.key,
         "epoch": epoch,
-        "input": next((played.task for played in record.trajectories), record.key),
+        "input": next((each.task for each in record.trajectories), record.key),
         "target": "",
         "messages": [message for trial in record.trials for message in _list_messages(trial, record.model)],
         "output": {"model": record.model, "choices": []},
         "scores": {},
-        "metadata": {
-            "task": record.variant.task,
-            "seed": record.seed,
-            "trials": [trial.trajectory.accumulator if trial.trajectory else None for trial in record.trials],
-            "outcomes": [trial.trajectory.outcome if trial.trajectory else "error" for trial in record.trials],
-        },
-        "store": {},
-        "events": [],
+        "metadata": {"task": record.variant.task, "seed": record.seed, "trials": points, "outcomes": outcomes},
+        **{"store": {}, "events": [], "attachments": {}},
         "model_usage": _sum_usage([record]),
-        "attachments": {},
     }
     if record.has_errors:
         return sample | {"error": {"message": record.trials[-1].error or "", "traceback": "", "traceback_ansi": ""}}
-    points, solved = _score_unit(record)
-    return sample | {"scores": {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}}
+    values = (get_best_accumulator(record), "C" if is_solved(record) else "I")
+    return sample | {"scores": {name: {"value": value} for name, value in zip(SCORES, values, strict=True)}}
 
 
 def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
@@ -267,10 +251,10 @@ def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
-    scored = [(record.variant.task, _score_unit(record)) for record in select_scored_units(records)]
+    scored = select_scored_units(records)
     scores = []
-    for column, name in enumerate((POINTS, SOLVED) if scored else ()):
-        found = estimate_mean([(task, each[column]) for task, each in scored])
+    for name, score in SCORES.items() if scored else ():
+        found = estimate_mean([(record.variant.task, score(record)) for record in scored])
         values = {"mean": found.mean} | ({"stderr": found.interval.error} if found.interval else {})  # over task types
         metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
         scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
@@ -278,19 +262,12 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
-    used: dict[str, Usage] = {}
-    for entry in itemize_costs(records, return_no_price):
-        used[entry.model] = used.get(entry.model, Usage()) + entry.usage
+    used = add_usage(*({entry.model: entry.usage} for entry in itemize_costs(records, lambda _: None)))
     return {
         model: {name: getattr(usage, count) for name, count in TOKENS.items()}
         | {"total_tokens": usage.input + usage.output}
         for model, usage in used.items()
     }
-
-
-def _score_unit(record: UnitRecord) -> tuple[float, float]:
-    """Return the points of 100 of a unit without errors, and 1 or 0 for solved."""
-    return get_best_accumulator(record), float(any(trial.solved for trial in record.trajectories))
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:

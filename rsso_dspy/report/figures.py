@@ -11,19 +11,19 @@ from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.errors import require_extra
 from rsso_dspy.files import atomic_path
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
-from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.published import load_data, load_published_tables
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH = 7.2  # width in inches, about that of a page's text
@@ -47,6 +47,8 @@ SETTINGS: dict[str, Any] = {
     "text.hinting": "none",  # it widens letters by another share at each resolution
 }
 
+_Row = tuple[str, MeanEstimate, int, str]  # name, mean with its interval, units, marker
+
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
@@ -57,7 +59,11 @@ class ReportFigure:
 
     @property
     def source(self) -> str:
-        return render_data_uri(self.figure)
+        """An address that holds the picture, for a page that fetches nothing. Letters are shapes, so the page needs
+        `alt` beside it."""
+        content = BytesIO()
+        _draw_into(self.figure, content, ".svg", **{"savefig.transparent": True})
+        return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,10 @@ class ArmStyle:
 
     @property
     def line(self) -> dict[str, Any]:
-        """How matplotlib is to draw the line of the arm."""
-        return {"color": self.colour, "marker": self.marker, "linewidth": 1.4, "markersize": 5, "mew": 0}
+        """How matplotlib is to draw the line of the arm; it would hide a label that begins with an underscore."""
+        label = f" {self.name}" if self.name.startswith("_") else self.name
+        own = {"color": self.colour, "marker": self.marker, "label": label}
+        return own | {"linewidth": 1.4, "markersize": 5, "mew": 0}
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
@@ -112,42 +120,35 @@ def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: b
 
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
-    """Draw the cumulative best of t (rSSO, Figure 2): per arm the mean of the best accumulator after 1, 2, ... trials,
-    with its interval. What the paper published is dashed, and a note names its model."""
-    picture = _Picture("best-of-t")
-    axes = picture.axes
+    """Draw the mean best after 1, 2, ... trials (rSSO, Figure 2). What the paper published is dashed."""
+    axes = _open_axes()
     axes.set_ylabel("Mean of the best so far, points of 100")
-    notes = picture.draw_curves({arm: each.best_of_t for arm, each in found.estimates.items()}, styles)
+    notes = _draw_curves(axes, {arm: each.best_of_t for arm, each in found.estimates.items()}, styles)
     dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
     for method, values in load_published_tables()["cumulative_best_of_t"].items() if with_paper else ():
         dashed["color"] = styles[method].colour if method in styles else FAINT
         heights = [float("nan") if value is None else value for value in values]
-        picture.legend += [
-            (line, f"{method}, published") for line in axes.plot(range(1, len(values) + 1), heights, **dashed)
-        ]
+        axes.plot(range(1, len(values) + 1), heights, label=f"{method}, published", **dashed)
     low, high = axes.get_ylim()
     if high - low < 2:  # so that equal scores look equal
         low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
         axes.set_ylim(low, high)
     begins = ["The vertical axis does not begin at 0."] if low > 0 else []
-    published = [f"Dashed: published, another model. {load_published_tables()['source']}."] if with_paper else []
-    return picture.finish([*begins, *notes, *published, *_list_notes(found)])
+    published = [f"Dashed: published, another model. {load_published_tables()['source']}."] * with_paper
+    return _finish_figure("best-of-t", axes, [*begins, *notes, *published, *_list_notes(found)])
 
 
 def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw the success rate by trial, of all arms, the baseline's beside: per arm the percent of units that 1, 2, ...
-    trials solved (Reflexion's accuracy), with its interval."""
-    picture = _Picture("success")
-    picture.axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
-    notes = picture.draw_curves({arm: each.success for arm, each in found.estimates.items()}, styles)
-    return picture.finish([*notes, *_list_notes(found)])
+    """Draw the percent of units that 1, 2, ... trials solved (Reflexion's accuracy)."""
+    axes = _open_axes()
+    axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
+    notes = _draw_curves(axes, {arm: each.success for arm, each in found.estimates.items()}, styles)
+    return _finish_figure("success", axes, [*notes, *_list_notes(found)])
 
 
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw the survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is
-    at least x."""
-    picture = _Picture("survival")
-    axes = picture.axes
+    """Draw the share of units whose best accumulator is at least x (rSSO, Figure 3)."""
+    axes = _open_axes()
     for place, (arm, each) in enumerate(found.estimates.items()):
         steps = sorted({0.0, 100.0, *(value for value in each.scores if 0 < value < 100)})
         # at a score the share still holds, just above it no longer
@@ -156,50 +157,59 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
-    picture.add_legend(styles[arm] for arm in found.estimates)
-    return picture.finish(_list_notes(found, best=True))
-
-
-class _Row(NamedTuple):
-    """A row of a figure: a mean with its interval under a name."""
-
-    name: str
-    estimate: MeanEstimate
-    units: int
-    marker: str = "o"
+    return _finish_figure("survival", axes, _list_notes(found, best=True))
 
 
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw a row for every comparison, the mean difference ``second - first`` with its interval, and one for the
-    interaction of every 2x2 of skills and reflections; a line at 0."""
-    rows, notes = [], []
+    rows: list[_Row] = []
+    notes: list[str] = []
     for pair in found.comparisons:
         if pair.difference is None:
             continue
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
-        rows.append(_Row(name, MeanEstimate(pair.difference, pair.interval), pair.pairs))
+        rows.append((name, MeanEstimate(pair.difference, pair.interval), pair.pairs, "o"))
         if pair.trials < max(pair.may_play):
             notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
         name = f"interaction ({shorten_name(program)})" if len(found.squares) > 1 else "interaction"
-        rows.append(_Row(name, MeanEstimate(square.difference, square.interaction), square.pairs, marker="D"))
+        rows.append((name, MeanEstimate(square.difference, square.interaction), square.pairs, "D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-    notes += [*_describe_bars(row.estimate.interval for row in rows), *_list_notes(found, paired=True)]
-    picture = _Picture("differences", rows)
-    picture.axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
-    picture.axes.axvline(0, color=INK, linewidth=0.8)
-    return picture.finish(notes)
+    notes += [*_describe_bars(estimate.interval for _, estimate, *_ in rows), *_list_notes(found, paired=True)]
+    sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
+    axes = _open_axes(ROW * sum(sizes) + 0.75)
+    _draw_rows(axes, rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
+    axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
+    axes.axvline(0, color=INK, linewidth=0.8)
+    return _finish_figure("differences", axes, notes)
+
+
+def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> None:
+    """Draw the rows from the top, each with its numbers beside the axes. A ring has no interval."""
+    for (_, found, units, marker), place in zip(rows, places, strict=True):
+        if found.interval:
+            axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
+        filling = INK if found.interval else "none"
+        axes.plot([found.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
+        words = f"{_format_estimate(found)}, n = {units}"
+        axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    axes.set_yticks(places, [name for name, *_ in rows])
+    axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.06)
+    axes.grid(axis="x")
+    low, high = axes.get_xlim()
+    if high - low < 2:  # so that equal scores look equal
+        axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
 
 
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    """Draw success against model calls per task, as OmniReflect's Figure 3: a bubble per arm, whose area is the turns
-    a task, and success in percent of tasks with its interval."""
+    """Draw success against model calls per task (OmniReflect, Figure 3); the area of a bubble is the turns a task."""
     turns = {row.arm: row.turns or 0.0 for row in found.arms if row.units}
     calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
-    picture = _Picture("efficiency")
-    axes = picture.axes
+    axes = _open_axes()
     for arm in sorted(turns, key=lambda arm: -turns[arm]):
         success, style = found.estimates[arm].success[-1], styles[arm]
         axes.plot([calls[arm]] * 2, success.ends, color=style.colour, linewidth=1, alpha=0.6)
@@ -210,11 +220,11 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
     axes.set_xlim(0, 1.12 * max(calls.values()))
     axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
     axes.grid()
-    picture.add_legend(
-        replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task") for arm in turns
-    )
+    for arm in turns:
+        named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
+        axes.plot([], [], **named.line)
     bars = _describe_bars((each.success[-1].interval for each in found.estimates.values()), True)
-    return picture.finish([*bars, *_list_notes(found, best=True)])
+    return _finish_figure("efficiency", axes, [*bars, *_list_notes(found, best=True)])
 
 
 # Axes, legend and notes.
@@ -235,83 +245,48 @@ def use_figure_style(**more: Any) -> Iterator[None]:
         yield
 
 
-class _Picture:
-    """A figure that is being drawn: its axes and the entries of its legend."""
+def _open_axes(height: float = HEIGHT) -> "Axes":
+    from matplotlib.figure import Figure
 
-    def __init__(self, name: str, rows: Sequence[_Row] = ()):
-        """Open the axes; with `rows`, they are drawn from the top, each with its numbers beside the axes. A ring has no
-        interval."""
-        from matplotlib.figure import Figure
+    return Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
 
-        self.name = name
-        self.legend: list[tuple[Any, str]] = []
-        sizes = [1 + 0.5 * row.name.count("\n") for row in rows]
-        height = ROW * sum(sizes) + 0.75 if rows else HEIGHT
-        self.figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        self.axes = self.figure.add_subplot()
-        if rows:
-            self._draw_rows(rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
 
-    def _draw_rows(self, rows: Sequence[_Row], places: Sequence[float]) -> None:
-        axes = self.axes
-        for row, place in zip(rows, places, strict=True):
-            found, words = row.estimate, f"{_format_estimate(row.estimate)}, n = {row.units}"
-            if found.interval:
-                axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
-            filling = INK if found.interval else "none"
-            axes.plot([found.mean], [place], row.marker, color=INK, markersize=5, markerfacecolor=filling)
-            axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-        axes.set_yticks(places, [row.name for row in rows])
-        axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.margins(x=0.06)
-        axes.grid(axis="x")
-        low, high = axes.get_xlim()
-        if high - low < 2:  # so that equal scores look equal
-            axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
+def _draw_curves(
+    axes: "Axes", curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]
+) -> list[str]:
+    """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
+    from matplotlib.ticker import MaxNLocator
 
-    def draw_curves(self, curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]) -> list[str]:
-        """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
-        from matplotlib.ticker import MaxNLocator
+    step = min(0.05, 0.3 / len(curves))
+    for place, (arm, means) in enumerate(curves.items()):
+        aside = (place - (len(curves) - 1) / 2) * step
+        for number, mean in enumerate(means, start=1):
+            if mean.interval:  # bars alone stand aside: points would seem to differ
+                axes.plot([number + aside] * 2, mean.ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
+        axes.plot(range(1, len(means) + 1), [mean.mean for mean in means], **styles[arm].line)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("trials")
+    axes.grid(axis="y")
+    return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
 
-        step = min(0.05, 0.3 / len(curves))
-        for place, (arm, means) in enumerate(curves.items()):
-            aside = (place - (len(curves) - 1) / 2) * step
-            for number, mean in enumerate(means, start=1):
-                if mean.interval:  # bars alone stand aside: points would seem to differ
-                    ends: Any = mean.ends
-                    self.axes.plot([number + aside] * 2, ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
-            self.axes.plot(range(1, len(means) + 1), [mean.mean for mean in means], **styles[arm].line)
-        self.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        self.axes.set_xlabel("trials")
-        self.axes.grid(axis="y")
-        self.add_legend(styles[arm] for arm in curves)
-        return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
 
-    def add_legend(self, styles: Iterable[ArmStyle]) -> None:
-        from matplotlib.lines import Line2D
-
-        self.legend += [(Line2D([], [], **style.line), style.name) for style in styles]
-
-    def finish(self, notes: Sequence[str]) -> ReportFigure:
-        """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that
-        its bytes do not depend on earlier drawing."""
-        figure, bottom = self.figure, -0.01
+def _finish_figure(name: str, axes: "Axes", notes: Sequence[str]) -> ReportFigure:
+    """Add legend and notes below the axes, where a file has room for whatever stands, and fix the layout, so that its
+    bytes do not depend on earlier drawing."""
+    figure: Any = axes.figure
+    bottom = -0.01
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    lines, names = axes.get_legend_handles_labels()
+    if names:
+        columns = max(1, min(len(names), int(WIDTH * 13 / (7 + max(map(len, names))))))
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
+        legend = figure.legend(lines, names, borderaxespad=0, **place)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        if self.legend:
-            longest = max(len(name) for _, name in self.legend)
-            columns = max(1, min(len(self.legend), int(WIDTH * 13 / (7 + longest))))
-            # a legend may hide names that begin with an underscore
-            names = [f" {name}" if name.startswith("_") else name for _, name in self.legend]
-            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, bottom), "ncols": columns}
-            legend = figure.legend([handle for handle, _ in self.legend], names, borderaxespad=0, **place)
-            figure.draw_without_rendering()
-            bottom = legend.get_window_extent().y0 / figure.bbox.height
-        below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
-        figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
-        return ReportFigure(self.name, **load_data("texts.toml")["figures"][self.name], figure=figure)
+        bottom = legend.get_window_extent().y0 / figure.bbox.height
+    below = "\n".join(fill(note, int(19 * WIDTH), break_on_hyphens=False) for note in notes)
+    figure.text(0.01, bottom - 0.02, below, fontsize=6.25, color=FAINT, va="top", linespacing=1.25)
+    return ReportFigure(name, **load_data("texts.toml")["figures"][name], figure=figure)
 
 
 # What is said beside a picture.
@@ -324,7 +299,7 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
     if errored := sum(row.errored for row in found.arms):
         notes.append(f"{errored} errored {'units are' if errored > 1 else 'unit is'} left out: an error is no score.")
     if not paired and not found.alike:
-        notes.append(UNEVEN)
+        notes.append(load_data("texts.toml")["notes"]["uneven"])
     allowed = {arm: found.plays[arm] for arm in found.estimates}
     if best and len(set(allowed.values())) > 1:
         most = max(allowed.values())
@@ -368,14 +343,6 @@ def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure as SVG, PDF or PNG, by suffix, atomically; letters stay text in SVG and PDF."""
     with atomic_path(path) as temporary:
         _draw_into(figure, temporary, path.suffix.lower(), **{"svg.fonttype": "none", "pdf.fonttype": 42})
-
-
-def render_data_uri(figure: "Figure") -> str:
-    """Render a figure as an address that holds the picture, for a page that fetches nothing. Letters are shapes, so the
-    page needs `ReportFigure.alt` beside it."""
-    content = BytesIO()
-    _draw_into(figure, content, ".svg", **{"savefig.transparent": True})
-    return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> None:

@@ -2,7 +2,7 @@
 Reflexion report of a task. Scores are points of 100; errored units have none and are left out."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,7 +13,7 @@ from typing import TypeVar
 from rsso_dspy.loops import find_action_loop
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
-from rsso_dspy.report.statistics import MeanEstimate, estimate_mean
+from rsso_dspy.report.statistics import MeanEstimate, estimate_mean, group_values
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
@@ -23,7 +23,6 @@ LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
 FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")  # see `classify_failure`
 
 CATEGORIES = ("abstract", "error", "progress")  # categories of rules
-UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +88,10 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     calls = [sum(usage.calls for usage in sum_usage(record.trials).values()) for record in scored]
     points = [get_best_accumulator(record) for record in scored]
     environment_scores = [max(trial.environment_score for trial in trials) for trials in plays]
-    by_task: dict[str, list[float]] = defaultdict(list)
     tasks = [record.variant.task for record in scored]
-    for task, score in zip(tasks, points, strict=True):
-        by_task[task].append(score)
     best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
-    gains = (
-        [(task, after - before) for task, before, after in zip(tasks, *best[:2], strict=True)] if longest > 1 else []
-    )
+    second = zip(tasks, *best[:2], strict=True) if longest > 1 else ()
+    gains = [(task, after - before) for task, before, after in second]
     row = METHODS.get(records[0].method.partition("+")[0])
     played = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in played)
@@ -111,7 +106,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         errored=len(records) - len(scored),
         mean=_average(points),
         mean_with_reset=_average([max(t.accumulator + t.points_at_reset for t in trials) for trials in plays]),
-        macro_mean=_average([fmean(scores) for scores in by_task.values()]),
+        macro_mean=_average([fmean(each) for each in group_values(zip(tasks, points, strict=True)).values()]),
         environment_score=_average(environment_scores),
         solve=sum(score >= SOLVED_SCORE for score in environment_scores),
         acc100=sum(score >= SOLVED_SCORE for score in points),
@@ -150,12 +145,8 @@ class TrainingMetrics:
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
     for arm, records in group_by_arm(trainings).items():
-        by_round: dict[int, list[int]] = defaultdict(list)
-        for record in records:
-            met = Counter[str]()
-            for trajectory in record.trajectories:
-                met[trajectory.variant.key] += 1
-                by_round[met[trajectory.variant.key]].append(trajectory.accumulator)
+        played = [group_values((one.variant.key, one.accumulator) for one in unit.trajectories) for unit in records]
+        by_round = group_values(pair for unit in played for points in unit.values() for pair in enumerate(points))
         yield TrainingMetrics(
             arm=arm,
             tasks=len(records),
@@ -168,23 +159,18 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
 
 
 def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
-    newly = [0] * max((len(record.trials) for record in scored), default=0)
-    by_held: dict[int, list[bool]] = defaultdict(list)
-    by_task: dict[str, list[bool]] = defaultdict(list)
-    wins = []
-    for record in scored:
-        solved = [trajectory.solved for trajectory in record.trajectories]
-        wins.append(sum(solved))
-        by_task[record.variant.task].append(True in solved)
-        if True in solved:
-            newly[solved.index(True)] += 1
-        for count, success in zip(_list_held_reflections(record), solved, strict=False):
-            by_held[count].append(success)
+    longest = max((len(record.trials) for record in scored), default=0)
+    solved = [[trajectory.solved for trajectory in record.trajectories] for record in scored]
+    wins = list(map(sum, solved))
+    firsts = Counter(each.index(True) for each in solved if True in each)
+    newly = [firsts[place] for place in range(longest)]
+    by_task = group_values((unit.variant.task, True in each) for unit, each in zip(scored, solved, strict=True))
+    held = zip(map(_list_held_reflections, scored), solved, strict=True)
+    by_held = group_values(pair for counts, each in held for pair in zip(counts, each, strict=False))
     failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
     sums = list(enumerate(accumulate(newly), start=1))
-    of = len(newly)
-    whole = all(len(record.trials) == max(of, record.trials_allowed) for record in scored)
-    all_solved = [fmean(comb(won, k) / comb(of, k) for won in wins) if whole else None for k, _ in sums]
+    whole = all(len(record.trials) == max(longest, record.trials_allowed) for record in scored)
+    all_solved = [fmean(comb(won, k) / comb(longest, k) for won in wins) if whole else None for k, _ in sums]
     counts = [trial.learnt[REFLECTIONS] for record in scored for trial in record.trials if REFLECTIONS in trial.learnt]
     return Learning(
         tuple(
@@ -266,21 +252,11 @@ def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
     return [said] if found else []
 
 
-def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
-    """Return the reported model names by role, where they differ from the requested one."""
-    found: dict[str, set[str]] = {}
-    for role, names in ((role, {*names}) for trial in record.trials for role, names in trial.answered.items()):
-        asked = record.models.get(role, record.model)
-        if len(names) > 1 or names - {asked, asked.partition("/")[2]}:
-            found.setdefault(role, set()).update(names)
-    return found
-
-
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
     return max(trajectory.accumulator for trajectory in record.trajectories[:trials])
 
 
-def is_solved(record: UnitRecord, trials: int) -> bool:
+def is_solved(record: UnitRecord, trials: int | None = None) -> bool:
     return any(trajectory.solved for trajectory in record.trajectories[:trials])
 
 
@@ -310,10 +286,7 @@ def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:
 
 def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:
     """Group records by arm, in order of first appearance."""
-    groups: dict[str, list[R]] = defaultdict(list)
-    for record in records:
-        groups[record.arm].append(record)
-    return dict(groups)
+    return group_values((record.arm, record) for record in records)
 
 
 def _average(values: Sequence[float]) -> float | None:

@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
@@ -28,8 +27,7 @@ from rsso_dspy.report.tables import build_tables
 from rsso_dspy.report.terminal import replace_controls
 
 SCRIPTS = ("dom", "data", "list", "prompt", "learnt", "unit", "main")
-"""Files in assets/, without their ending, joined in this order into one script. early.js stands alone, before anything
-is painted."""
+"""Files in assets/, without their ending, joined in this order into one script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,31 +116,27 @@ def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
         finalize=lambda value: strike(replace_controls(value)) if type(value) is str else value,
     )
     environment.filters["visible"] = replace_controls
-    early, style = _read_asset("early.js"), _read_asset("page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(_read_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    assets = Path(__file__).parent / "assets"
+    style = (assets / "page.css").read_text(encoding="utf-8")
+    parts = ((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    script = '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
     index = redact_json(json.dumps({"units": entries, "templates": replace_controls(page.templates)}))
     return environment.get_template("page.html.j2").render(
         page=page,
         units=len(entries),
-        policy=Markup(_build_security_policy((early, script), style)),
+        policy=Markup(_build_security_policy(script, style)),
         style=Markup(style),
-        early=Markup(early),
         script=Markup(script),
         index=Markup(index.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")),
     )
 
 
-def _build_security_policy(scripts: Sequence[str], style: str) -> str:
-    """Return the Content-Security-Policy: only content of the file itself."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*scripts, style)]
-    *allowed, styled = (f"'sha256-{digest}'" for digest in digests)
-    sources = f"default-src 'none'; script-src {' '.join(allowed)}; style-src {styled}; img-src data:"
+def _build_security_policy(*own: str) -> str:
+    """Return the Content-Security-Policy: only content of the file itself, its script and its style by their hashes."""
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in own]
+    script, style = (f"'sha256-{digest}'" for digest in digests)
+    sources = f"default-src 'none'; script-src {script}; style-src {style}; img-src data:"
     return f"{sources}; base-uri 'none'; form-action 'none'"
-
-
-@cache
-def _read_asset(name: str) -> str:
-    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
 
 
 # A record for the viewer: a line of the list, and a compressed chunk that is opened on demand. A chunk holds every
@@ -204,7 +198,10 @@ def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
     return [
         {
             **{"step": each.step, "role": each.role, "model": each.served, "seconds": each.seconds},
-            "tokens": [_sum_tokens(each, name) for name in ("prompt_tokens", "completion_tokens")],
+            "tokens": [
+                sum(count for usage in each.usage if isinstance(count := usage.get(name), int))  # 0 where none is told
+                for name in ("prompt_tokens", "completion_tokens")
+            ],
             "failed": len(each.failed),
             "parameters": json.dumps({"model": each.request["model"], **each.request["parameters"]}),
             "messages": [[str(said.get("role")), text_of(said.get("content"))] for said in each.request["messages"]],
@@ -213,11 +210,6 @@ def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
         }
         for each in sorted(calls, key=lambda each: each.role != "actor")
     ]
-
-
-def _sum_tokens(call: Call, name: str) -> int:
-    """Sum a count of tokens over the answers of a call, as the provider reported it; 0 where it did not."""
-    return sum(count for usage in call.usage if isinstance(count := usage.get(name), int))
 
 
 _ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
@@ -252,23 +244,19 @@ def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
 
 def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
-    shown = {result.trial: _split_plans(result) for result in record.trials}
-    plans = {number: plan for each in reversed(shown.values()) for number, plan in each.items()}
+    read = [(where, _split_plans(text)) for where, text in _list_region_reads(record, REFLECTIONS)]
+    plans = {number: plan for _, shown in reversed(read) for number, plan in shown.items()}
     plans |= {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
     here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
-        reads = tuple(
-            (result.trial, 1, len(steps))
-            for result in record.trials
-            if (steps := _get_trial_steps(result)) and shown[result.trial].get(trial) == plan.strip()
-        )
-        own = trial in here and all(read > trial for read, _, _ in reads)
+        reads = tuple(where for where, shown in read if shown.get(trial) == plan.strip())
+        own = trial in here and all(where[0] > trial for where in reads)
         yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
 
 
-def _split_plans(result: TrialResult) -> dict[int, str]:
-    """The plans that a trial was shown, by the number of the trial that each was written after."""
-    _, *parts = _ATTEMPT.split(result.shown.get(REFLECTIONS, ""))
+def _split_plans(text: str) -> dict[int, str]:
+    """The plans in a text of their region, by the number of the trial that each was written after."""
+    _, *parts = _ATTEMPT.split(text)
     return {int(trial): plan.replace("\n  ", "\n").strip() for trial, plan in zip(parts[::2], parts[1::2], strict=True)}
 
 
@@ -306,28 +294,27 @@ def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
     keys = {trajectory.variant.key for trajectory in record.trajectories}
     for rule in record.memories.get("constitution", {}).get("rules", ()):
         line = Lesson(rule.get("category"), str(rule["text"]), str(rule.get("solution", ""))).line
-        places = [place for place in read if f"- {line}" in place[3].splitlines()]
+        places = [where for where, text in read if f"- {line}" in text.splitlines()]
         trial = step = 0
         if not keys.isdisjoint(str(rule.get("source", "")).split(" + ")):
             if not places:
                 trial = max(result.trial for result in record.trials)
-            elif places[0][:2] != read[0][:2]:
-                trial, step, *_ = places[0]
+            elif places[0][:2] != read[0][0][:2]:
+                trial, step, _ = places[0]
                 if step == 1:  # it was written after the trial before
                     trial, step = trial - 1, 0
-        reads = _join_ranges([place[:3] for place in places])
-        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=reads)
+        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=_join_ranges(places))
 
 
-def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
-    """Trial, first and last step, and the text that stood in the region there."""
+def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[StepRange, str]]:
+    """Where which text stood in the region."""
     for result in record.trials:
         end = len(_get_trial_steps(result))
         marks = {int(name.rpartition("@")[2]): name for name in result.shown if name.startswith(f"{region}@")}
         marks |= {1: region} if region in result.shown else {}
         for first, following in zip(marks, [*list(marks)[1:], end + 1], strict=False):
             if first < following:
-                yield result.trial, first, following - 1, result.shown[marks[first]]
+                yield (result.trial, first, following - 1), result.shown[marks[first]]
 
 
 def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:

@@ -2,12 +2,12 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 from rsso_dspy.report.sheets import Cell, Sheet, Tone, build_sheet, format_difference, format_number, mark_best
 from rsso_dspy.report.statistics import (
@@ -53,7 +53,7 @@ def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
 
 def build_published_tables(paper: str) -> list[Sheet]:
     if paper == "rsso":
-        return build_rsso_tables()
+        return _build_rsso_tables()
 
     def build(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Sheet:
         cells = (
@@ -65,34 +65,29 @@ def build_published_tables(paper: str) -> list[Sheet]:
 
 
 def describe_published_tables(paper: str) -> list[str]:
-    if paper == "rsso":
-        return describe_rsso_statistics()
     data = load_published_tables(paper)
-    return [
-        *data["notes"],
-        f"{data['source']}.",
-        f"The files in examples/{paper}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then "
-        "rsso-dspy report DIR",
-    ]
+    said = [*data["notes"], f"{data['source']}."]
+    if paper == "rsso":
+        return [*_describe_statistics(recompute_statistics()), *said]
+    played = f"The files in examples/{paper}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then"
+    return [*said, f"{played} rsso-dspy report DIR"]
 
 
 def recompute_statistics() -> RecomputedStatistics:
     rows = load_published_tables()["table2"]
     by_task = {row["task"]: [row["rsso"] - row["sso"]] * row["n"] for row in rows}
     differences = [round(values[0], 6) for values in by_task.values()]
-    interval = bootstrap_mean(by_task)
-    assert interval is not None
     total = sum(row["n"] for row in rows)
     return RecomputedStatistics(
         run_wilcoxon_test(differences),
         run_sign_test(differences),
-        interval,
+        cast(BootstrapInterval, bootstrap_mean(by_task)),
         {method: sum(row[method] * row["n"] for row in rows) / total for method in METHODS},
         {method: fmean(row[method] for row in rows) for method in METHODS},
     )
 
 
-def build_rsso_tables() -> list[Sheet]:
+def _build_rsso_tables() -> list[Sheet]:
     """Build Table 1, Figure 2 as a table, and Table 2 with both differences, the published means over all variants and
     those recomputed from its rows."""
     published, found = load_published_tables(), recompute_statistics()
@@ -131,16 +126,15 @@ def build_mean_cells(means: Mapping[str, float], digits: int, tone: Tone = "") -
     ]
 
 
-def describe_rsso_statistics() -> list[str]:
-    found = recompute_statistics()
+def _describe_statistics(found: RecomputedStatistics) -> Iterator[str]:
     rank, sign, over = found.wilcoxon, found.sign, found.interval
-    return [
+    yield (
         f"rsso - sso over {over.clusters} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = "
         f"{rank.p:.4f} (exact, {rank.used} differences, without zeros), rank-biserial correlation {rank.effect:+.2f}; "
-        f"sign test p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties).",
+        f"sign test p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties)."
+    )
+    yield (
         f"Over variants {over.mean:+.2f} points, 95% interval over task types {over.low:+.1f} to {over.high:+.1f}; the "
         "smallest difference that a run of this size would find in four of five cases is "
-        f"{over.detectable_difference:.1f}.",
-        "Rows of GPT-4 are quoted from SSO's own table, under another protocol: for orientation, not for comparison.",
-        load_published_tables()["source"] + ".",
-    ]
+        f"{over.detectable_difference:.1f}."
+    )

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.records import SOLVED_SCORE, ZERO_SHOT, State, Trajectory, TrialResult, UnitRecord, Variant
+from rsso_dspy.records import SOLVED_SCORE, ZERO_SHOT, Outcome, State, Trajectory, TrialResult, UnitRecord, Variant
 from rsso_dspy.report.metrics import REFLECTIONS
 
 FILE = re.compile(r"env_results_(?:trial_)?(\d{1,6})\.json")
@@ -76,13 +76,12 @@ def _read_folder(folder: Path) -> Iterator[UnitRecord]:
 
 
 def _list_trials(variant: Variant, states: Sequence[_Environment]) -> Iterator[TrialResult]:
-    held = 0
+    held = [0, *(len(state.memory) for state in states)]
     for number, state in enumerate(states, start=1):
-        played = LoggedTrial(
-            variant, number, "", State("", "", ""), 0, (), "solved" if state.is_success else "failed"
-        )  # fmt: skip
-        written, held = len(state.memory) - held, len(state.memory)
-        yield TrialResult(number, played, {REFLECTIONS: {"written": written, "held": held}})
+        outcome: Outcome = "solved" if state.is_success else "failed"
+        played = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
+        counts = {"written": held[number] - held[number - 1], "held": held[number]}
+        yield TrialResult(number, played, {REFLECTIONS: counts})
 
 
 def _read_file(path: Path) -> list[_Environment]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import takewhile
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -17,11 +18,12 @@ from rich.text import Text
 
 from rsso_dspy.files import FileKind
 from rsso_dspy.pricing import format_dollars
-from rsso_dspy.report.statistics import MOST_POINTS, BootstrapInterval
+from rsso_dspy.report.statistics import LEVEL, MOST_POINTS, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
 
 NOTHING = "n/a"
-NAME_WIDTH = 13  # width to which a column of names or words may shrink
+NAME_WIDTH = 13  # to which a column of words may shrink; that of the rows' names, to three tenths of the window
+INTERVAL = (f"{LEVEL:.0%} from", "to")  # columns of the ends of an interval; its mean stands before them
 Tone = Literal["", "bad", "dim", "total", "best", "second"]
 MARKS = {"best": ("bold", "**%s**", r"\textbf{%s}"), "second": ("underline", "<u>%s</u>", r"\underline{%s}")}
 """Tone of a cell to its style in a terminal, in Markdown and in LaTeX."""
@@ -71,10 +73,8 @@ def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell, Cell]:
     if found is None:
         return (Cell(NOTHING),) * 3
     least = found.detectable_difference
-    if least is not None and least > MOST_POINTS:  # no difference of scores: CSV, too, holds no number for it
-        detectable = Cell(f">{MOST_POINTS:.0f}")
-    else:
-        detectable = format_number(least, ".1f")
+    impossible = least is not None and least > MOST_POINTS  # for scores: CSV, too, holds no number for it
+    detectable = Cell(f">{MOST_POINTS:.0f}") if impossible else format_number(least, ".1f")
     return format_difference(found.low, 1), format_difference(found.high, 1), detectable
 
 
@@ -134,37 +134,49 @@ def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, widt
 
 
 def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
-    """Yield the sheet as a table. One that is too wide is narrowed, then split into several, each with the names of the
-    rows, so that no digit is cut off."""
-    rows = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)]
+    """Yield the sheet as a table. One that is too wide is narrowed, then split into several, so that no digit is cut
+    off; an interval stays with its mean, and a part names the rows that it says something of."""
+    rows, numeric = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)], sheet.numeric
     texts = [list(map(replace_controls, column)) for column in zip(*rows, strict=True)]
     longest = [max(map(_measure, column)) for column in texts]
-    least = [_measure_least(column, numeric) for column, numeric in zip(texts, sheet.numeric, strict=True)]
-    names = list(takewhile(lambda place: not sheet.numeric[place], range(len(texts) - 1)))
+    least = [_measure_least(*column) for column in zip(texts, numeric, strict=True)]
+    least[0] = max(least[0], min(longest[0], width * 3 // 10))
+    names = list(takewhile(lambda place: not numeric[place], range(len(texts) - 1)))
+    while len({tuple(row[: len(names)]) for row in rows}) < len(rows) and len(names) < len(texts) - 1:
+        names.append(len(names))  # a number that tells rows apart, as that of a trial
     while len(names) > 1 and sum(least[place] + 1 for place in names) > width * 2 // 3:
         names.pop()
-    blocks: list[list[int]] = []
+    groups: list[list[int]] = []
     for place in range(len(names), len(texts)):
-        if blocks and sum(least[each] + 1 for each in [*names, *blocks[-1], place]) - 1 <= width:
-            blocks[-1].append(place)
+        if groups and sheet.columns[place] in INTERVAL:
+            groups[-1].append(place)
         else:
-            blocks.append([place])
+            groups.append([place])
+    blocks: list[list[int]] = []
+    for group in groups:
+        if blocks and sum(least[place] + 1 for place in [*names, *blocks[-1], *group]) - 1 <= width:
+            blocks[-1] += group
+        else:
+            blocks.append(group)
     apart = 2 if sum(longest) + 2 * (len(longest) - 1) <= width else 1
     for block in blocks:
         places = [*names, *block]
         spare = max(0, width + 1 - sum(least[place] + 1 for place in places))
+        widths: dict[int, int] = {}
+        for place in sorted(places, key=numeric.__getitem__):  # words first, then the headers of numbers
+            widths[place] = min(longest[place], least[place] + spare)
+            spare -= widths[place] - least[place]
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, apart, 0, 0))
         for place in places:
-            wide = min(longest[place], least[place] + spare)
-            spare -= wide - least[place]
-            head = Text(texts[place][0])
-            table.add_column(head, justify="right" if sheet.numeric[place] else "left", overflow="fold", width=wide)
+            justify: Literal["left", "right"] = "right" if numeric[place] else "left"
+            table.add_column(Text(texts[place][0]), justify=justify, overflow="fold", width=widths[place])
         for number, row in enumerate(sheet.rows, start=1):
-            style = "bold" if any(cell.tone == "total" for cell in row) else None
-            marks = [MARKS.get(row[place].tone, ("",))[0] for place in places]
-            texts_of = (texts[place][number] for place in places)
-            table.add_row(*map(Text, texts_of, marks), style=style)
-        yield table
+            if len(blocks) == 1 or any(texts[place][number] for place in block):
+                style = "bold" if any(cell.tone == "total" for cell in row) else None
+                marks = [MARKS.get(row[place].tone, ("",))[0] for place in places]
+                table.add_row(*map(Text, (texts[place][number] for place in places), marks), style=style)
+        if table.rows:
+            yield table
 
 
 def _measure(text: str) -> int:
@@ -236,17 +248,12 @@ def to_csv(sheet: Sheet) -> str:
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}  # by file ending
 
 
-MOST_READ = 1 << 24  # bytes of a file, and at its end, that are searched for a mark
-
-
 def make_kind(name: str, *marks: bytes) -> FileKind:
     """Return the kind of files that hold one of these marks, at any place."""
 
     def holds(path: Path) -> bool:
-        with path.open("rb") as file:
-            data = file.read(MOST_READ)
-            file.seek(max(0, path.stat().st_size - MOST_READ))
-            return any(mark in part for mark in marks for part in (data, file.read()))
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            return any(data.find(mark) >= 0 for mark in marks)
 
     return FileKind(name, holds)
 
@@ -276,9 +283,6 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "\N{MINUS SIGN}": "$-$",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-        "…": r"\ldots{}",
     }
 )
 

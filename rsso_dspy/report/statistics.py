@@ -2,15 +2,17 @@
 ``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike. Differences
 that are not finite or too large are refused with their number (`bounds.check_score`)."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 RESAMPLES = 10_000
 SEED = 0
@@ -79,10 +81,6 @@ class BootstrapInterval:
     @property
     def noun(self) -> str:
         return "variants" if self.over == "units" else "task types"
-
-    @property
-    def clusters_in_words(self) -> str:
-        return f"{self.clusters} {self.noun if self.clusters > 1 else self.noun[:-1]}"
 
 
 def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
@@ -159,15 +157,6 @@ def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOS
     return BootstrapInterval(mean, float(low), float(high), error, len(groups), over)
 
 
-def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval | None:
-    """Return the mean of (task type, score) with the interval of `bootstrap_mean`, cut to possible scores, 0 to 100."""
-    by_task = defaultdict[str, list[float]](list)
-    for task, score in scores:
-        by_task[task].append(score)
-    found = bootstrap_mean(by_task)
-    return found and replace(found, low=max(0.0, found.low), high=min(MOST_POINTS, found.high))
-
-
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
     mean: float
@@ -179,8 +168,18 @@ class MeanEstimate:
 
 
 def estimate_mean(scores: Sequence[tuple[str, float]]) -> MeanEstimate:
-    """Return the mean of at least one (task type, score) with its interval."""
-    return MeanEstimate(fmean(score for _, score in scores), bootstrap_scores(scores))
+    """Return the mean of at least one (task type, score) with its interval, cut to possible scores, 0 to 100."""
+    found = bootstrap_mean(group_values(scores))
+    cut = found and replace(found, low=max(0.0, found.low), high=min(MOST_POINTS, found.high))
+    return MeanEstimate(fmean(score for _, score in scores), cut)
+
+
+def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return each key with its values, in order of first appearance."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _check_values(values: Sequence[float], *group: str) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""The tables of a run, built from its `Analysis`. Nothing is computed here except ratios of its numbers."""
+"""The tables of a run, and its result in a few sentences that hold whatever the numbers are, built from its `Analysis`.
+Nothing is computed here except ratios of its numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -8,14 +9,15 @@ from typing import Any
 
 from rich.text import Text
 
+from rsso_dspy.pricing import format_dollars, format_tokens
 from rsso_dspy.records import REFUSED, ZERO_SHOT
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total_billed, total_usage
-from rsso_dspy.report.compare import Factorial2x2
-from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, UNEVEN, describe_repeated_units
+from rsso_dspy.report.compare import Comparison, Factorial2x2
+from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, describe_repeated_units
 from rsso_dspy.report.published import MEANS, build_mean_cells, load_data, load_published_tables
-from rsso_dspy.report.sheets import Cell, Sheet, build_sheet, format_difference, format_number
-from rsso_dspy.report.statistics import FEW, LEVEL, NO_INTERVAL, MeanEstimate
+from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
+from rsso_dspy.report.statistics import FEW, NO_INTERVAL, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
@@ -29,7 +31,6 @@ COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "w
 
 ALWAYS = ("calls", "input", "output", "malformed")
 SHARES = {"invalid": "invalid_rate", "asked back": "asked_rate", "no effect": "idle_rate"}
-INTERVAL = (f"{LEVEL:.0%} from", "to")
 
 
 def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
@@ -73,18 +74,11 @@ def _get_notes(**conditions: Any) -> list[str]:
 
 
 def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build Table 1 of rSSO from this run, best and second best marked where the means can be compared; with the
-    published rows if `with_paper`."""
-    scores: list[Sequence[Any]] = [
-        (
-            row.mean,
-            row.mean_with_reset,
-            row.environment_score,
-            row.macro_mean,
-            *((n, row.units) for n in (row.solve, row.acc100)),
-        )
-        for row in found.arms
-    ]
+    """Build Table 1 of rSSO from this run, best and second best marked where the means can be compared."""
+    scores: list[Sequence[Any]] = []
+    for row in found.arms:
+        means = (row.mean, row.mean_with_reset, row.environment_score, row.macro_mean)
+        scores.append((*means, (row.solve, row.units), (row.acc100, row.units)))
     if comparable := found.alike and len(set(found.plays.values())) == 1 < len(scores):
         scores = sheets.mark_best(scores)
     rows: list[Sequence[Any]] = [
@@ -92,12 +86,10 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         for row, cells in zip(found.arms, scores, strict=True)
     ]
     published = load_published_tables()
-    for row in published["table1"] if with_paper else ():
-        macro = fmean(each[row["method"]] for each in published["table2"])
-        means = (row["solve"][1], row["mean"], None, None, macro)
-        rows.append(
-            (_name_published(row["method"]), row["scaffold"], *means, tuple(row["solve"]), tuple(row["acc100"]))
-        )
+    for each in published["table1"] if with_paper else ():
+        macro = fmean(task[each["method"]] for task in published["table2"])
+        means, shares = (each["mean"], None, None, macro), (tuple(each["solve"]), tuple(each["acc100"]))
+        rows.append((_name_published(each["method"]), each["scaffold"], each["solve"][1], *means, *shares))
     columns = ("arm", "scaffold", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
     notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper)]
     return _build_table("methods", columns, rows, notes)
@@ -111,8 +103,8 @@ def _describe_methods(found: Analysis) -> Iterator[str]:
     if len(set(found.plays.values())) > 1:
         allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
         yield f"The best of more trials is higher by chance alone. Trials that a unit may play: {allowed}."
-    yield from _note_uneven(found)
-    yield from _get_notes(solved_below_100=any(row.solve > row.acc100 for row in found.arms))
+    below_100 = any(row.solve > row.acc100 for row in found.arms)
+    yield from _get_notes(uneven=not found.alike, solved_below_100=below_100)
     yield from _describe_stalled_trials([(row.arm, row.stalled, row.trials_played) for row in found.arms])
     yield from found.describe_gaps()
     yield from describe_repeated_units(found.repeated)
@@ -120,10 +112,6 @@ def _describe_methods(found: Analysis) -> Iterator[str]:
 
 def _format_units(units: int, errored: int) -> Cell:
     return Cell(f"{units:,} ({errored} err)", units) if errored else format_number(units, ",")
-
-
-def _note_uneven(found: Analysis) -> list[str]:
-    return [] if found.alike else [UNEVEN]
 
 
 def _describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
@@ -135,8 +123,7 @@ def _describe_stalled_trials(counted: Sequence[tuple[str, int, int]]) -> Iterato
 
 
 def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build the table of points from trial to trial (rSSO, Figure 2), the gain of the second, and when variants were
-    solved; with the published rows if `with_paper`."""
+    """Build rSSO's Figure 2 as a table, with the gain of trial 2, and when variants were solved."""
     longest = max(found.plays.values(), default=0)
     rows: list[Sequence[Any]] = []
     for row in found.arms:
@@ -151,7 +138,7 @@ def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
         means = (values[0], None, *_pad(values, longest)[:longest])
         rows.append((_name_published(method), None, *means, *gain, *[""] * len(LEVELS)))
     uneven = len({row.trials_played / row.units for row in found.arms if row.units}) > 1
-    notes = [" ".join(_get_notes(mean_per_trial=True, uneven_trials=uneven)), *_note_uneven(found)]
+    notes = [" ".join(_get_notes(mean_per_trial=True, uneven_trials=uneven)), *_get_notes(uneven=not found.alike)]
     gained = ("gain of trial 2", *INTERVAL) if longest > 1 else ()
     best_of = (f"best_of_{number}" for number in range(1, longest + 1))
     columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *gained, *(f"to {level}%" for level in LEVELS))
@@ -159,10 +146,8 @@ def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
 
 
 def _build_gain_cells(gain: MeanEstimate | None) -> tuple[Cell, ...]:
-    return (
-        format_difference(gain.mean if gain else None),
-        *sheets.format_interval(gain.interval if gain else None)[:2],
-    )
+    mean, interval = (gain.mean, gain.interval) if gain else (None, None)
+    return (format_difference(mean), *sheets.format_interval(interval)[:2])
 
 
 def _pad(values: Sequence[float | None], length: int) -> list[float | None]:
@@ -170,11 +155,9 @@ def _pad(values: Sequence[float | None], length: int) -> list[float | None]:
 
 
 def _build_success_table(found: Analysis) -> Sheet:
-    """Build the table of every trial of arms that played several: variants solved so far, additional ones, those left,
-    accuracy, and pass^k."""
     rows = [
         (
-            *(arm.arm if each.trial == 1 else "", each.trial, each.solved, each.additional, arm.units - each.solved),
+            *(arm.arm, each.trial, each.solved, each.additional, arm.units - each.solved),
             *(format_number(share, ".1%") for share in (each.accuracy, each.all_solved)),
         )
         for arm in found.arms
@@ -185,7 +168,6 @@ def _build_success_table(found: Analysis) -> Sheet:
 
 
 def _build_reflections_table(found: Analysis) -> Sheet:
-    """Build the table of reflections written per unit, and of solved trials by the number held when they began."""
     several = [arm for arm in found.arms if len(arm.learning.held) > 1]
     counts = sorted({count for arm in several for count in arm.learning.held})
     rows = [(arm.arm, arm.learning.written, *(arm.learning.held.get(each, "") for each in counts)) for arm in several]
@@ -193,13 +175,12 @@ def _build_reflections_table(found: Analysis) -> Sheet:
 
 
 def _build_failures_table(found: Analysis) -> Sheet:
-    failed = ((arm.arm, [arm.learning.failures[why] for why in FAILURES]) for arm in found.arms)
-    rows = [(arm, sum(counts), *counts) for arm, counts in failed if any(counts)]
+    failed = {arm.arm: arm.learning.failures.values() for arm in found.arms}
+    rows = [(arm, sum(counts), *counts) for arm, counts in failed.items() if any(counts)]
     return _build_table("failures", ("arm", "trials", *FAILURES), rows)
 
 
 def _build_differences_table(found: Analysis) -> Sheet:
-    """Build the table of paired differences with intervals and p, then the interaction of skills and reflections."""
     rows: list[Sequence[Any]] = [
         (
             pair.name,
@@ -218,7 +199,6 @@ def _build_differences_table(found: Analysis) -> Sheet:
 
 
 def _build_square_rows(square: Factorial2x2, program: str) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a 2x2: the interaction with what it says, and both memories over each alone."""
     (neither, reflections, skills, both), (_, one, other, together) = square.corners, square.means
     reading = "no result" if square.reading == "undecided" else square.reading
     for name, difference, interval, asks in (
@@ -253,8 +233,8 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
     for pair in pairs:
         if pair.interval and pair.interval.is_hopeless:
             yield (
-                f"{pair.name}: no result, {pair.interval.clusters_in_words} are too few. A run of this size may miss "
-                "even the largest possible difference."
+                f"{pair.name}: no result, {pair.interval.clusters} {pair.interval.noun} are too few. A run of this "
+                "size may miss even the largest possible difference."
             )
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         yield f"Intervals over fewer than {FEW} task types are rough."
@@ -277,7 +257,7 @@ def _build_strata_table(found: Analysis) -> Sheet:
 
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build Table 2 of rSSO from this run: means by task type, paired differences, variants solved, all together."""
+    """Build Table 2 of rSSO from this run."""
     pairs, published = found.compared_by_task, load_published_tables()
     paper = {row["task"]: row for row in published["table2"]}
     rows = [
@@ -296,7 +276,7 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
         theirs = {row["method"]: row["mean"] for row in published["table1"]}
         cells = [*means, *solved, *(build_mean_cells(theirs, 2, "dim") if with_paper else ())]
         rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
-    notes = [*_note_uneven(found), *_get_notes(paper=with_paper)]
+    notes = _get_notes(uneven=not found.alike, paper=with_paper)
     notes += [f"{each.name}: paired by unit, best of the first {each.trials} trials." for each in pairs]
     arms = [arm.arm for arm in found.arms]
     columns = ["task", "n", *arms, *(pair.name for pair in pairs), *(f"{arm} solved" for arm in arms)]
@@ -305,18 +285,15 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
 
 def _build_trainings_table(found: Analysis) -> Sheet:
     rounds = max((len(row.rounds) for row in found.trainings), default=0)
-    rows = [
-        (row.arm, _format_units(row.tasks, row.errored), row.episodes, *_pad(row.rounds, rounds))
-        for row in found.trainings
-    ]
+    trained = ((row, _format_units(row.tasks, row.errored)) for row in found.trainings)
+    rows = [(row.arm, tasks, row.episodes, *_pad(row.rounds, rounds)) for row, tasks in trained]
     columns = ("arm", "tasks", "episodes", *(f"round {number}" for number in range(1, rounds + 1)))
     notes = _describe_stalled_trials([(row.arm, row.stalled, row.episodes) for row in found.trainings])
     return _build_table("trainings", columns, rows, notes)
 
 
 def build_measures_table(found: Analysis) -> Sheet:
-    """Build the table of measures per task (AgentBoard, OmniReflect) and of usage per solved variant. Columns about
-    rules, and the constitution that an arm starts from, appear where there are any."""
+    """Build the table of what AgentBoard and OmniReflect measure; columns about rules appear where there are any."""
     ruled = any(row.rules is not None for row in found.arms)
     rows = []
     for row in found.arms:
@@ -345,7 +322,6 @@ def build_measures_table(found: Analysis) -> Sheet:
 
 
 def build_tokens_table(found: Analysis) -> Sheet:
-    """Build the table of calls, tokens and dollars by role. Of what costs nothing, it has no dollars."""
     arms, paid = {row.arm: row for row in found.arms}, not found.bill.free
     several = len({(name, entry.role) for name, entry in found.costs}) < len(found.costs)
     everything = total_usage(entry for _, entry in found.costs)
@@ -406,3 +382,102 @@ def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = Fals
         notes += ["`rsso-dspy report` shows the strata, task types and figures."] if found.comparisons else []
     yield Text()
     yield from (to_plain_text(note, "dim") for note in notes)
+
+
+# The result in a few sentences.
+
+MOST = 3  # maximum number of comparisons that are told
+UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
+OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
+
+
+def write_headline(found: Analysis) -> str:
+    """Write the result of a run: which arm scored highest, which comparisons it decides, what is missing, what it took,
+    and how to play a language model if none played."""
+    if all(arm.mean is None for arm in found.arms):
+        return "No unit has a score yet."
+    said = [_describe_best(found), *_describe_comparisons(found)]
+    repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
+    said += [*describe_repeated_units(repeated), *found.describe_gaps(), *_describe_unscored(found)]
+    said += _describe_spending(found)
+    return " ".join([*said, *([OWN_MODEL] if found.rule_based else [])])
+
+
+def _describe_best(found: Analysis) -> str:
+    means = [(f"{arm.mean:.2f}", arm) for arm in found.arms if arm.mean is not None]
+    top = max((mean for mean, _ in means), key=float)
+    best = [arm for mean, arm in means if mean == top]
+    names, of = " and ".join(arm.arm for arm in best), f"{best[0].solve} of {best[0].units}"
+    if len(means) == 1:
+        return f"{names} scored {top} of 100 points on average and solved {of} units; no other arm has a score."
+    if len(best) == len(means):
+        return f"{'Both' if len(best) == 2 else f'All {len(best)}'} arms scored {top} of 100 points on average."
+    solved = f", {of} units solved" if len(best) == 1 else ""
+    unlike = "" if found.alike else " (the arms finished different units)"
+    return f"Highest mean: {names} with {top} of 100 points{solved}{unlike}."
+
+
+def _describe_comparisons(found: Analysis) -> list[str]:
+    pairs = [pair for pair in found.comparisons if pair.difference is not None]
+    if not pairs:
+        return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
+    pairs.sort(key=lambda pair: pair is not found.main_result)
+    decided = [pair for pair in pairs if pair.interval and pair.interval.is_decided]
+    open_ = [pair for pair in pairs if pair not in decided]
+    kept = open_[: max(1, MOST - len(decided))]
+    said = list(map(_describe_winner, decided[:MOST]))
+    for verdict in (UNCERTAIN, TOO_FEW, EQUAL):
+        told = [
+            f"{pair.name} {format_difference(pair.difference).text} points ({_describe_pairs(pair)})"
+            for pair in kept
+            if _judge_open(pair) == verdict
+        ]
+        said += [f"{verdict}: {', '.join(told)}."] if told else []
+    if left := len(decided[MOST:]) + len(open_) - len(kept):
+        said.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
+    if decided and len(pairs) > 1:
+        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p in the tables is.")
+    return said
+
+
+def _judge_open(pair: Comparison) -> str:
+    """Why a comparison is not decided: no pair differs, a run over this few task types could decide no difference, or
+    the interval includes 0."""
+    if pair.pairs > 1 and not pair.higher and not pair.lower:
+        return EQUAL
+    hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
+    return TOO_FEW if hopeless else UNCERTAIN
+
+
+def _describe_winner(pair: Comparison) -> str:
+    assert pair.difference is not None
+    better, worse = (pair.second, pair.first) if pair.difference > 0 else (pair.first, pair.second)
+    return f"{better} beats {worse} by {abs(pair.difference):.2f} points ({_describe_pairs(pair, best_first=True)})."
+
+
+def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
+    """Write the number of pairs and the interval: of ``second - first``, or of the better arm minus the worse one."""
+    units = f"{pair.pairs} unit{'s' if pair.pairs != 1 else ''}"
+    if pair.interval is None:
+        return units
+    low, high = pair.interval.low, pair.interval.high
+    if best_first and high < 0:
+        low, high = -high, -low
+    alone = "" if pair.interval.over == "task types" else " of one task type"
+    return f"{units}{alone}, 95% interval {low:+.1f} to {high:+.1f}"
+
+
+def _describe_spending(found: Analysis) -> list[str]:
+    """Describe the calls, tokens and dollars that this run took, interrupted trials included."""
+    spent, billed = found.bill.answered, found.bill.spent
+    price = "at no cost" if found.bill.free else "price unknown" if billed is None else format_dollars(billed)
+    calls = f"{spent.calls:,} model call{'s' if spent.calls > 1 else ''}"
+    return [f"It took {calls} and {format_tokens(spent.input + spent.output)} tokens, {price}."] if spent.calls else []
+
+
+def _describe_unscored(found: Analysis) -> Iterator[str]:
+    if count := sum(not each.is_skipped for each in found.errored):
+        units, count_them = ("unit", "counts") if count == 1 else ("units", "count")
+        yield f"{count} {units} ended in an error and {count_them} nowhere."
+    if skipped := [f"{each.unit} of {each.arm}" for each in found.errored if each.is_skipped]:
+        yield f"Skipped, as the environment refuses them: {', '.join(skipped)}."

@@ -13,8 +13,7 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.report.analysis import analyze
-from rsso_dspy.report.headline import write_headline
-from rsso_dspy.report.tables import build_methods_table
+from rsso_dspy.report.tables import build_methods_table, write_headline
 from rsso_dspy.store.run_folder import Store
 from tests.live import FAST, says
 from tests.provider_runs import KEY, OFFLINE, PLAYED, STEPS, run_against

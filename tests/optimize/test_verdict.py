@@ -23,7 +23,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import resolve_protocol
-from rsso_dspy.report.statistics import bootstrap_mean, bootstrap_scores, run_sign_test, run_wilcoxon_test
+from rsso_dspy.report.statistics import bootstrap_mean, estimate_mean, run_sign_test, run_wilcoxon_test
 
 TWO = ["boil", "freeze"]
 THREE = [*TWO, "find-plant"]
@@ -316,7 +316,7 @@ def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
         (lambda: run_wilcoxon_test(scores), "value 3"),
         (lambda: run_sign_test(scores), "value 3"),
         (lambda: bootstrap_mean({"boil": [1.0], "freeze": scores}), "value 3 of freeze"),
-        (lambda: bootstrap_scores([("boil", each) for each in scores]), "value 3 of boil"),
+        (lambda: estimate_mean([("boil", each) for each in scores]), "value 3 of boil"),
     ):
         with pytest.raises(UsageError, match=f"{name} is {shown}.*: only numbers from -1"):
             statistic()

@@ -39,7 +39,7 @@ def page_of(unit: UnitRecord, target: Path) -> Path:
     curves: Any = SimpleNamespace(title="Curves", alt="One curve falls.", source=PICTURE)
     sections = [
         PageSection("overview", "Overview", "What each arm reached.", (means,), (curves,)),
-        PageSection("tasks", "Tasks", MARKUP, (tasks, build_sheet("none", "Empty", ("a",), ()))),
+        PageSection("tasks", "Tasks", MARKUP, (tasks,)),
     ]
     units = [unit, record("rsso", "boil", 22, [[10], None]), record("sso", "boil", 22, [[100]]), training(), evil()]
     facts = [("Commit", "c448d48cdb9c"), ("Hash", "x" * 90)]

@@ -3,7 +3,7 @@
 import pytest
 
 from rsso_dspy.report.analysis import RunRecords, analyze
-from rsso_dspy.report.headline import OWN_MODEL, write_headline
+from rsso_dspy.report.tables import OWN_MODEL, write_headline
 from tests.records import record
 
 TASKS = [f"task-{number}" for number in range(8)]

@@ -3,14 +3,10 @@
 import base64
 import gzip
 import json
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from rsso_dspy.errors import UsageError
 from rsso_dspy.records import State
 from rsso_dspy.report import page as page_module
 from rsso_dspy.report import sheets
@@ -52,27 +48,6 @@ def test_a_page_holds_every_record_and_the_same_run_gives_the_same_bytes(tmp_pat
     assert index["templates"] == "</script><!-- wait"
     assert page.index("A note.") < page.index("Means") < page.index('id="unit-0"')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
-
-
-def test_only_a_page_is_replaced_and_what_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "empty").touch()
-    for name in ("page.html", "page.html", "empty"):
-        write_page(tmp_path / name, PAGE, [])
-        assert b"What each arm reached." in (tmp_path / name).read_bytes()
-    other = tmp_path / "other.json"
-    for kept in ('{"hash": "ab"}', "<html>", " ", "<!DOCTYPE HTML>\n<p>of another tool</p>"):
-        other.write_text(kept, encoding="utf-8")
-        with pytest.raises(UsageError, match=r"exists and is not a page of rsso-dspy.*name another --html"):
-            write_page(other, PAGE, [])
-        assert other.read_text(encoding="utf-8") == kept
-    os.mkfifo(tmp_path / "pipe")
-    for target, message in {
-        tmp_path: "is not a file; name another",
-        other / "run.html": "name another --html",
-        tmp_path / "pipe": "is not a file; name another",
-    }.items():
-        with pytest.raises(UsageError, match=message):
-            write_page(target, PAGE, [])
 
 
 def test_a_text_stands_once_in_a_chunk_and_nothing_in_it_can_steer_a_page():

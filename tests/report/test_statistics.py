@@ -11,7 +11,7 @@ from rsso_dspy.report.published import load_published_tables, recompute_statisti
 from rsso_dspy.report.statistics import (
     apply_holm_correction,
     bootstrap_mean,
-    bootstrap_scores,
+    estimate_mean,
     run_sign_test,
     run_wilcoxon_test,
 )
@@ -85,7 +85,7 @@ def test_no_interval_goes_beyond_what_scores_allow():
     wide = bootstrap_mean({"boil": [90.0], "freeze": [-80.0]})
     assert (wide.low, wide.high) == (-100, 100)
     assert bootstrap_mean({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
-    found = bootstrap_scores([(f"task-{n}", score) for n, score in enumerate([0.0, 100.0, 100.0])])
+    found = estimate_mean([(f"task-{n}", score) for n, score in enumerate([0.0, 100.0, 100.0])]).interval
     assert 0 == found.low < 200 / 3 < found.high == 100
 
 

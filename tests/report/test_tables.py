@@ -11,12 +11,13 @@ from rsso_dspy.pricing import Price
 from rsso_dspy.records import Source, Usage
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
-from rsso_dspy.report.metrics import UNEVEN
+from rsso_dspy.report.published import load_data
 from rsso_dspy.report.sheets import build_sheet, print_parts, to_csv, to_latex, to_markdown
 from rsso_dspy.report.tables import build_tables, render_analysis
 from rsso_dspy.report.terminal import replace_controls
 from tests.records import record
 
+UNEVEN = load_data("texts.toml")["notes"]["uneven"]
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
 
 
@@ -70,7 +71,7 @@ def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monk
     assert "…" not in printed
     numbers = [set(re.findall(r"[\d,.%+/-]+", text)) for text in (render(found), printed)]
     assert numbers[0] <= numbers[1] | {"-"}
-    starts = ("Intervals", "p: Wilcoxon", "The first arm", "Mean, ")
+    starts = ("Intervals", "p: Wilcoxon", "The first arm", "Mean: ")
     assert sum(line.startswith(starts) for line in printed.splitlines()) == len(starts)
     assert max(map(len, printed.splitlines())) <= width, "a table that is too wide is split"
 
@@ -235,3 +236,16 @@ def test_nothing_that_a_terminal_acts_on_is_left_and_no_cell_is_cut_off():
     table = build_sheet("x", "", ("second - first", "95% interval"), [("rsso - sso", sheets.Cell("-11.11 to +10.58"))])
     print_parts([table], told := StringIO(), 12)
     assert "-11.11 to +10.58" in told.getvalue()
+
+
+def test_a_part_of_a_wide_table_keeps_what_belongs_together():
+    """An interval with its mean, the trial of a row; and no row without a value."""
+    first, second = ("rsso", 1, 50, 1.5, -2.5, 5.5, "of all"), ("rsso", 2, 60, 2.5, -1.5, 6.5, "")
+    rows = [first, second, ("all", *[""] * 5, "x y")]
+    table = build_sheet("x", "", ("arm", "trial", "solved", "gain", *sheets.INTERVAL, "asks"), rows)
+    print_parts([table], told := StringIO(), 30)
+    assert [" ".join(line.split()) for line in told.getvalue().splitlines()] == [
+        "arm trial solved", "rsso 1 50", "rsso 2 60",
+        "arm trial gain 95% from to", "rsso 1 1.50 -2.50 5.50", "rsso 2 2.50 -1.50 6.50",
+        "arm trial asks", "rsso 1 of all", "all x y",
+    ]  # fmt: skip

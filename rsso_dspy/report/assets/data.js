@@ -1,8 +1,9 @@
 // The index, and records, each inflated when it is opened.
 
 const INDEX = JSON.parse(byId("index").textContent);
-const UNITS = INDEX.units.map((unit, number) => ({ ...unit, number, task: unit.key.split("::")[0] }));
+const UNITS = INDEX.units.map((unit, number) => ({ ...unit, number }));
 for (const unit of UNITS) {
+  [unit.task, unit.variant] = unit.key.split("::");
   unit.outcome = unit.marks.includes("e") ? "errored" : unit.marks.includes("s") ? "solved" : "unsolved";
   unit.words = `${unit.arm} ${unit.key}${unit.training ? " training" : ""}`.toLowerCase();
 }
@@ -10,11 +11,6 @@ const SEEDS = new Set(UNITS.map((unit) => unit.seed)).size;
 
 /** The record of a unit, with its long texts in place. */
 async function record({ number }) {
-  if (typeof DecompressionStream !== "function") {
-    throw new Error(
-      "This browser cannot unpack the trials. Use Chrome or Edge 80, Firefox 113, Safari 16.4, or a later one."
-    );
-  }
   const chunk = byId(`unit-${number}`) ?? (await parsed(), byId(`unit-${number}`));
   if (!chunk) throw new Error("The file ends before this unit: it was not copied whole.");
   const bytes = Uint8Array.from(atob(chunk.textContent), (letter) => letter.charCodeAt(0));

@@ -1,8 +1,7 @@
 // Elements made of names and texts. Whatever is shown becomes a text node: nothing is ever parsed as markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function make(element, attributes, children) {
+function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -12,24 +11,20 @@ function make(element, attributes, children) {
   return element;
 }
 
-const el = (tag, attributes = {}, ...children) => make(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) => make(document.createElementNS(SVG, tag), attributes, children);
 const byId = (id) => document.getElementById(id);
 
 const count = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 const points = (number) => (number > 0 ? `+${number}` : number < 0 ? `\u2212${-number}` : "0");
 
-const LONGEST = 20000;
+/** A text with its lines; a long one scrolls by itself. */
+const lines = (text, attributes = {}) => el("pre", { class: text.length > 6000 ? "long" : null, ...attributes }, text);
 
-/** A text with its lines. A very long one is cut, with a button for the rest. */
-function lines(text, attributes = {}) {
-  const block = el("pre", { class: text.length > 6000 ? "long" : null, ...attributes }, text.slice(0, LONGEST));
-  if (text.length <= LONGEST) return block;
-  const button = el("button", { type: "button", class: "more", onclick: () => {
-    block.textContent = text;
-    button.remove();
-  } }, `Show all ${text.length.toLocaleString("en")} characters`);
-  return el("div", {}, block, button);
+/** Scroll a box, if need be, so that a part of it is seen. */
+function reveal(box, part) {
+  const top = part.offsetTop - box.offsetTop;
+  if (top < box.scrollTop || top + part.offsetHeight > box.scrollTop + box.clientHeight) {
+    box.scrollTop = top - box.clientHeight / 2;
+  }
 }
 
 /** A part that opens and closes, and stays so from step to step. */

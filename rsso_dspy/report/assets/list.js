@@ -1,9 +1,8 @@
-// The list of units: search, three choices, and as many rows as are scrolled to.
+// The list of units: search, three choices, and a row for each.
 
-const BATCH = 120;
 const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored" };
 
-const list = { matches: [], shown: 0, current: null };
+const list = { matches: [], current: null };
 
 function listPart() {
   const choice = (name, label, options) =>
@@ -13,8 +12,7 @@ function listPart() {
   const distinct = (name) => [...new Set(UNITS.map((unit) => unit[name]))].map((value) => [value, value]);
   list.status = el("span", { class: "status", role: "status" });
   list.rows = el("ol", { class: "rows", "aria-label": "Units" });
-  list.more = el("button", { type: "button", class: "more", onclick: extend }, "Show more");
-  list.box = el("div", { class: "box", onscroll: nearEnd }, list.rows, list.more);
+  list.box = el("div", { class: "box" }, list.rows);
   list.part = el("details", { class: "units", open: true },
     el("summary", {}, "Units ", list.status),
     el("div", { class: "filters" },
@@ -41,39 +39,23 @@ function refill() {
   const wanted = filter.q.toLowerCase().split(/\s+/).filter(Boolean);
   list.matches = UNITS.filter((unit) =>
     ["arm", "task", "outcome"].every((name) => !filter[name] || unit[name] === filter[name]) && wanted.every((word) => unit.words.includes(word)));
-  list.shown = 0;
-  list.rows.replaceChildren();
+  const none = el("li", { class: "empty" }, UNITS.length ? "No unit is like this." : "No unit is finished yet.");
+  list.rows.replaceChildren(...(list.matches.length ? list.matches.map(row) : [none]));
   list.box.scrollTop = 0;
   const all = UNITS.length.toLocaleString("en");
   list.status.textContent = list.matches.length === UNITS.length
     ? all : `${list.matches.length.toLocaleString("en")} of ${all}`;
-  extend();
 }
 
-function extend() {
-  const batch = list.matches.slice(list.shown, list.shown + BATCH);
-  list.rows.append(...batch.map(row));
-  list.shown += batch.length;
-  list.more.hidden = list.shown >= list.matches.length;
-  if (!list.matches.length) {
-    list.rows.append(el("li", { class: "empty" }, UNITS.length ? "No unit is like this." : "No unit is finished yet."));
-  }
-}
-
-const nearEnd = () => {
-  const { scrollTop, clientHeight, scrollHeight } = list.box;
-  if (!list.more.hidden && scrollTop + clientHeight > scrollHeight - 400) extend();
-};
+const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
 
 function row(unit) {
-  const [task, variant] = unit.key.split("::");
-  const best = Math.max(...unit.scores.filter((score) => score !== null));
   const about = [unit.arm, unit.training && "training", SEEDS > 1 && `seed ${unit.seed}`].filter(Boolean).join(" · ");
-  const said = unit.outcome === "errored" ? "errored, no score" : `best ${best}, ${OUTCOMES[unit.outcome]}`;
+  const said = unit.outcome === "errored" ? "errored, no score" : `best ${bestOf(unit)}, ${OUTCOMES[unit.outcome]}`;
   return el("li", {},
     el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": unit === list.current && "true" },
-    el("span", { class: "key" }, el("span", {}, task), variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`)),
-    el("span", { class: "best", "aria-hidden": "true" }, unit.outcome === "errored" ? "err" : `${best}`),
+    el("span", { class: "key" }, el("span", {}, unit.task), unit.variant && el("span", { class: "dim" }, `::${unit.variant}`)),
+    el("span", { class: "best", "aria-hidden": "true" }, bestOf(unit)),
     el("span", { class: "about" }, about), el("span", { class: "unseen" }, said)));
 }
 
@@ -83,15 +65,10 @@ function markCurrent(unit) {
   before?.removeAttribute("aria-current");
   list.current = unit;
   if (!unit) return;
-  while (list.matches.indexOf(unit) >= list.shown) extend();
   const link = list.rows.querySelector(`[data-unit="${unit.number}"]`);
-  if (link) {
-    link.setAttribute("aria-current", "true");
-    const top = link.offsetTop - list.rows.offsetTop;
-    if (top < list.box.scrollTop || top + link.offsetHeight > list.box.scrollTop + list.box.clientHeight) {
-      list.box.scrollTop = top - list.box.clientHeight / 2;
-    }
-  }
+  if (!link) return;
+  link.setAttribute("aria-current", "true");
+  reveal(list.box, link);
 }
 
 function changed() {

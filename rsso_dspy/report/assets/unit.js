@@ -54,7 +54,6 @@ function blank(text) {
 
 function drawUnit() {
   const { unit, data } = open;
-  const [task, variant] = unit.key.split("::");
   const others = UNITS.filter((each) => each !== unit && each.key === unit.key && each.seed === unit.seed);
   const budget = [...new Set(data.budgets)];
   const facts = [data.model, data.protocol, data.program, `seed ${unit.seed}`,
@@ -62,7 +61,7 @@ function drawUnit() {
     data.start ? `started from ${data.start}` : null];
   byId("unit").replaceChildren(
     el("header", { class: "unit-head" },
-      el("h2", {}, task, variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`), " ",
+      el("h2", {}, unit.task, unit.variant && el("span", { class: "dim" }, `::${unit.variant}`), " ",
         el("span", { class: "arm" }, unit.arm), unit.training ? el("span", { class: "badge" }, "training") : null),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
       others.length ? el("p", { class: "others" }, "Also played by: ", 
@@ -70,8 +69,6 @@ function drawUnit() {
     el("nav", { class: "strip", "aria-label": unit.training ? "Episodes" : "Trials" }, ...data.trials.map(stripPart)),
     el("div", { id: "trial" }));
 }
-
-const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
 
 function stripPart(trial) {
   const kind = trial.error !== null ? "errored" : trial.solved ? "solved" : "unsolved";
@@ -111,7 +108,6 @@ function playedTrial(trial) {
     trial.asked_back ? `${count(trial.asked_back, "action")} asked back` : null,
     trial.no_effect ? `${count(trial.no_effect, "action")} without effect` : null,
     trial.replayed ? "played again after the simulator died" : null];
-  open.track = track(trial, (step) => go(step, true));
   open.learnt = learntPart(unit, data, trial);
   const items = data.learnt.filter((item) => item.trial === trial.trial);
   return [
@@ -122,7 +118,6 @@ function playedTrial(trial) {
         items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learned: ${summed(items)}`) : null),
       spent.length ? el("details", { class: "spent" }, el("summary", {}, trial.seconds ? "Calls, tokens and time" : "Calls and tokens"),
         ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
-    open.track.part,
     el("div", { class: "walker" }, walkerBar(), stepList(trial), el("div", { id: "step" })),
     el("div", { id: "beside-box" }),
     open.learnt,
@@ -157,15 +152,11 @@ function walk(wanted) {
     byId("step").replaceChildren(el("p", { class: "empty" }, "The trial ended before its first step."));
     return;
   }
-  open.track.mark(number);
   open.where.textContent = `Step ${number} of ${trial.steps.length}`;
   open.rows.querySelector("[aria-current]")?.removeAttribute("aria-current");
   const link = open.rows.querySelector(`[data-step="${number}"]`);
   link.setAttribute("aria-current", "step");
-  const top = link.offsetTop - open.rows.offsetTop;
-  if (top < open.rows.scrollTop || top + link.offsetHeight > open.rows.scrollTop + open.rows.clientHeight) {
-    open.rows.scrollTop = top - open.rows.clientHeight / 2;
-  }
+  reveal(open.rows, link);
   byId("step").replaceChildren(
     el("div", {}, promptPart(trial, number, (region) => origins(open.unit, data, trial, number, region)),
       exchangesPart(data, trial, number)),
@@ -200,51 +191,11 @@ function resultPart(step) {
   inventory ? folding("inventory", false, {}, "Inventory", lines(inventory)) : null);
 }
 
-/** Go to a step: by key in the present entry of the history, by a click in one of its own. */
-function go(step, jump = false) {
-  const { unit, trial } = open;
-  if (!trial?.steps?.length) return;
-  const number = Math.max(1, Math.min(trial.steps.length, step));
-  if (jump) {
-    location.hash = address(unit, trial.trial, number) + query();
-    return;
-  }
-  walk(number);
+/** Go to a step in the present entry of the history. */
+function go(step) {
+  if (!open.trial?.steps?.length) return;
+  walk(step);
   write(whole());
-}
-
-// The score over the steps of a trial: a line to click on.
-
-const HIGH = 100;
-
-function track(trial, choose) {
-  const total = trial.steps.length;
-  const low = Math.min(0, ...trial.steps.map((step) => step.score));
-  const x = (step) => (total ? (step / total) * 1000 : 0);
-  const y = (score) => HIGH - ((Math.max(low, Math.min(100, score)) - low) / (100 - low)) * HIGH;
-  let line = `M0 ${y(trial.points_at_reset)}`;
-  for (const step of trial.steps) line += `H${x(step.number)}V${y(step.score)}`;
-  const dots = trial.steps.filter((step) => step.reward).map((step) =>
-    svg("path", { d: `M${x(step.number)} ${y(step.score)}h.01`, class: step.reward > 0 ? "gain" : "loss" }));
-  const missed = trial.steps.filter((step) => !step.understood).map((step) =>
-    svg("path", { d: `M${x(step.number)} ${HIGH + 5}v5`, class: "missed" }));
-  const marker = svg("path", { class: "marker" });
-  const picture = svg("svg", { viewBox: `0 -4 1000 ${HIGH + 16}`, preserveAspectRatio: "none", role: "img",
-    "aria-label": `Environment score over ${total} steps, from ${trial.points_at_reset} to ${trial.environment_score}` },
-  ...[0, 50, 100].map((score) => svg("path", { d: `M0 ${y(score)}H1000`, class: "grid" })),
-  marker, svg("path", { d: line, class: "line" }), ...dots, ...missed);
-  picture.addEventListener("click", (event) => {
-    const box = picture.getBoundingClientRect();
-    const step = Math.round(((event.clientX - box.left) / box.width) * total);
-    if (total) choose(Math.max(1, Math.min(total, step)));
-  });
-  const labels = [100, 0, ...(low < 0 ? [low] : [])].map((score) => {
-    const label = el("span", {}, `${score}`);
-    label.style.top = `${((y(score) + 4) / (HIGH + 16)) * 100}%`;
-    return label;
-  });
-  const part = el("div", { class: "track" }, el("div", { class: "axis", "aria-hidden": "true" }, ...labels), picture);
-  return { part, mark: (step) => marker.setAttribute("d", `M${x(step)} -4V${HIGH + 12}`) };
 }
 
 // Another arm at the same unit, trial by trial and step by step, next to the one that is open.

@@ -1,2 +1,0 @@
-// Before anything is painted: that scripts run.
-document.documentElement.classList.add("scripted");
