@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
     from rsso_dspy.memory.contenders import EntrySettings
     from rsso_dspy.memory.reflections import Reflection, ReflectionSettings
-    from rsso_dspy.memory.skills import SkillSettings
+    from rsso_dspy.memory.skill_windows import SkillSettings
 
 RETRY_TEMPERATURE = 0.7  # at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)
 

@@ -12,7 +12,7 @@ from rsso_dspy.memory.formats import (
     read_constitution,
     read_library,
 )
-from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skill_windows import SkillSettings
 from tests.memory.memory_cases import FOUR, error, fact, skill_memory, taught
 
 ABOUT = {

@@ -9,8 +9,7 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory import NOTHING
-from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.match import get_embedding_text
+from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.records import State
 from tests.memory.memory_cases import (
     FOUR,
@@ -191,7 +190,7 @@ def test_a_restored_memory_continues_byte_for_byte(settings, stop):
 
 def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else():
     state = State("You move.", "This room is the kitchen.", "You carry a cup")
-    told = [get_embedding_text(state, SkillSettings(inventory_first=first)) for first in (True, False)]
+    told = [SkillSettings(inventory_first=first).describe(state) for first in (True, False)]
     assert [text.startswith("You carry a cup") for text in told] == [True, False]
     assert [text.count("cup") for text in told] == [1, 1]
     assert state.description.endswith("a cup")

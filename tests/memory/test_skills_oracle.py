@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsso_dspy.memory.skills import SkillCandidate, SkillSettings, Span
-from rsso_dspy.memory.skills.library import search_skill_set
+from rsso_dspy.memory.skill_windows import SkillCandidate, SkillSettings, Span
+from rsso_dspy.memory.skills import search_skill_set
 from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, words_embed
 from tests.memory.oracle import Oracle, conflict, search
 

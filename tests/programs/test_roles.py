@@ -9,7 +9,7 @@ import pytest
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.environments.scienceworld.actions import USUAL
 from rsso_dspy.environments.scienceworld.environment import render_listings
-from rsso_dspy.memory.skills import Window
+from rsso_dspy.memory.skill_windows import Window
 from rsso_dspy.programs import render
 from rsso_dspy.programs.render import is_transcript_of, render_recent_steps, render_transcript, tell_outcome
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, render_excerpts
