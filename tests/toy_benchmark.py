@@ -53,5 +53,5 @@ BENCHMARK = Benchmark(
     budget=Budget(lambda variant: 2 + variant.index % 2),
     action_templates={"sso": TEMPLATES},
     gold_path=walk_gold_path,
-    hints=Hints({"Arrive": ("a number reached", ("Always stop at the number.",))}),
+    hints=Hints(goals={"Arrive": ("a number reached", ("Always stop at the number.",))}),
 )

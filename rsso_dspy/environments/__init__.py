@@ -56,11 +56,16 @@ class Environment(Protocol):
     @property
     def points_at_reset(self) -> int: ...
 
+    @property
+    def alive(self) -> bool: ...  # whether another reset can succeed
+
     def reset(self, variant: Variant) -> State: ...
 
     def step(self, action: str) -> Transition: ...
 
     def render(self, states: Sequence[State]) -> list[str]: ...
+
+    def close(self) -> None: ...  # ends the simulator; may be called again, and from another thread
 
 
 class TextEnvironment:
@@ -82,14 +87,13 @@ class TextEnvironment:
 
 
 STALLED = "The action took too long, and the attempt ends here."
-NOTHING_PLAYED = "no variant is being played: reset the environment first."
 Played = TypeVar("Played")
 
 
 def require_played(played: Played | None) -> Played:
     """Return what is played. Raises ``SimulatorDied`` before the first reset."""
     if played is None:
-        raise SimulatorDied(NOTHING_PLAYED)
+        raise SimulatorDied("no variant is being played: reset the environment first.")
     return played
 
 

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rsso_dspy.environments import Environment
 from rsso_dspy.errors import Stopped
@@ -110,36 +110,16 @@ def _pass_on(process: "subprocess.Popen[bytes]", lines: "SimpleQueue[bytes]") ->
     lines.put(b"")
 
 
-class PooledEnvironment(Environment, Protocol):
-    @property
-    def alive(self) -> bool:
-        """Whether another reset can succeed."""
-        ...
-
-    def close(self) -> None:
-        """End the simulator. Idempotent; may be called from another thread."""
-        ...
-
-
-E = TypeVar("E", bound=PooledEnvironment)
+E = TypeVar("E", bound=Environment)
 
 
 class EnvironmentPool(AbstractContextManager["EnvironmentPool[E]"], Generic[E]):
-    """Up to ``size`` environments created by ``factory``, ``at_once`` of them at a time, by default one per core.
-    ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``."""
+    """Up to ``size`` environments created by ``factory``, at a time one per core. ``stopped`` is polled while waiting
+    for a start; once it returns true, ``lease`` raises ``Stopped``."""
 
-    def __init__(
-        self,
-        factory: Callable[[], E],
-        size: int = 1,
-        stopped: Callable[[], bool] = lambda: False,
-        at_once: int | None = None,
-    ):
-        if size < 1:
-            raise ValueError(f"the size of a pool must be at least 1, not {size}")
-        self._factory = factory
-        self._stopped = stopped
-        self._starts = threading.BoundedSemaphore(at_once or os.cpu_count() or 1)
+    def __init__(self, factory: Callable[[], E], size: int = 1, stopped: Callable[[], bool] = lambda: False):
+        self._factory, self._stopped = factory, stopped
+        self._starts = threading.BoundedSemaphore(os.cpu_count() or 1)
         self._slots = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[E] = []

@@ -37,10 +37,7 @@ class AlfWorld(TaughtEnvironment):
     verbs = ("put", "move")
 
     def __init__(
-        self,
-        folder: str | None = None,
-        step_seconds: float = 20.0,
-        stopped: Callable[[], bool] = lambda: False,
+        self, folder: str | None = None, step_seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
     ):
         self._folder, self._step_seconds, self._stopped = folder, step_seconds, stopped
         self._process: Process | None = None

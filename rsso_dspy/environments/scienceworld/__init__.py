@@ -7,7 +7,7 @@ lessons        what an episode teaches
 tasks          the 18 tasks, their splits, selections and gold lengths
 """
 
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
+from rsso_dspy.environments.benchmark import Benchmark, Budget
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, USUAL
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
@@ -23,8 +23,7 @@ BENCHMARK = Benchmark(
         heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped
     ),
     budget=Budget(tasks.get_gold_length, lambda variant: tasks.find_known_length(variant) is not None),
-    about=LESSONS.about,
     action_templates={"sso": ACTION_TEMPLATES, "complete": USUAL},
     gold_path=lambda variant, *_: tasks.compute_gold_paths([variant])[0],
-    hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
+    hints=LESSONS.hints,
 )
