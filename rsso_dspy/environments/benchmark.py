@@ -84,12 +84,10 @@ class Benchmark:
         return self.hints.about
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
-        """Return the variant with a simplification, unless the benchmark has none."""
         return replace(variant, simplification=setting if self.tasks.simplifications else "")
 
     def check_simplification(self, setting: str) -> str:
-        """Return the simplification of variants for this setting of `environment.simplification`. Raises `UsageError`
-        for unknown names, which a simulator might silently ignore."""
+        """Return the simplification of variants. Raises `UsageError` for a name that a simulator might ignore."""
         allowed = self.tasks.simplifications
         if allowed and (unknown := [name for name in setting.split(",") if name and name not in allowed]):
             raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(allowed)}")
@@ -123,7 +121,6 @@ class Benchmark:
         return self.data.digest(folder)
 
     def select_held_out(self, keys: Iterable[str]) -> list[str]:
-        """Return the keys of test variants. Raises what `TaskTable.parse` raises."""
         return [key for key in keys if self.tasks.parse(key).split == "test"]
 
     def check_gold_paths(self, variants: Iterable[Variant]) -> None:
@@ -147,8 +144,7 @@ class Benchmark:
         return tuple(self.gold_path(variant, data, interface))
 
     def smoke_test(self, settings: Any) -> str:
-        """Reset a training variant if there is one, read the user's data, and return one line on what works. Raises
-        the first failure."""
+        """Reset a training variant if there is one, read the user's data, and return one line on what works."""
         environment = self.make_environment(settings, lambda: False)
         try:
             for variant in self.limit_to_data(settings.data).tasks.train_sample(self.tasks.names()[0], 1):
@@ -160,15 +156,13 @@ class Benchmark:
         return f"{self.name} {self.version} plays{held}"
 
     def origin(self) -> dict[str, str]:
-        """Return the fields that identify the benchmark in records and run folders."""
         if self.name == DEFAULT:
             return {DEFAULT: self.version}  # as in records older than other benchmarks
         return {"benchmark": f"{self.name} {self.version}"}
 
 
 def read_package_version(name: str, package: str) -> str:
-    """Return the version of the package that a benchmark needs, which the extra called like the benchmark installs.
-    Raises `NotInstalled`."""
+    """The version of a package that a benchmark needs and the extra of its name installs. Raises `NotInstalled`."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -187,8 +181,7 @@ def named_in(origin: Mapping[str, object]) -> str | None:
 
 @cache
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
-    """Load the benchmark called `name`. Raises `UnknownName`, or `UsageError` with the package's name if loading
-    fails."""
+    """Load a benchmark. Raises `UnknownName`, or `UsageError` with the package's name if loading fails."""
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found

@@ -27,7 +27,7 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
-from rsso_dspy.environments import Goal, Interface, TextEnvironment, require_played
+from rsso_dspy.environments import Environment, Goal, Interface, require_played
 from rsso_dspy.environments.benchmark import Hints
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
@@ -147,7 +147,7 @@ class Progress:
                 kinds.add(kind)
 
 
-class TaughtEnvironment(TextEnvironment):
+class TaughtEnvironment(Environment):
     """An environment that `teaches` the lessons of its benchmark's texts, and may have several interfaces. It notes the
     variant that is played as `_variant`."""
 

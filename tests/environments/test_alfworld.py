@@ -14,9 +14,8 @@ if find_spec("alfworld") is None:
 import rsso_dspy
 from benchmarks.alfworld_examples import play_examples
 from rsso_dspy.environments.alfworld import BENCHMARK, environment, tasks
-from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
+from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld, parse_goal, to_engine
 from rsso_dspy.environments.alfworld.tasks import load_made_game
-from rsso_dspy.environments.alfworld.wording import parse_goal, to_engine
 from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.wrappers import DemonstratingEnvironment
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError

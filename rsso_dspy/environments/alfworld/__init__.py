@@ -1,17 +1,8 @@
-"""ALFWorld's household games, over the package's own engine: downloaded games, or tiny ones that come along.
-
-environment  `AlfWorld`, and `worker`, what runs in its process
-wording      `put` and `move`, and how far an episode has come
-tasks        task types, splits, the user's games and tiny ones
-"""
+"""ALFWorld's household games, over the package's own engine: downloaded games, or tiny ones that come along."""
 
 from rsso_dspy.environments.alfworld import tasks
-from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.wording import LESSONS, PUBLISHED, RECENT, to_engine
+from rsso_dspy.environments.alfworld.environment import LESSONS, MOST_STEPS, PUBLISHED, RECENT, AlfWorld, to_engine
 from rsso_dspy.environments.benchmark import Benchmark, Budget, UserData, read_package_version
-
-__all__ = ["BENCHMARK"]
-
 
 BENCHMARK = Benchmark(
     name="alfworld",

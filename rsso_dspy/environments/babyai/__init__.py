@@ -1,16 +1,9 @@
-"""BabyAI's missions in texts, as AgentBoard's wrapper has them, over minigrid's worlds.
-
-environment  `BabyAi`, one world in texts; the patterns that progress goes by, and the conditions of its lessons
-view         what is seen, its text, and what can be done
-tasks        task types, minigrid's worlds, splits, solutions
-"""
+"""BabyAI's missions in texts, as AgentBoard's wrapper has them, over minigrid's worlds."""
 
 from rsso_dspy.environments.babyai import tasks
 from rsso_dspy.environments.babyai.environment import LESSONS, BabyAi
 from rsso_dspy.environments.babyai.view import ACTION_TEMPLATES
 from rsso_dspy.environments.benchmark import Benchmark, Budget, read_package_version
-
-__all__ = ["BENCHMARK"]
 
 BENCHMARK = Benchmark(
     name="babyai",

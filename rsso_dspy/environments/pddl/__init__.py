@@ -1,15 +1,8 @@
-"""PDDL games in texts, as AgentBoard plays them: gripper, blockworld, barman and tyreworld.
-
-environment  `PddlEnvironment`, and one problem in texts: how facts and actions are worded and read, what counts
-strips       the engine: reader, problems, worlds
-tasks        task types, splits, problems and their plans
-"""
+"""PDDL games in texts, as AgentBoard plays them: gripper, blockworld, barman and tyreworld."""
 
 from rsso_dspy.environments.benchmark import Benchmark, Budget, UserData
 from rsso_dspy.environments.pddl import tasks
 from rsso_dspy.environments.pddl.environment import COMMON, LESSONS, PddlEnvironment
-
-__all__ = ["BENCHMARK"]
 
 BENCHMARK = Benchmark(
     name="pddl",

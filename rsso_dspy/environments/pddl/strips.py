@@ -91,27 +91,20 @@ def _split_conjunction(form: list[Any]) -> list[Any]:
 def read_domain(text: str, name: str) -> Domain:
     """A domain. `name` is what complaints call the text."""
     called, sections = _read_definition(text, "domain", name)
-    types: dict[str, str] = {}
-    constants: dict[str, str] = {}
-    predicates: dict[str, tuple[str, ...]] = {}
+    by_head = {head: body for head, *body in sections}
+    types, constants = (dict(_read_typed(by_head.get(head, ()), name)) for head in (":types", ":constants"))
+    predicates = {first: tuple(kind for _, kind in _read_typed(rest, name)) for first, *rest in by_head[":predicates"]}
     actions: dict[str, Action] = {}
-    for head, *body in sections:
-        if head == ":types":
-            types = dict(_read_typed(body, name))
-        elif head == ":constants":
-            constants = dict(_read_typed(body, name))
-        elif head == ":predicates":
-            predicates = {first: tuple(kind for _, kind in _read_typed(rest, name)) for first, *rest in body}
-        elif head == ":action":
-            parts = dict(zip(body[1::2], body[2::2], strict=True))
-            effects = _split_conjunction(parts[":effect"])
-            actions[body[0]] = Action(
-                body[0],
-                dict(_read_typed(parts[":parameters"], name)),
-                conditions=tuple(map(tuple, _split_conjunction(parts[":precondition"]))),
-                adds=tuple(tuple(each) for each in effects if each[0] != "not"),
-                removes=tuple(tuple(each[1]) for each in effects if each[0] == "not"),
-            )
+    for _, action, *body in (each for each in sections if each[0] == ":action"):
+        parts = dict(zip(body[::2], body[1::2], strict=True))
+        effects = _split_conjunction(parts[":effect"])
+        actions[action] = Action(
+            action,
+            dict(_read_typed(parts[":parameters"], name)),
+            conditions=tuple(map(tuple, _split_conjunction(parts[":precondition"]))),
+            adds=tuple(tuple(each) for each in effects if each[0] != "not"),
+            removes=tuple(tuple(each[1]) for each in effects if each[0] == "not"),
+        )
     return Domain(called, types, predicates, actions, constants)
 
 

@@ -47,8 +47,7 @@ def find_known_length(variant: Variant) -> int | None:
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes). Raises
-    ``GoldUnknown`` if the simulator finds no path."""
+    """`find_known_length`, else computed (up to two minutes). Raises ``GoldUnknown`` if the simulator finds no path."""
     known = find_known_length(variant)
     if known is not None:
         return known
