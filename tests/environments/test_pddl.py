@@ -7,7 +7,7 @@ from rsso_dspy.environments.pddl.environment import NOT_AN_ACTION, NOT_POSSIBLE,
 from rsso_dspy.environments.pddl.strips import read_setup
 from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_domain, load_setup
 from rsso_dspy.errors import SplitError
-from rsso_dspy.records import Lesson
+from rsso_dspy.records import Lesson, Step
 from scripts.make_pddl import find_worded_plan, make_text
 
 DOMAINS = BENCHMARK.tasks.names()
@@ -172,8 +172,6 @@ def test_lessons_are_drawn_from_what_is_seen(monkeypatch, domain, played, catego
 
 
 def play(env, variant, actions):
-    from rsso_dspy.records import Step
-
     states, steps = [env.reset(variant)], []
     for action in actions:
         went = env.step(action)

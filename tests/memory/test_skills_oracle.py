@@ -69,12 +69,8 @@ def test_same_candidates_scores_sets_and_retrieval(preset, played, shared_words)
 
 
 def spans():
-    return st.builds(
-        lambda piece, start, length: Span(piece, start, start + length),
-        st.integers(0, 3),
-        st.integers(0, 8),
-        st.integers(1, 4),
-    )
+    numbers = st.integers(0, 3), st.integers(0, 8), st.integers(1, 4)
+    return st.builds(lambda piece, start, length: Span(piece, start, start + length), *numbers)
 
 
 @settings(max_examples=150, deadline=None)
