@@ -164,7 +164,7 @@ class TaughtEnvironment(Environment):
         self._interface = name
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return self.teaches(self.task, states, steps)  # type: ignore[attr-defined]
+        return self.teaches(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Return the goals of the current variant with their status after the last action. Raises ``SplitError`` for a

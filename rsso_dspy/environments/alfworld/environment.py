@@ -197,6 +197,7 @@ class AlfWorld(TaughtEnvironment):
     table = TABLE
     name_place = staticmethod(name_place)
     verbs = ("put", "move")
+    action_templates = PUBLISHED
 
     def __init__(
         self, folder: str | None = None, step_seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
@@ -207,10 +208,6 @@ class AlfWorld(TaughtEnvironment):
         self._closed = False
         self.task = ""
         self._answer: Mapping[str, Any] | None = None  # the worker's last one
-
-    @property
-    def action_templates(self) -> str:
-        return PUBLISHED if self._interface == "sso" else RECENT
 
     @property
     def alive(self) -> bool:  # type: ignore[override]
@@ -234,6 +231,7 @@ class AlfWorld(TaughtEnvironment):
         except TimeoutError:
             raise SimulatorDied(f"loading {name} took over {LOAD_SECONDS:g} s") from None
         first, self.task = split_first(answer["feedback"])
+        self.action_templates = PUBLISHED if self._interface == "sso" else RECENT
         self._moves = "move {o} to {r}" in game["grammar"]  # whether the game says `move`
         self._progress = Progress(list_steps(parse_goal(self.task)))
         self._progress.read(first)

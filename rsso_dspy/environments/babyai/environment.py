@@ -141,15 +141,12 @@ class BabyAi(TaughtEnvironment):
         self._world: Any = None
         self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
 
-    @property
-    def task(self) -> str:
-        """The goal as AgentBoard's wrapper words it, in which the order of two parts is lost."""
-        return str(require_played(self._world).mission).replace("then", "and").replace("after you", "and")
-
     def reset(self, variant: Variant) -> State:
         self._world = world = make_world(variant.task)  # a used one may remember the world before
         seen, _ = world.reset(seed=get_seed(variant))
         self._look(seen)
+        # As AgentBoard's wrapper words it: the order of two parts is lost.
+        self.task = str(world.mission).replace("then", "and").replace("after you", "and")
         doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
         locked = sorted({door.color for door in doors if door.is_locked})
         self._patterns = make_patterns(str(world.mission), locked, variant.task in THROUGH_LOCKED_DOORS)

@@ -265,23 +265,16 @@ class PddlEnvironment(TaughtEnvironment):
     teaches = LESSONS
     table = TABLE
     verbs = ("check", "look")
+    action_templates = COMMON
 
     def __init__(self, folder: str | None = None):
         self._folder = folder
         self._game: Game | None = None
 
-    @property
-    def task(self) -> str:
-        return require_played(self._game).goal
-
-    @property
-    def action_templates(self) -> str:
-        return COMMON if self._variant is None else ACTION_TEMPLATES[self._variant.task]
-
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `load_setup` raises."""
         self._game = Game(load_domain(variant.task), load_setup(variant, self._folder))
-        self._variant = variant
+        self._variant, self.task, self.action_templates = variant, self._game.goal, ACTION_TEMPLATES[variant.task]
         return State(self._game.first, "", "")
 
     def step(self, action: str) -> Transition:
