@@ -31,9 +31,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.script import make_parser
-from rsso_dspy.memory.skills import SkillCandidate, SkillMemory, SkillSettings
-from rsso_dspy.memory.skills import library as learning
-from rsso_dspy.memory.skills.library import search_skill_set
+from rsso_dspy.memory import skills as learning
+from rsso_dspy.memory.skill_windows import SkillCandidate, SkillSettings
+from rsso_dspy.memory.skills import SkillMemory, search_skill_set
 from rsso_dspy.records import State, Step, Trajectory, Variant
 
 sys.path.insert(0, str(Path(__file__).parent.parent))

@@ -17,7 +17,7 @@ from rsso_dspy.memory.formats import (
     read_constitution,
     read_library,
 )
-from rsso_dspy.memory.skills.library import parse_skill_snapshot
+from rsso_dspy.memory.skills import parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.protocol import resolve_protocol

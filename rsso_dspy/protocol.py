@@ -24,7 +24,7 @@ from rsso_dspy.files import read_toml
 from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.reflections import ReflectionSettings
-from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules, choose_retry_temperature
 from rsso_dspy.records import Variant
 from rsso_dspy.version import __version__

@@ -17,8 +17,9 @@ import dspy
 
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embed import Embedder
+from rsso_dspy.environments import Environment
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
-from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment
+from rsso_dspy.environments.pool import EnvironmentPool
 from rsso_dspy.environments.wrappers import DemonstratingEnvironment, DemonstrationKey
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm import Backend
@@ -101,13 +102,13 @@ def make_session(config: Config, jobs: int) -> Session:
     played, book = config.active_benchmark, config.memory.constitution
     demonstrations: dict[DemonstrationKey, str] = {}
 
-    def make_environment() -> PooledEnvironment:
+    def make_environment() -> Environment:
         environment = played.make_environment(config.environment, Runtime.is_stopping)
         if not (wanted := protocol.rules.demonstrations):
             return environment
         shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
         told = (wanted, demonstrations, data, protocol.rules.demonstration_thoughts)
-        return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, *told))
+        return cast(Environment, DemonstratingEnvironment(environment, shown, *told))
 
     runtime = Runtime(
         environments=EnvironmentPool(make_environment, jobs, Runtime.is_stopping),

@@ -9,14 +9,25 @@ plans are compared by `scripts/make_pddl.py --check`.
 import argparse
 import random
 
-from rsso_dspy.environments.scienceworld.tasks import compute_gold_paths, shipped_lengths
+from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.records import Variant
+
+
+def shipped_lengths() -> dict[Variant, int]:
+    """Load the shipped table for the installed version of ScienceWorld; empty if there is none."""
+    return {
+        tasks.variant(task, int(index), simplification=simplification): length
+        for simplification, by_task in tasks._read_shipped_table().get(tasks.VERSION, {}).items()
+        for task, lengths in by_task.items()
+        for index, length in lengths.items()
+    }
 
 
 def find_wrong_lengths(sample: int, seed: int = 0) -> dict[str, tuple[int, int]]:
     """Recompute as many shipped lengths; return those that differ: key to shipped and computed length."""
     shipped, wrong = shipped_lengths(), {}
     for variant in random.Random(seed).sample(list(shipped), min(sample, len(shipped))):
-        (path,) = compute_gold_paths([variant])
+        (path,) = tasks.compute_gold_paths([variant])
         if len(path) != shipped[variant]:
             wrong[variant.key] = shipped[variant], len(path)
     return wrong

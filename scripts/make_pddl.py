@@ -216,7 +216,8 @@ def _choose(name: str) -> Iterator[tuple[int, int, str]]:
         text = make_text(name, seed)
         problem = read_setup(text, domain, f"{name} {seed}")
         world = World(domain, problem)
-        if problem.key in known or all(world.list_reached(world.start)):
+        key = problem.start, frozenset(problem.goal)
+        if key in known or all(world.list_reached(world.start)):
             continue
         length = len(find_any_plan(world) or ())
         if not SHORTEST <= length <= LONGEST:
@@ -224,7 +225,7 @@ def _choose(name: str) -> Iterator[tuple[int, int, str]]:
         band = length // 3
         if counts.get(band, 0) > min(counts.values(), default=0) + 6 and seed % 5:
             continue  # enough of this length for now
-        known.add(problem.key)
+        known.add(key)
         counts[band] = counts.get(band, 0) + 1
         yield length, seed, text
 

@@ -32,7 +32,7 @@ def test_the_papers_sample_has_164_variants_of_18_tasks():
         (None, ["boil::22", "freeze::21"], None, "boil::22 freeze::21"),
         (["boil"], ["boil::3"], None, (SplitError, "train")),
         (["boil"], ["boil::999"], None, (SplitError, "0 to 29")),
-        (None, ["abc"], None, (UnknownName, r"known: first, sso\. Or list variants, such as find-plant::228")),
+        (None, ["abc"], None, (UnknownName, r"known: first, sso\. Or list variants, such as find-plant::229")),
         (["boil"], ["frist"], None, (UnknownName, "first")),
         (["boll"], ["sso"], None, (UnknownName, "boil")),
         (["boil"], ["freeze::21"], None, (UsageError, "freeze::21")),

@@ -1,6 +1,6 @@
 """A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator."""
 
-from rsso_dspy.environments import Goal, TextEnvironment, Transition
+from rsso_dspy.environments import Environment, Goal, Transition
 from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
@@ -10,7 +10,7 @@ TEMPLATES = "An action adds or takes away NUMBER, which is 1 to 3.\nTemplates:\n
 ROW = {"train": (0, 5), "dev": (6, 8), "test": (9, 14)}
 
 
-class Counting(TextEnvironment):
+class Counting(Environment):
     """Every step towards the number earns a third of the points, the number itself the rest."""
 
     action_templates = TEMPLATES
@@ -53,5 +53,5 @@ BENCHMARK = Benchmark(
     budget=Budget(lambda variant: 2 + variant.index % 2),
     action_templates={"sso": TEMPLATES},
     gold_path=walk_gold_path,
-    hints=Hints({"Arrive": ("a number reached", ("Always stop at the number.",))}),
+    hints=Hints(goals={"Arrive": ("a number reached", ("Always stop at the number.",))}),
 )

@@ -1,5 +1,5 @@
 """The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play. The
-Protocols below are the whole contract. To add a benchmark, see docs/EXTENDING.md."""
+classes below are the whole contract. To add a benchmark, see docs/EXTENDING.md."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -32,9 +32,10 @@ class Transition:
     no_effect: bool = False  # the environment understood the action but reports that it had no effect
 
 
-class Environment(Protocol):
-    """One simulator, played by one thread at a time; docs/EXTENDING.md says what each member is for, and which others
-    it may have.
+class Environment:
+    """One simulator, played by one thread at a time: states in full, no points at reset, no rules and nothing to close,
+    unless a subclass says otherwise. ``task``, ``action_templates``, ``reset`` and ``step`` are left to write;
+    docs/EXTENDING.md says what each member is for, and which others there may be.
 
     The same variant played with the same actions gives the same texts and scores, whatever was played before. A
     misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal
@@ -42,34 +43,17 @@ class Environment(Protocol):
     ``goal_progress()`` raises ``SplitError`` for a variant of the test split.
     """
 
-    @property
-    def rules_of_thumb(self) -> Sequence[Lesson]: ...
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]: ...
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def action_templates(self) -> str: ...
-
-    @property
-    def points_at_reset(self) -> int: ...
-
-    def reset(self, variant: Variant) -> State: ...
-
-    def step(self, action: str) -> Transition: ...
-
-    def render(self, states: Sequence[State]) -> list[str]: ...
-
-
-class TextEnvironment:
-    """Base class with what most environments have in common: states in full, no points at reset, no rules, nothing to
-    close. ``task``, ``action_templates``, ``reset`` and ``step`` are left to write."""
-
-    alive = True
+    task: str
+    action_templates: str
+    alive = True  # whether another reset can succeed
     points_at_reset = 0
     rules_of_thumb: Sequence[Lesson] = ()
+
+    def reset(self, variant: Variant) -> State:
+        raise NotImplementedError
+
+    def step(self, action: str) -> Transition:
+        raise NotImplementedError
 
     def render(self, states: Sequence[State]) -> list[str]:
         return [state.description for state in states]
@@ -78,18 +62,18 @@ class TextEnvironment:
         return ()
 
     def close(self) -> None:
+        """End the simulator; may be called again, and from another thread."""
         self.alive = False
 
 
 STALLED = "The action took too long, and the attempt ends here."
-NOTHING_PLAYED = "no variant is being played: reset the environment first."
 Played = TypeVar("Played")
 
 
 def require_played(played: Played | None) -> Played:
     """Return what is played. Raises ``SimulatorDied`` before the first reset."""
     if played is None:
-        raise SimulatorDied(NOTHING_PLAYED)
+        raise SimulatorDied("no variant is being played: reset the environment first.")
     return played
 
 

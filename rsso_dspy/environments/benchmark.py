@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
-from typing import Protocol
+from typing import Any
 
-from rsso_dspy.environments.pool import PooledEnvironment
+from rsso_dspy.environments import Environment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
@@ -19,17 +19,6 @@ BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfwor
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 GROUP = "rsso_dspy.benchmarks"  # entry point group of benchmarks
-
-
-class Settings(Protocol):
-    """Section `environment` of the configuration."""
-
-    @property
-    def heap(self) -> str: ...
-    @property
-    def step_seconds(self) -> float: ...
-    @property
-    def data(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +34,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
+    about: str = ""  # what the world is and how actions are worded, in a few sentences; no strategy
     goals: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     """Kind of goal (see `Goal`) to its description, in words that hold for every variant, and to sentences of advice if
     it was missed."""
@@ -73,11 +63,11 @@ class Benchmark:
     name: str  # name in the configuration, in `--benchmark` and in records: letters, digits, `-`, `_` and `.`
     version: str  # version of the simulator, or of whatever determines texts and points
     tasks: TaskTable  # task types, splits, selections and simplifications
-    make_environment: Callable[[Settings, Callable[[], bool]], PooledEnvironment]
-    """Creates an environment. Called by any thread; nothing should start before the first reset. A slow start must
-    poll the second argument, and raise ``Stopped`` once it returns true."""
+    make_environment: Callable[[Any, Callable[[], bool]], Environment]
+    """Creates an environment, given section `environment` of the configuration: heap, step_seconds and data. Called by
+    any thread; nothing should start before the first reset. A slow start must poll the second argument, and raise
+    ``Stopped`` once it returns true."""
     budget: Budget  # how many steps a trial may take
-    about: str = ""  # what the world is and how actions are worded, in a few sentences; no strategy
     action_templates: Mapping[str, str] = field(default_factory=dict)
     """Interface to the text of the prompt's action_templates region, or the part that all variants share. Part of a
     folder's identity."""
@@ -86,16 +76,18 @@ class Benchmark:
     None if there are no such solutions. May take minutes; raises ``GoldUnknown``. Asked for training variants alone:
     `find_gold_path` sees to that."""
     lists_actions: bool = False  # whether environments list the possible actions, some dozen
-    hints: Hints = field(default_factory=Hints)  # what symbolic writers of rules and the feedback of a compile say
+    hints: Hints = field(default_factory=Hints)  # what actor, symbolic writers and the feedback of a compile are told
     data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
 
+    @property
+    def about(self) -> str:
+        return self.hints.about
+
     def simplify(self, variant: Variant, setting: str) -> Variant:
-        """Return the variant with a simplification, unless the benchmark has none."""
         return replace(variant, simplification=setting if self.tasks.simplifications else "")
 
     def check_simplification(self, setting: str) -> str:
-        """Return the simplification of variants for this setting of `environment.simplification`. Raises `UsageError`
-        for unknown names, which a simulator might silently ignore."""
+        """Return the simplification of variants. Raises `UsageError` for a name that a simulator might ignore."""
         allowed = self.tasks.simplifications
         if allowed and (unknown := [name for name in setting.split(",") if name and name not in allowed]):
             raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(allowed)}")
@@ -129,7 +121,6 @@ class Benchmark:
         return self.data.digest(folder)
 
     def select_held_out(self, keys: Iterable[str]) -> list[str]:
-        """Return the keys of test variants. Raises what `TaskTable.parse` raises."""
         return [key for key in keys if self.tasks.parse(key).split == "test"]
 
     def check_gold_paths(self, variants: Iterable[Variant]) -> None:
@@ -152,9 +143,8 @@ class Benchmark:
         assert self.gold_path is not None
         return tuple(self.gold_path(variant, data, interface))
 
-    def smoke_test(self, settings: Settings) -> str:
-        """Reset a training variant if there is one, read the user's data, and return one line on what works. Raises
-        the first failure."""
+    def smoke_test(self, settings: Any) -> str:
+        """Reset a training variant if there is one, read the user's data, and return one line on what works."""
         environment = self.make_environment(settings, lambda: False)
         try:
             for variant in self.limit_to_data(settings.data).tasks.train_sample(self.tasks.names()[0], 1):
@@ -166,15 +156,13 @@ class Benchmark:
         return f"{self.name} {self.version} plays{held}"
 
     def origin(self) -> dict[str, str]:
-        """Return the fields that identify the benchmark in records and run folders."""
         if self.name == DEFAULT:
             return {DEFAULT: self.version}  # as in records older than other benchmarks
         return {"benchmark": f"{self.name} {self.version}"}
 
 
 def read_package_version(name: str, package: str) -> str:
-    """Return the version of the package that a benchmark needs, which the extra called like the benchmark installs.
-    Raises `NotInstalled`."""
+    """The version of a package that a benchmark needs and the extra of its name installs. Raises `NotInstalled`."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -193,8 +181,7 @@ def named_in(origin: Mapping[str, object]) -> str | None:
 
 @cache
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
-    """Load the benchmark called `name`. Raises `UnknownName`, or `UsageError` with the package's name if loading
-    fails."""
+    """Load a benchmark. Raises `UnknownName`, or `UsageError` with the package's name if loading fails."""
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
@@ -217,8 +204,6 @@ def _load_entry_point(point: EntryPoint) -> Benchmark:
     except Exception as error:
         why = f"{where} cannot be loaded: {type(error).__name__}: {error}"
         raise UsageError(f"{why}. Fix that package or uninstall it") from error
-    if not isinstance(found, Benchmark):
-        raise UsageError(f"{where} is a {type(found).__name__}, not a Benchmark. Fix that package or uninstall it")
-    if found.name != point.name:
-        raise UsageError(f"{where} has the name {found.name}; give the entry point the same name")
+    if not isinstance(found, Benchmark) or found.name != point.name:
+        raise UsageError(f"{where} is no Benchmark with the name {point.name}. Fix that package or uninstall it")
     return found

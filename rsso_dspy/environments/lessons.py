@@ -27,7 +27,8 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
-from rsso_dspy.environments import Goal, Interface, TextEnvironment, require_played
+from rsso_dspy.environments import Environment, Goal, Interface, require_played
+from rsso_dspy.environments.benchmark import Hints
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Category, Lesson, State, Step, Variant
@@ -110,17 +111,14 @@ class _Row:
 
 
 class LessonTable:
-    """The rules, goals and lessons of a benchmark's texts. Called with a task, states and steps, it gives what the
-    newest step teaches, one mistake at most, and how far the episode has come."""
+    """The rules and lessons of a benchmark's texts, and its `hints`. Called with a task, states and steps, it gives
+    what the newest step teaches, one mistake at most, and how far the episode has come."""
 
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)
-        self.episode, self.read_examples = episode, partial(read_examples, package)
-        self.about = str(texts["about"])
+        goals = {kind: (row["phrase"], tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]}
+        self.episode, self.hints = episode, Hints(texts["about"], goals, self, partial(read_examples, package))
         self.rules_of_thumb = tuple(Lesson("abstract", text) for text in texts["rules_of_thumb"])
-        self.goals = {
-            kind: (str(row["phrase"]), tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]
-        }
         self.mistakes = tuple(_Row(**row) for row in texts["mistakes"])
         self.progress = tuple(_Row(**{"category": "progress", **row}) for row in texts["progress"])
 
@@ -149,7 +147,7 @@ class Progress:
                 kinds.add(kind)
 
 
-class TaughtEnvironment(TextEnvironment):
+class TaughtEnvironment(Environment):
     """An environment that `teaches` the lessons of its benchmark's texts, and may have several interfaces. It notes the
     variant that is played as `_variant`."""
 
@@ -166,7 +164,7 @@ class TaughtEnvironment(TextEnvironment):
         self._interface = name
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        return self.teaches(self.task, states, steps)  # type: ignore[attr-defined]
+        return self.teaches(self.task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Return the goals of the current variant with their status after the last action. Raises ``SplitError`` for a

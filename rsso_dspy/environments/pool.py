@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from rsso_dspy.environments import Environment
 from rsso_dspy.errors import Stopped
@@ -110,45 +110,22 @@ def _pass_on(process: "subprocess.Popen[bytes]", lines: "SimpleQueue[bytes]") ->
     lines.put(b"")
 
 
-class PooledEnvironment(Environment, Protocol):
-    @property
-    def alive(self) -> bool:
-        """Whether another reset can succeed."""
-        ...
+class EnvironmentPool(AbstractContextManager["EnvironmentPool"]):
+    """Up to ``size`` environments created by ``factory``, at a time one per core. ``stopped`` is polled while waiting
+    for a start; once it returns true, ``lease`` raises ``Stopped``."""
 
-    def close(self) -> None:
-        """End the simulator. Idempotent; may be called from another thread."""
-        ...
-
-
-E = TypeVar("E", bound=PooledEnvironment)
-
-
-class EnvironmentPool(AbstractContextManager["EnvironmentPool[E]"], Generic[E]):
-    """Up to ``size`` environments created by ``factory``, ``at_once`` of them at a time, by default one per core.
-    ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``."""
-
-    def __init__(
-        self,
-        factory: Callable[[], E],
-        size: int = 1,
-        stopped: Callable[[], bool] = lambda: False,
-        at_once: int | None = None,
-    ):
-        if size < 1:
-            raise ValueError(f"the size of a pool must be at least 1, not {size}")
-        self._factory = factory
-        self._stopped = stopped
-        self._starts = threading.BoundedSemaphore(at_once or os.cpu_count() or 1)
+    def __init__(self, factory: Callable[[], Environment], size: int = 1, stopped: Callable[[], bool] = lambda: False):
+        self._factory, self._stopped = factory, stopped
+        self._starts = threading.BoundedSemaphore(os.cpu_count() or 1)
         self._slots = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
-        self._idle: list[E] = []
-        self._all: set[E] = set()
+        self._idle: list[Environment] = []
+        self._all: set[Environment] = set()
         self._closed = False
         weakref.finalize(self, _close_all, self._all)  # also at interpreter exit
 
     @contextmanager
-    def lease(self) -> Iterator[E]:
+    def lease(self) -> Iterator[Environment]:
         """Lend an environment for the block, the most recently used first; wait while all are lent. One that died, or
         was interrupted inside a call, is closed and replaced at a later lease."""
         with self._slots:
@@ -170,13 +147,13 @@ class EnvironmentPool(AbstractContextManager["EnvironmentPool[E]"], Generic[E]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_idle(self) -> E | None:
+    def _take_idle(self) -> Environment | None:
         with self._lock:
             self._drop_dead()
             self._require_open()
             return self._idle.pop() if self._idle else None
 
-    def _start(self) -> E:
+    def _start(self) -> Environment:
         while not self._starts.acquire(timeout=TICK):
             if self._stopped():
                 raise Stopped
@@ -204,6 +181,6 @@ class EnvironmentPool(AbstractContextManager["EnvironmentPool[E]"], Generic[E]):
             self._all.discard(environment)
 
 
-def _close_all(environments: set[E]) -> None:
+def _close_all(environments: set[Environment]) -> None:
     while environments:
         environments.pop().close()

@@ -6,12 +6,12 @@ the benchmark knows."""
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, cast
 
 from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
@@ -23,96 +23,90 @@ DemonstrationKey = tuple[str, str, str, int | None]  # task type, interface, sim
 _playing = threading.Lock()
 
 
+@dataclass(eq=False)
 class _Wrapper:
     """An environment before another, which does all that this one does not."""
 
-    def __init__(self, environment: Any):
-        self._environment = environment
+    environment: Any
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_environment"], name)
+        return getattr(self.__dict__["environment"], name)
 
 
+@dataclass(eq=False)
 class DemonstratingEnvironment(_Wrapper):
     """An environment whose action templates begin with `wanted` demonstrations, played once for each task type and
     interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded is
     left out, and so is the variant that is played itself. One that `thinks` shows thoughts between the actions."""
 
-    def __init__(
-        self,
-        environment: PooledEnvironment,
-        benchmark: Benchmark,
-        wanted: int,
-        texts: dict[DemonstrationKey, str],
-        data: str | None = None,
-        thinks: bool = False,
-    ):
-        super().__init__(environment)
-        self._benchmark, self._wanted, self._texts, self._data = benchmark, wanted, texts, data
-        self._thinks = thinks
-        self._interface: Interface = "sso"
-        self._text = ""
+    benchmark: Benchmark
+    wanted: int
+    texts: dict[DemonstrationKey, str]
+    data: str | None = None
+    thinks: bool = False
+    _interface: Interface = "sso"
+    _text: str = ""
 
     @property
     def action_templates(self) -> str:
         """The environment's templates after the demonstrations of the task type that was reset last."""
-        templates = self._environment.action_templates
+        templates = self.environment.action_templates
         if not self._text:
             return templates
         return f"{self._text}\n\n{templates}" if HEADING in templates else f"{self._text}\n\n{HEADING}\n{templates}"
 
     def choose_interface(self, name: Interface) -> None:
         self._interface = name
-        choose_interface(self._environment, name)
+        choose_interface(self.environment, name)
 
     def reset(self, variant: Variant) -> State:
         """Play the demonstrations of the task type if nobody has, then start the variant."""
         own = variant.index if variant.split == "train" else None
         key = (variant.task, self._interface, variant.simplification, own)
         with _playing:
-            if key not in self._texts:
-                self._texts[key] = self._play_all(variant)
-        self._text = self._texts[key]
-        return self._environment.reset(variant)
+            if key not in self.texts:
+                self.texts[key] = self._play_all(variant)
+        self._text = self.texts[key]
+        return self.environment.reset(variant)
 
     def _play_all(self, variant: Variant) -> str:
-        if self._benchmark.gold_path is None:
+        if self.benchmark.gold_path is None:
             return ""
-        table = self._benchmark.tasks
+        table = self.benchmark.tasks
         played = (
             self._play(table.variant(variant.task, index, "train", variant.simplification))
             for index in table.list_held(variant.task, "train")[:CANDIDATES]
             if index != variant.index  # a calibration variant would see its own solution
         )
-        shown = [f"Example {count}\n{text}" for count, text in enumerate(islice(filter(None, played), self._wanted), 1)]
+        shown = [f"Example {count}\n{text}" for count, text in enumerate(islice(filter(None, played), self.wanted), 1)]
         heading = "Below are tasks of this kind that were solved, action by action."
         return "\n\n".join([heading, *shown]) if shown else ""
 
     def _play(self, example: Variant) -> str:
         """The text of one solution; empty if no short one is known, or it cannot be loaded and solved."""
-        budget = self._benchmark.budget
+        budget = self.benchmark.budget
         if not budget.is_known(example) or budget.gold_length(example) > LONGEST:
             return ""
         try:
-            path = self._benchmark.find_gold_path(example, self._data, self._interface)
+            path = self.benchmark.find_gold_path(example, self.data, self._interface)
             if not 0 < len(path) <= LONGEST:
                 return ""
-            start = self._environment.reset(example)
+            start = self.environment.reset(example)
         except SimulatorDied:
             raise
         except (EnvironmentFailure, DamagedFile):
             return ""
         moves = list[Transition]()
         for action in path:
-            moves.append(self._environment.step(action))
+            moves.append(self.environment.step(action))
             if moves[-1].done:
                 break
         if not moves[-1].done or moves[-1].score < SOLVED_SCORE:
             return ""
-        first, *seen = self._environment.render([start, *(move.state for move in moves)])
-        thoughts = think_aloud(moves) if self._thinks else [""] * len(moves)
+        first, *seen = self.environment.render([start, *(move.state for move in moves)])
+        thoughts = think_aloud(moves) if self.thinks else [""] * len(moves)
         answered = (f"{said}> {move.action}\n{text}" for said, move, text in zip(thoughts, moves, seen, strict=True))
-        return "\n".join([f"Task: {self._environment.task}", first, *answered])
+        return "\n".join([f"Task: {self.environment.task}", first, *answered])
 
 
 def think_aloud(moves: Sequence[Transition]) -> list[str]:
@@ -150,4 +144,4 @@ class _TasklessEnvironment(_Wrapper):
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """Return the lessons except those on the progress of the real task, which the agent does not know."""
-        return [each for each in self._environment.lessons(states, steps) if each.category != "progress"]
+        return [each for each in self.environment.lessons(states, steps) if each.category != "progress"]

@@ -22,8 +22,8 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.files import read_json
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.skills.library import SkillMemoryState, parse_skill_snapshot
-from rsso_dspy.memory.skills.skill import SkillSettings
+from rsso_dspy.memory.skill_windows import SkillSettings
+from rsso_dspy.memory.skills import SkillMemoryState, parse_skill_snapshot
 from rsso_dspy.memory.texts import clean_text
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"

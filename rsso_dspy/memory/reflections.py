@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from rsso_dspy.memory import Memory, Recall, Services
-from rsso_dspy.memory.texts import Embed, find_nearest
+from rsso_dspy.memory.texts import find_nearest
 from rsso_dspy.records import Trajectory, Variant
 
 Improvement = Literal[
@@ -82,13 +82,6 @@ def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     carried = [*snapshot.get("carried", ()), *snapshot["plans"]][-MOST_PASSED_ON:]
     kept = {"long_term": snapshot["long_term"]} if "long_term" in snapshot else {}
     return {"plans": [], "carried": carried, **kept}
-
-
-def select_nearest(others: Sequence[Reflection], task: str, variant: str, most: int, embed: Embed) -> list[Reflection]:
-    """The plans whose tasks are most similar to a task, never of the variant itself, nearest first, equals in their
-    order."""
-    fit = [each for each in others if each.variant != variant]
-    return [fit[place] for place, _ in find_nearest(embed, task, [each.task for each in fit])[:most]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +266,9 @@ class ReflectionMemory(Memory):
             found += same[-settings.size :]
         if settings.has("retrieval"):
             stored = self._others[::-1] if runtime.stored is None else runtime.stored
-            fit = [each for each in stored if settings.finds(each, task_type)]
-            found += select_nearest(fit, self._task, variant, settings.retrieved, runtime.embed)
+            fit = [each for each in stored if each.variant != variant and settings.finds(each, task_type)]
+            nearest = find_nearest(runtime.embed, self._task, [each.task for each in fit])
+            found += [fit[place] for place, _ in nearest[: settings.retrieved]]
         return list(dict.fromkeys(found))
 
     def snapshot(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rsso_dspy.memory.constitution import ConstitutionSettings
     from rsso_dspy.memory.contenders import EntrySettings
     from rsso_dspy.memory.reflections import Reflection, ReflectionSettings
-    from rsso_dspy.memory.skills import SkillSettings
+    from rsso_dspy.memory.skill_windows import SkillSettings
 
 PlaceReader = Callable[[State], str]  # names the place of a state
 Spend = Callable[[str, Usage], None]  # takes a role and what it used

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import dspy
 
-from rsso_dspy.memory.skills.skill import Verbalization, Window
+from rsso_dspy.memory.skill_windows import Verbalization, Window
 from rsso_dspy.programs.roles import first_line, split_words
 from rsso_dspy.records import State
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions

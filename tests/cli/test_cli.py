@@ -24,7 +24,7 @@ NOWHERE = ("--backend", "vllm", "--set", "backends.vllm.base_url=http://127.0.0.
         (["--seed", "99999999999999999999999"], "less than or equal to 2147483647"),
         (["--set", "protocol.frozen=true"], "add --skills FILE"),
         (["--set", "run.engine=spark"], "run.engine"),
-        (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
+        (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::229"),
         (["--backend", "anthropic", "--tasks", "boil"], "ANTHROPIC_API_KEY"),
     ],
 )

@@ -55,9 +55,10 @@ def test_environments_are_made_when_needed_and_never_more_than_the_size():
     assert not any(env.alive for env in lent)
 
 
-def test_who_waits_for_a_start_is_stopped_without_having_started_anything():
+def test_who_waits_for_a_start_is_stopped_without_having_started_anything(monkeypatch):
     stopping, go_on = threading.Event(), threading.Event()
-    pool = EnvironmentPool(lambda: go_on.wait(60) and Fake(), 2, stopping.is_set, at_once=1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    pool = EnvironmentPool(lambda: go_on.wait(60) and Fake(), 2, stopping.is_set)
     with ThreadPoolExecutor(2) as threads:
         leases = [threads.submit(pool.lease().__enter__) for _ in range(2)]
         stopping.set()

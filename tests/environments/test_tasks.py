@@ -9,7 +9,7 @@ from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import GoldUnknown, SplitError, UsageError
 from rsso_dspy.records import Variant
-from scripts.check_golds import find_wrong_lengths
+from scripts.check_golds import find_wrong_lengths, shipped_lengths
 
 SHIPPED = {"1.2.3": {"easy": {"lifespan-longest-lived": {"98": 8, "106": 5}}}}
 
@@ -23,7 +23,7 @@ def test_every_variant_a_run_may_take_is_shipped(monkeypatch: pytest.MonkeyPatch
     for task in tasks.tasks():
         for variant in (*tasks.held_out(task), *tasks.held_out(task, "first"), *tasks.train_sample(task)):
             assert tasks.get_gold_length(variant) >= 2
-    assert len(tasks.shipped_lengths()) == 569
+    assert len(shipped_lengths()) == 569
 
 
 def test_a_path_does_not_depend_on_what_was_solved_before():
@@ -41,7 +41,7 @@ def test_recomputing_finds_the_wrong_entry_and_only_that(monkeypatch: pytest.Mon
 def test_others_are_computed_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
     variant = tasks.parse("find-plant::299")
-    assert variant not in tasks.shipped_lengths()
+    assert variant not in shipped_lengths()
     length = tasks.get_gold_length(variant)
     assert length == 12
     monkeypatch.setattr(tasks, "Jvm", no_simulator)
@@ -95,9 +95,9 @@ def test_the_sso_selection_is_the_reference_sample_in_its_order():
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda: tasks.parse("boil"), "find-plant::228"),
-        (lambda: tasks.parse("boil::x"), "find-plant::228"),
-        (lambda: tasks.parse(""), "find-plant::228"),
+        (lambda: tasks.parse("boil"), "find-plant::229"),
+        (lambda: tasks.parse("boil::x"), "find-plant::229"),
+        (lambda: tasks.parse(""), "find-plant::229"),
         (lambda: tasks.parse("find-plants::3"), "did you mean find-plant"),
         (lambda: tasks.parse("boil::30"), "run from 0 to 29"),
         (lambda: tasks.parse("boil::3", "test"), r"train variant, not test.*test is 21 to 29"),

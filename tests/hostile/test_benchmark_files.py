@@ -25,9 +25,8 @@ EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
     [
         ("(define (domain x))", r"expected \(define \(problem NAME\)"),
         ("(define (problem x) (:objects a)\n(:init)", r"a \( without its \)"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), "unknown object b9"),
-        (BLOCKS.replace("(on b3 b2)", "(above b3 b2)"), "unknown predicate above"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "on takes 2 arguments, not 1"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), r"\['on', 'b3', 'b9'\] is no fact of blockworld"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "is no fact of blockworld"),
         (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "the goal is empty"),
         (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "unknown type brick"),
     ],

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rsso_dspy.memory.skills import SkillMemory, SkillSettings, Verbalization, Window
+from rsso_dspy.memory.skill_windows import SkillSettings, Verbalization, Window
+from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.records import Lesson, State, Step, Trajectory, Variant
 
 BOIL = Variant("boil", 22)

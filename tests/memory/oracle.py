@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import sqrt
 from typing import NamedTuple
 
-from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.records import Trajectory
 
 

@@ -5,13 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rsso_dspy.memory.constitution import (
-    CATEGORIES,
-    Constitution,
-    ConstitutionMemory,
-    ConstitutionSettings,
-    condense_rules,
-)
+from rsso_dspy.memory import constitution
+from rsso_dspy.memory.constitution import CATEGORIES, Constitution, ConstitutionMemory, ConstitutionSettings
 from rsso_dspy.memory.texts import clean_text
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import Answer, error, fact, left, lend, show_states
@@ -43,7 +38,7 @@ class Scripted:
     def ask(self, _name, method="", *, known, categories, play=None, examples="", **options):  # noqa: ARG002
         if method:
             self.summarized.append((categories, options))
-            said = self.summaries.pop(0) if self.summaries else condense_rules(known)
+            said = self.summaries.pop(0) if self.summaries else constitution.condense_rules(known)
         else:
             self.options.append(options)
             joint = self.memory.settings.prompts == "joint"
@@ -215,12 +210,7 @@ BEES, WALLS = fact("Bees fly far away."), fact("Walls are hard.")
         ("majority", ([DOORS, BEES], [fact("All doors open."), WALLS], [BEES]), ["Doors open.", BEES.text], 0),
         ("majority", ([DOORS], None, [WALLS]), [], 1),
         ("majority", (None, None, None), [], 3),
-        (
-            "consistent",
-            ([BEES], [DOORS, WALLS], [WALLS, DOORS, BEES]),
-            ["Walls are hard.", "Doors open.", BEES.text],
-            0,
-        ),
+        ("consistent", ([BEES], [DOORS, WALLS], [WALLS, DOORS, BEES]), [WALLS.text, "Doors open.", BEES.text], 0),
         ("consistent", (None, [], [DOORS]), [], 1),
     ],
 )

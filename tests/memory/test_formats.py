@@ -6,22 +6,11 @@ import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.formats import (
-    ConstitutionFile,
-    SkillLibraryFile,
-    read_constitution,
-    read_library,
-)
-from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.formats import ConstitutionFile, SkillLibraryFile, read_constitution, read_library
+from rsso_dspy.memory.skill_windows import SkillSettings
 from tests.memory.memory_cases import FOUR, error, fact, skill_memory, taught
 
-ABOUT = {
-    "protocol": "adapt/3",
-    "model": "a/b: c",
-    "embedder": "words",
-    "variants": ["boil::3", "melt::4"],
-    "made_by": {"commit": "0123abc --- x"},
-}
+ABOUT = {"model": "a/b: c", "embedder": "words", "variants": ["boil::3", "melt::4"], "made_by": {"commit": "0123 -- x"}}
 
 
 @pytest.fixture

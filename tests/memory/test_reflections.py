@@ -11,14 +11,8 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
-from rsso_dspy.memory import NOTHING
-from rsso_dspy.memory.reflections import (
-    DISTILLER,
-    IMPROVEMENTS,
-    ReflectionMemory,
-    ReflectionSettings,
-    pass_on_reflections,
-)
+from rsso_dspy.memory import NOTHING, reflections
+from rsso_dspy.memory.reflections import DISTILLER, IMPROVEMENTS, ReflectionMemory, ReflectionSettings
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import make_reflection_settings, resolve_protocol
@@ -118,7 +112,7 @@ def solve(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1) ->
 
 def hand_on(memory: ReflectionMemory, *improvements, **settings) -> ReflectionMemory:
     after = memory_of(*improvements, **settings)
-    after.restore(json.loads(json.dumps(pass_on_reflections(memory.snapshot()))))
+    after.restore(json.loads(json.dumps(reflections.pass_on_reflections(memory.snapshot()))))
     return after
 
 

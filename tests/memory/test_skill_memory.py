@@ -9,20 +9,9 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory import NOTHING
-from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.match import get_embedding_text
+from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.records import State
-from tests.memory.memory_cases import (
-    FOUR,
-    NOISY,
-    PLATEAU,
-    Writer,
-    plain,
-    skill_memory,
-    taught,
-    trajectory,
-    walk,
-)
+from tests.memory.memory_cases import FOUR, NOISY, PLATEAU, Writer, plain, skill_memory, taught, trajectory, walk
 
 PAPER, RELEASE = SkillSettings(), SkillSettings.sso_release()
 
@@ -37,9 +26,7 @@ def test_counts_of_one_update_and_words_are_written_once_per_skill():
     counts |= {"pieces": 1, "candidates": 4, "written": 2, "verbalize_calls": 2, "equivalent_calls": 1}
     assert memory.learn(walk(PLATEAU, 2)) == counts | {"pool": 4, "selected": 2, "library": 2}
     counts = memory.learn(walk(PLATEAU, 3))
-    assert (counts["candidates"], counts["pool"], counts["library"]) == (8, 4, 2), (
-        "windows that say the same are one skill"
-    )
+    assert (counts["candidates"], counts["pool"], counts["library"]) == (8, 4, 2), "those that say the same are one"
     assert (counts["verbalize_calls"], counts["equivalent_calls"], counts["written"]) == (0, 0, 0)
     assert [[window.piece for window in examples] for examples in writer.asked] == [[0, 1]] * 2
     with pytest.raises(BackendFailure, match=r"shape \(\d+,\); expected \(\d+, d\)"):
@@ -128,9 +115,8 @@ def pursue(memory, rewards, trial=3):
     best = memory.library[0]
     names = [f"room {trial} {index}" for index in range(len(rewards) + 1)]
     actions = [f"act {trial} {index}" for index in range(len(rewards))]
-    return trajectory(
-        names, actions, rewards, trial, {0: (best.target.upper() + ".", (best.id,)), 1: (None, (best.id,))}
-    )
+    shown = {0: (best.target.upper() + ".", (best.id,)), 1: (None, (best.id,))}
+    return trajectory(names, actions, rewards, trial, shown)
 
 
 def test_a_skill_knows_how_often_it_was_shown_and_pursued():
@@ -191,7 +177,7 @@ def test_a_restored_memory_continues_byte_for_byte(settings, stop):
 
 def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else():
     state = State("You move.", "This room is the kitchen.", "You carry a cup")
-    told = [get_embedding_text(state, SkillSettings(inventory_first=first)) for first in (True, False)]
+    told = [SkillSettings(inventory_first=first).describe(state) for first in (True, False)]
     assert [text.startswith("You carry a cup") for text in told] == [True, False]
     assert [text.count("cup") for text in told] == [1, 1]
     assert state.description.endswith("a cup")

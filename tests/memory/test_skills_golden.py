@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.memory.texts import BILLION
 from rsso_dspy.records import Trajectory
 from tests.memory.memory_cases import plain, skill_memory, trajectory

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsso_dspy.memory.skills import SkillCandidate, SkillSettings, Span
-from rsso_dspy.memory.skills.library import search_skill_set
+from rsso_dspy.memory.skill_windows import SkillCandidate, SkillSettings, Span
+from rsso_dspy.memory.skills import search_skill_set
 from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, words_embed
 from tests.memory.oracle import Oracle, conflict, search
 
@@ -69,12 +69,8 @@ def test_same_candidates_scores_sets_and_retrieval(preset, played, shared_words)
 
 
 def spans():
-    return st.builds(
-        lambda piece, start, length: Span(piece, start, start + length),
-        st.integers(0, 3),
-        st.integers(0, 8),
-        st.integers(1, 4),
-    )
+    numbers = st.integers(0, 3), st.integers(0, 8), st.integers(1, 4)
+    return st.builds(lambda piece, start, length: Span(piece, start, start + length), *numbers)
 
 
 @settings(max_examples=150, deadline=None)

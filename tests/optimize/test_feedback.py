@@ -19,7 +19,7 @@ from rsso_dspy.programs.render import render_transcript
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from tests.records import STATE, record, trajectory
 
-GOALS = LESSONS.goals
+GOALS = LESSONS.hints.goals
 VARIANT = Variant("find-plant", 28, "train")
 
 

@@ -16,7 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.memory.skills import Window
+from rsso_dspy.memory.skill_windows import Window
 from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.agent import Agent

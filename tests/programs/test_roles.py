@@ -11,7 +11,7 @@ from rsso_dspy.environments.scienceworld.actions import USUAL
 from rsso_dspy.environments.scienceworld.environment import render_listings
 from rsso_dspy.logged_lm import Listening
 from rsso_dspy.memory.constitution import LASTING, Constitution, PartialEpisode
-from rsso_dspy.memory.skills import Window
+from rsso_dspy.memory.skill_windows import Window
 from rsso_dspy.programs import render
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.render import is_transcript_of, render_recent_steps, render_transcript, tell_outcome

@@ -1,17 +1,8 @@
-"""ALFWorld's household games, over the package's own engine: downloaded games, or tiny ones that come along.
-
-environment  `AlfWorld`, and `worker`, what runs in its process
-wording      `put` and `move`, and how far an episode has come
-tasks        task types, splits, the user's games and tiny ones
-"""
+"""ALFWorld's household games, over the package's own engine: downloaded games, or tiny ones that come along."""
 
 from rsso_dspy.environments.alfworld import tasks
-from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.wording import LESSONS, PUBLISHED, RECENT, to_engine
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData, read_package_version
-
-__all__ = ["BENCHMARK"]
-
+from rsso_dspy.environments.alfworld.environment import LESSONS, MOST_STEPS, PUBLISHED, RECENT, AlfWorld, to_engine
+from rsso_dspy.environments.benchmark import Benchmark, Budget, UserData, read_package_version
 
 BENCHMARK = Benchmark(
     name="alfworld",
@@ -21,13 +12,12 @@ BENCHMARK = Benchmark(
         settings.data or tasks.find_data(), settings.step_seconds, stopped
     ),
     budget=Budget(lambda _: tasks.GOLD_LENGTH, most_steps=MOST_STEPS),
-    about=LESSONS.about,
     action_templates={"sso": PUBLISHED, "complete": RECENT},
     gold_path=lambda variant, folder, interface: [
         to_engine(action, interface != "sso") for action in tasks.find_walkthrough(variant, folder)
     ],
     lists_actions=True,
-    hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
+    hints=LESSONS.hints,
     data=UserData(
         lambda folder: tasks.read_games(folder).digest, tasks.check_games, tasks.find_data, tasks.count_games
     ),

@@ -65,7 +65,6 @@ def find_data() -> str | None:
 
 
 def count_games(folder: str) -> dict[tuple[str, Split], int]:
-    """Return the number of games of each type and split that the folder holds. Raises what `read_games` raises."""
     return {key: len(files) for key, files in read_games(folder).files.items()}
 
 

@@ -41,7 +41,7 @@ GOLD_LENGTH = 20  # of every variant: half as many again are the 30 steps that A
 
 TABLE = TaskTable(
     {name: {"train": _TRAIN, "dev": _DEV, "test": (TEST_SEEDS[0], TEST_SEEDS[-1])} for name in LEVELS},
-    example="GoToRedBall::1234",
+    examples=("GoToRedBall",),
 )
 
 

@@ -69,7 +69,6 @@ class View:
         return Offer(self)
 
     def locate(self, thing: Thing) -> tuple[int, int]:
-        """The cell of the grid that a thing stands in."""
         forward, sideways = FORWARD[self.facing], FORWARD[(self.facing + 1) % 4]
         return (
             self.x + thing.ahead * forward[0] + thing.right * sideways[0],

@@ -1,17 +1,8 @@
-"""PDDL games in texts, as AgentBoard plays them: gripper, blockworld, barman and tyreworld.
+"""PDDL games in texts, as AgentBoard plays them: gripper, blockworld, barman and tyreworld."""
 
-environment  `PddlEnvironment`, and one problem in texts: observations, what counts, what is offered
-wording      how facts and actions are worded and read
-strips       the engine: reader, problems, worlds
-tasks        task types, splits, problems and their plans
-"""
-
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints, UserData
+from rsso_dspy.environments.benchmark import Benchmark, Budget, UserData
 from rsso_dspy.environments.pddl import tasks
-from rsso_dspy.environments.pddl.environment import PddlEnvironment
-from rsso_dspy.environments.pddl.wording import COMMON, LESSONS
-
-__all__ = ["BENCHMARK"]
+from rsso_dspy.environments.pddl.environment import COMMON, LESSONS, PddlEnvironment
 
 BENCHMARK = Benchmark(
     name="pddl",
@@ -19,10 +10,9 @@ BENCHMARK = Benchmark(
     tasks=tasks.TABLE,
     make_environment=lambda settings, _: PddlEnvironment(settings.data),
     budget=Budget(tasks.get_gold_length),
-    about=LESSONS.about,
     action_templates={"sso": COMMON},
     gold_path=lambda variant, *_: tasks.find_solution(variant),
     lists_actions=True,
-    hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
+    hints=LESSONS.hints,
     data=UserData(tasks.digest_files, tasks.check_files),
 )

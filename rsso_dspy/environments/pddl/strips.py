@@ -7,13 +7,11 @@ import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.errors import DamagedFile
 
 OBJECT = "object"  # the type of all types
-MOST_ACTIONS = 200_000  # ground actions of one problem at most
 Fact = tuple[str, ...]
 State = frozenset[Fact]
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
@@ -49,15 +47,9 @@ class Domain:
 class Problem:
     """Objects with their types (constants of the domain among them), what holds at the start, and what is wanted."""
 
-    name: str
     objects: Mapping[str, str]
     start: frozenset[Fact]
     goal: tuple[Fact, ...]
-
-    @property
-    def key(self) -> tuple[frozenset[Fact], frozenset[Fact]]:
-        """What two problems have in common that are the same."""
-        return self.start, frozenset(self.goal)
 
 
 def _read_definition(text: str, kind: str, name: str) -> tuple[str, list[list[Any]]]:
@@ -99,58 +91,46 @@ def _split_conjunction(form: list[Any]) -> list[Any]:
 def read_domain(text: str, name: str) -> Domain:
     """A domain. `name` is what complaints call the text."""
     called, sections = _read_definition(text, "domain", name)
-    types: dict[str, str] = {}
-    constants: dict[str, str] = {}
-    predicates: dict[str, tuple[str, ...]] = {}
+    by_head = {head: body for head, *body in sections}
+    types, constants = (dict(_read_typed(by_head.get(head, ()), name)) for head in (":types", ":constants"))
+    predicates = {first: tuple(kind for _, kind in _read_typed(rest, name)) for first, *rest in by_head[":predicates"]}
     actions: dict[str, Action] = {}
-    for head, *body in sections:
-        if head == ":types":
-            types = dict(_read_typed(body, name))
-        elif head == ":constants":
-            constants = dict(_read_typed(body, name))
-        elif head == ":predicates":
-            predicates = {first: tuple(kind for _, kind in _read_typed(rest, name)) for first, *rest in body}
-        elif head == ":action":
-            parts = dict(zip(body[1::2], body[2::2], strict=True))
-            effects = _split_conjunction(parts[":effect"])
-            actions[body[0]] = Action(
-                body[0],
-                dict(_read_typed(parts[":parameters"], name)),
-                conditions=tuple(map(tuple, _split_conjunction(parts[":precondition"]))),
-                adds=tuple(tuple(each) for each in effects if each[0] != "not"),
-                removes=tuple(tuple(each[1]) for each in effects if each[0] == "not"),
-            )
+    for _, action, *body in (each for each in sections if each[0] == ":action"):
+        parts = dict(zip(body[::2], body[1::2], strict=True))
+        effects = _split_conjunction(parts[":effect"])
+        actions[action] = Action(
+            action,
+            dict(_read_typed(parts[":parameters"], name)),
+            conditions=tuple(map(tuple, _split_conjunction(parts[":precondition"]))),
+            adds=tuple(tuple(each) for each in effects if each[0] != "not"),
+            removes=tuple(tuple(each[1]) for each in effects if each[0] == "not"),
+        )
     return Domain(called, types, predicates, actions, constants)
 
 
 def read_setup(text: str, domain: Domain, name: str) -> Problem:
     """A problem of the domain; what its file calls the domain does not matter."""
-    called, sections = _read_definition(text, "problem", name)
+    _, sections = _read_definition(text, "problem", name)
     by_head = {str(head): body for head, *body in sections}
     if missing := [needed for needed in (":objects", ":init", ":goal") if needed not in by_head]:
         raise DamagedFile(name, f"it has no {missing[0]}")
     objects = {**domain.constants, **dict(_read_typed(by_head[":objects"], name))}
-    if unknown := [kind for kind in objects.values() if kind != OBJECT and kind not in domain.types]:
+    if unknown := [kind for kind in objects.values() if kind != OBJECT and str(kind) not in domain.types]:
         raise DamagedFile(name, f"unknown type {unknown[0]}")
     goal = [part for form in by_head[":goal"] if isinstance(form, list) for part in _split_conjunction(form)]
     if not goal:
         raise DamagedFile(name, "the goal is empty")
     for fact in (*by_head[":init"], *goal):
         _check_fact(fact, domain, objects, name)
-    return Problem(called, objects, frozenset(map(tuple, by_head[":init"])), tuple(map(tuple, goal)))
+    return Problem(objects, frozenset(map(tuple, by_head[":init"])), tuple(map(tuple, goal)))
 
 
 def _check_fact(fact: Any, domain: Domain, objects: Mapping[str, str], name: str) -> None:
     """Raise ``DamagedFile`` for what is no fact of the domain about these objects."""
-    if not isinstance(fact, list) or not all(isinstance(word, str) for word in fact):
-        raise DamagedFile(name, f"expected a fact in place of {fact}")
-    predicate, *arguments = fact or [""]
-    if predicate not in domain.argument_types:
-        raise DamagedFile(name, f"unknown predicate {predicate or '()'}")
-    if len(arguments) != (takes := len(domain.argument_types[predicate])):
-        raise DamagedFile(name, f"{predicate} takes {takes} arguments, not {len(arguments)}")
-    if unknown := [each for each in arguments if each not in objects]:
-        raise DamagedFile(name, f"unknown object {unknown[0]}")
+    predicate, *arguments = fact if isinstance(fact, list) and fact else [""]
+    takes = domain.argument_types.get(str(predicate))
+    if takes is None or len(takes) != len(arguments) or any(str(each) not in objects for each in arguments):
+        raise DamagedFile(name, f"{fact} is no fact of {domain.name} about its objects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +143,6 @@ class GroundAction:
     adds: tuple[Fact, ...]
     removes: tuple[Fact, ...]
 
-    @property
-    def is_distinct(self) -> bool:
-        return len(set(self.arguments)) == len(self.arguments)
-
 
 class World:
     """The ground actions of a problem. A state is the facts that hold and that actions can change; `fixed` ones hold
@@ -177,10 +153,7 @@ class World:
         self._changing = {fact[0] for action in domain.actions.values() for fact in (*action.adds, *action.removes)}
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
         self.start: State = problem.start - self.fixed
-        grounded = (ground for action in domain.actions.values() for ground in self._ground_action(action, {}))
-        self.actions = list(islice(grounded, MOST_ACTIONS + 1))
-        if len(self.actions) > MOST_ACTIONS:
-            raise UsageError(f"{problem.name} has more than {MOST_ACTIONS:,} actions: leave objects out")
+        self.actions = [each for action in domain.actions.values() for each in self._ground_action(action, {})]
         self._by_words = {(each.name, each.arguments): each for each in self.actions}
 
     def list_reached(self, state: State) -> list[bool]:

@@ -46,7 +46,6 @@ def load_domain(name: str) -> Domain:
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Actions of the shipped plan."""
     return GOLD_OF_FILES if variant.index >= _FILE else len(_list_rows(variant.task)[variant.index][1])
 
 
@@ -80,8 +79,7 @@ def check_files(variants: Iterable[Variant], folder: str | None) -> None:
 
 
 def list_files(domain: str, folder: Path) -> list[Path]:
-    """The problem files of a domain, in the order in which AgentBoard counts them. Raises ``UsageError`` when there are
-    none."""
+    """The problem files of a domain, in AgentBoard's order. Raises ``UsageError`` when there are none."""
     files = sorted((folder / domain).glob("*.pddl"))
     if not files:
         raise UsageError(f"no problems of {domain}: looked for *.pddl in {folder / domain}")

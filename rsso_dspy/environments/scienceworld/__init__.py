@@ -1,19 +1,10 @@
-"""ScienceWorld: text-game tasks of an elementary school science class (Wang et al. 2022), as run by the SSO papers.
+"""ScienceWorld: text-game tasks of an elementary school science class (Wang et al. 2022), as run by the SSO papers."""
 
-jvm            one simulator process
-environment    `ScienceWorld` over it, and the display of states in a history window
-actions        action templates, what is sent of an answer, questions
-lessons        what an episode teaches
-tasks          the 18 tasks, their splits, selections and gold lengths
-"""
-
-from rsso_dspy.environments.benchmark import Benchmark, Budget, Hints
+from rsso_dspy.environments.benchmark import Benchmark, Budget
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES, USUAL
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.lessons import LESSONS
-
-__all__ = ["BENCHMARK", "ScienceWorld"]
 
 BENCHMARK = Benchmark(
     name="scienceworld",
@@ -23,8 +14,7 @@ BENCHMARK = Benchmark(
         heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped
     ),
     budget=Budget(tasks.get_gold_length, lambda variant: tasks.find_known_length(variant) is not None),
-    about=LESSONS.about,
     action_templates={"sso": ACTION_TEMPLATES, "complete": USUAL},
     gold_path=lambda variant, *_: tasks.compute_gold_paths([variant])[0],
-    hints=Hints(LESSONS.goals, LESSONS, LESSONS.read_examples),
+    hints=LESSONS.hints,
 )

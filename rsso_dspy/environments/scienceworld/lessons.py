@@ -115,7 +115,6 @@ def parse_event(answer: str) -> tuple[str, ...]:
 
 
 def name_newest(names: Iterable[str], most: int = MOST) -> Words | None:
-    """The words of a lesson about the newest of these."""
     return name_all(list(dict.fromkeys(names))[-most:])
 
 

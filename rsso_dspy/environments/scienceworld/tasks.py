@@ -27,7 +27,8 @@ TIME_LIMIT = 1800.0  # time limit for computing one path, in seconds
 _OTHERS = ("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
 """Simplifications; `easy` stands for all but openContainers."""
 
-TABLE = TaskTable(read_data(__package__, "data/splits.json")["tasks"], ("sso",), "find-plant::228", ("easy", *_OTHERS))
+EXAMPLES = ("lifespan-longest-lived", "find-plant")
+TABLE = TaskTable(read_data(__package__, "data/splits.json")["tasks"], ("sso",), EXAMPLES, ("easy", *_OTHERS))
 tasks, indices, split_of, variant, parse = TABLE.names, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample = TABLE.held_out, TABLE.train_sample
 
@@ -46,8 +47,7 @@ def find_known_length(variant: Variant) -> int | None:
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes). Raises
-    ``GoldUnknown`` if the simulator finds no path."""
+    """`find_known_length`, else computed (up to two minutes). Raises ``GoldUnknown`` if the simulator finds no path."""
     known = find_known_length(variant)
     if known is not None:
         return known
@@ -61,16 +61,6 @@ def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
     solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none."""
     with Jvm() as simulator:
         return [_compute_gold_path(simulator, variant) for variant in variants]
-
-
-def shipped_lengths() -> dict[Variant, int]:
-    """Load the shipped table for the installed version of ScienceWorld; empty if there is none."""
-    return {
-        TABLE.variant(task, int(index), simplification=simplification): length
-        for simplification, by_task in _read_shipped_table().get(VERSION, {}).items()
-        for task, lengths in by_task.items()
-        for index, length in lengths.items()
-    }
 
 
 def _compute_gold_path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""The skill memory: scoring and selecting what was matched, its words, retrieval, and itself as JSON data, which holds
-every text once; `pool` and `selected` are rows of numbers there. Embeddings are recomputed on demand, so a restored
-memory continues byte for byte if equal texts have equal rows."""
+"""Skill Set Optimization as a memory (Nottingham et al. 2024, section 3; its release; the rSSO paper, section 2): pairs
+of windows that trials have in common are scored, a set of them selected, put into words once, and shown in similar
+states. Its JSON data hold every text once; `pool` and `selected` are rows of numbers there. Embeddings are recomputed
+on demand, so a restored memory continues byte for byte if equal texts have equal rows."""
 
 import hashlib
 import json
@@ -15,21 +16,20 @@ from numpy.typing import NDArray
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory import Memory, Recall, Services
-from rsso_dspy.memory.skills.match import PieceTexts, TextIndex, cut_trajectory, match_windows, rank_by_similarity
-from rsso_dspy.memory.skills.skill import (
+from rsso_dspy.memory.skill_windows import (
     WEIGHTS,
     Piece,
+    PieceTexts,
     Skill,
     SkillCandidate,
     SkillScores,
     SkillSettings,
     Span,
+    TextIndex,
     Window,
-    describe_skill,
-    find_pursued_skill,
-    just_reached,
+    cut_trajectory,
+    match_windows,
     normalize_text,
-    render_skills,
 )
 from rsso_dspy.memory.texts import BILLION
 from rsso_dspy.records import State, Step, Trajectory
@@ -173,6 +173,57 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
     return found
 
 
+# Texts of skills, and which skill a step pursued.
+
+
+def describe_skill(skill: Skill) -> str:
+    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
+
+
+def render_skills(skills: Sequence[Skill]) -> Recall:
+    items = tuple(
+        "\n".join(
+            [f"Subgoal {number}: {skill.target}", *(f"{i}. {text}" for i, text in enumerate(skill.instructions, 1))]
+        )
+        for number, skill in enumerate(skills, start=1)
+    )
+    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=items)
+
+
+def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
+    """Return the id of the shown skill whose target the actor named as its subgoal."""
+    wanted = normalize_text(step.subgoal or "", keep_fill_words=True)
+    shown = (name for name in step.recalled if name in skills)
+    return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
+
+
+LATELY = 10  # number of steps for which a completed skill is not offered again
+
+
+def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
+    """Return the ids of skills completed in the last steps: points were gained in pursuit (unless its words go beyond
+    its examples), or as many steps pursued it as it has instructions and the last follows the last of them."""
+    lately = steps[-LATELY:]
+    pursued = [find_pursued_skill(step, skills) for step in lately]
+    reached = set()
+    for place, (step, name) in enumerate(zip(lately, pursued, strict=True), start=1):
+        if name is None or not step.understood or step.asked_back or step.no_effect:
+            continue
+        instructions = skills[name].instructions
+        gained = step.reward > 0 and not skills[name].beyond
+        if gained or (pursued[:place].count(name) >= len(instructions) and _follows(step.action, instructions[-1])):
+            reached.add(name)
+    return frozenset(reached)
+
+
+def _follows(action: str, instruction: str) -> bool:
+    wanted = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
+    return set(normalize_text(wanted).split()) <= set(normalize_text(action).split())
+
+
+# The memory.
+
+
 @dataclass(slots=True)
 class SkillMemoryState:
     pieces: list[Piece] = field(default_factory=list)
@@ -258,7 +309,16 @@ class SkillMemory(Memory):
         return render_skills(nearest[: self.settings.retrieved])
 
     def rank_skills(self, state: State) -> list[tuple[Skill, int]]:
-        return rank_by_similarity(self.library, state, self._texts, self.settings)
+        """Rank all skills by the mean cosine, in billionths, of ``state`` and the first states of their windows, best
+        first, equals in library order (paper, Algorithm 1; release, skillset.py:140-161)."""
+        if not self.library:
+            return []
+        describe, texts = self.settings.describe, self._texts
+        here = texts.index_texts([describe(state)])
+        starts = texts.index_texts(describe(window.states[0]) for skill in self.library for window in skill.windows)
+        cosines = iter(texts.compute_similarities(starts, here)[:, 0].tolist())
+        means = [sum(next(cosines) for _ in skill.windows) // len(skill.windows) for skill in self.library]
+        return sorted(zip(self.library, means, strict=True), key=lambda pair: -pair[1])
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts: ``retrieved`` and ``targeted`` steps; ``pieces`` stored, ``candidates`` matched; skills ``written``,
