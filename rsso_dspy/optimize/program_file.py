@@ -171,34 +171,23 @@ class Compiled:
         return (*(f"instruction of {name}" for name in words), *shown)
 
     @classmethod
-    def from_agent(
-        cls,
-        agent: Agent,
-        trainset: Sequence[str] = (),
-        valset: Sequence[str] = (),
-        environment: CompileEnvironment | None = None,
-    ) -> "Compiled":
-        """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand. `trainset` and `valset` are keys of
-        the variants that it was made on (``boil::0``): runs refuse to play these. `environment` is the benchmark it was
-        made in; None means any version of the default one. Raises what `check_stock_modules` raises, and `SplitError`
-        for held-out variants."""
+    def from_agent(cls, agent: Agent) -> "Compiled":
+        """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand. Raises what `check_stock_modules`
+        raises."""
         check_stock_modules(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
-        note = "made outside of rsso-dspy compile: what it was compiled on is what its maker said"
-        compiled = cls(
+        return cls(
             method=agent.method.name,
             optimizer=ELSEWHERE,
-            notes=(note,),
-            train=tuple(trainset),
-            val=tuple(valset),
-            environment=environment,
+            notes=("made outside of rsso-dspy compile: nobody knows here on which variants",),
+            train=(),
+            val=(),
+            environment=None,
             signatures=hash_schema(agent),
             identity={},
             program=fingerprint_state(state),
             state=cast(dict[str, PredictorState], state),
         )
-        _check_variants(compiled)
-        return compiled
 
     def agent(self, method: str | None = None) -> Agent:
         """The program, for its own method or for that method with a constitution added, which has the same prompts.
@@ -318,17 +307,11 @@ def _load_saved_agent(path: Path) -> Compiled:
     return Compiled.from_agent(agent)
 
 
-def _check_variants(compiled: Compiled) -> None:
-    of = compiled.benchmark
+def _check_compiled(compiled: Compiled) -> None:
     if not compiled.is_made_elsewhere:
+        of = compiled.benchmark
         train, val, confirm = (tuple(map(of.tasks.parse, getattr(compiled, part))) for part in PARTS)
         Calibration(train, val, confirm, benchmark=of.name)
-    if held_out := of.select_held_out(compiled.calibration):
-        raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
-
-
-def _check_compiled(compiled: Compiled) -> None:
-    _check_variants(compiled)
     if compiled.signatures != hash_schema(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "

@@ -1,14 +1,10 @@
 """Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
 beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
 
-    confirm(before, after, examples, metric)    # the same test for any two DSPy programs
-    find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
-
 The test is a one-sided sign-flip test over the paired differences: were the two programs equally good, every difference
 could as well have had the other sign. `p` is the share of all 2^n arrangements of signs whose sum is not below the
 observed one. The twelve largest differences are arranged one by one, so that an outlier hides nothing; the others are
 added in whole steps, of their decimal unit where they have one, else of at most a thousandth of the largest of them.
-How large a gain must be is found by simulating confirmations, whose programs differ as measured (`FLIPPED`, `FLIP`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -288,14 +284,15 @@ LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)  # that such
 
 def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
-    sizes, dice = _roll_dice(pairs, seeds)
-    up = min(1.0, 0.5 + gain / (2 * FLIPPED * FLIP))
-    rows = np.where(dice < up, sizes, -sizes).sum(axis=2)
+    dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
+    sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
+    goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
+    rows = np.where(goes_up, sizes, -sizes).sum(axis=2)
     count = (rows != 0).sum(axis=1)
     off = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1)) - NormalDist().inv_cdf(1 - LEVEL)
     found = off > 0  # in standard deviations; which is what the test says, but near the turn
     for place in np.flatnonzero(np.abs(off) < 0.1 + 2 / np.maximum(count, 1)):
-        found[place] = _is_confirmed(tuple(sorted(rows[place][rows[place] != 0].tolist())))
+        found[place] = _compute_p(rows[place]) < LEVEL
     return int((found & (0.5**count < LEVEL)).sum()) / DRAWS
 
 
@@ -311,23 +308,25 @@ def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     return round(high * _STEP, 3)
 
 
+def describe_smallest_gain(pairs: int, seeds: int) -> str:
+    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
+    flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
+    if (gain := find_smallest_gain(pairs, seeds)) is None:
+        return (
+            f"no gain is confirmed in four of five such compiles: where {flips}, even the largest possible gain, "
+            f"{100 * LARGEST_GAIN:.1f} points, is confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} "
+            f"of 100 ({played}); a larger --calib or more --seeds would do"
+        )
+    given = "scores differ from seed to seed, and " if seeds > 1 else ""
+    return (
+        f"once the candidate is chosen, a true gain of {100 * gain:.1f} points or more is confirmed in four of five "
+        f"such compiles: {played}; if {given}{flips}"
+    )
+
+
 def find_smallest_gain_at(deviation: float, pairs: int) -> float:
     """The same where paired differences have this standard deviation, by the normal distribution."""
     return sum(map(NormalDist().inv_cdf, (1 - LEVEL, POWER))) * deviation / sqrt(pairs)
-
-
-@lru_cache(maxsize=8)
-def _roll_dice(pairs: int, seeds: int) -> tuple[Any, Any]:
-    """The size of every flip (draws x pairs x seeds; 0 for none), and the dice that say which way it goes."""
-    random = np.random.default_rng((pairs, seeds))
-    shape = (DRAWS, pairs, seeds)
-    sizes = random.integers(*_SIZES, shape, endpoint=True) * (random.random(shape) < FLIPPED)
-    return sizes, random.random(shape)
-
-
-@lru_cache(maxsize=20_000)
-def _is_confirmed(differences: tuple[int, ...]) -> bool:
-    return compute_p(differences) < LEVEL
 
 
 # Any two programs.
@@ -359,14 +358,9 @@ def confirm(
         value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
         return check_score(value, "score of example", number)
 
-    with ThreadPoolExecutor(num_threads) as threads:
-        jobs = [(*each, program) for each in enumerate(examples, 1) for program in (program_a, program_b)]
-        futures = [threads.submit(copy_context().run, score_one, *job) for job in jobs]
-        try:
-            scores = [future.result() for future in futures]
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    jobs = [(copy_context(), *each, program) for each in enumerate(examples, 1) for program in (program_a, program_b)]
+    with ThreadPoolExecutor(num_threads) as threads:  # an error cancels what has not begun
+        scores = list(threads.map(lambda job: job[0].run(score_one, *job[1:]), jobs))
     a, b = tuple(scores[::2]), tuple(scores[1::2])
     found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
     return replace(found, scores_a=a, scores_b=b)

@@ -88,12 +88,10 @@ Programs = Mapping[str, Any]  # `Compiled` by name; None, the zero-shot program,
 
 
 def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
-    """Raise `UsageError` if a program is missing, unused, or was compiled for another method or environment."""
+    """Raise `UsageError` if a program is missing, or was compiled for another method or environment."""
     given = {name: program for name, program in programs.items() if program}
     if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in given]:
         raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Pass every compiled program by its name.")
-    if idle := [name for name in given if name not in spec.programs]:
-        raise UsageError(f"{', '.join(idle)} would not be played: name it among the programs of the run, or drop it")
     files, played = {path.stem: path for path in spec.compiled}, CompileEnvironment.of(config)
     for name, program in given.items():
         source, made_in = files.get(name, name), program.environment or played

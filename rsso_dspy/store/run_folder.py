@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NotRequired
@@ -380,19 +380,16 @@ class Store:
         finally:
             self._held = False
 
-    def is_playing(self) -> bool | None:
-        """Whether a process holds the folder; None if unknown. Locks it for microseconds; `lock` retries."""
+    def is_playing(self) -> bool:
+        """Whether a process holds the folder, as far as it can be known. Locks it for microseconds; `lock` retries."""
         from filelock import FileLock, Timeout
 
-        if not (file := self.folder / ".lock").exists():
-            return False
+        file = self.folder / ".lock"
         try:
-            with FileLock(file, timeout=0):
+            with FileLock(file, timeout=0) if file.exists() else nullcontext():
                 return False
-        except Timeout:
-            return True
-        except OSError:
-            return None
+        except OSError as error:
+            return isinstance(error, Timeout)
 
 
 def name_log(work: Job | JobRecord) -> str:

@@ -10,7 +10,7 @@ from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.student import Search, Student
+from rsso_dspy.optimize.optimizers import Search, Student
 from rsso_dspy.programs.agent import Agent
 from tests.live import Recorder, acting, model
 from tests.optimize.conftest import MARKER, TRAIN, VAL
