@@ -129,9 +129,8 @@ def build_request(
     teacher: Teacher | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> CompileRequest:
-    """Build a checked request. When `optimizer` is None, it is gepa, or bootstrap under a teacher. Raises
-    `UnknownName` for an optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are computed;
-    `say` is told."""
+    """Build a checked request. `optimizer` is gepa by default, or bootstrap under a teacher. Raises `UnknownName` for
+    an optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are computed; `say` is told."""
     options = options or CompileOptions()
     name = optimizer or ("bootstrap" if teacher else "gepa")
     chosen = get_optimizer(name) if isinstance(name, str) else name
@@ -190,7 +189,6 @@ def describe_power(wanted: CompileRequest) -> Iterator[str]:
 # Playing it.
 
 ENDED = {
-    "": "",
     "rollouts": "the rollouts of --max-rollouts were spent",
     "cost": "the dollars of --max-cost were spent",
     "interrupted": "it was interrupted",
@@ -213,9 +211,8 @@ def compile(
     **options: Any,
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
-    the simulators of the session. `teacher` is "gold" or the name of a backend; `candidates` is a file of instructions
-    to try (see `read_candidates`). `options` are those of `CompileOptions`: trials, steps. Prints the verdict and
-    returns the program; unless it is confirmed, it plays as the one that was given."""
+    the simulators of the session. `teacher` is "gold" or a backend, `candidates` a file of instructions to try;
+    `options` are trials and steps. Prints the verdict; the program is as it was given unless it is confirmed."""
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
@@ -253,8 +250,7 @@ def compile_agent(
 ) -> Compiled:
     """Compile a program and, if `out` is given, write it there. A spent budget ends the search with the best so far. So
     do Ctrl-C and a failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged
-    beside it: cut short and called again, it plays none of them twice. Raises what `Session.check_models`,
-    `check_writers` and `check_stock_modules` raise."""
+    beside it: cut short and called again, it plays none of them twice."""
     live.check_models([agent])
     check_writers([agent.method], live.config)
     program_file.check_stock_modules(agent)
@@ -276,8 +272,8 @@ def compile_agent(
 
 
 def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
-    """The result in `out`, if the same request made it and finished; otherwise None. Raises `RunMismatch` for the
-    result of another request, and `UsageError` for a file that cannot be written."""
+    """The result in `out`, if this very request made it and finished. Raises `RunMismatch` for that of another request,
+    and `UsageError` for a file that cannot be written."""
     program_file.derive_program_name(out)
     check_output_path(out)
     if not out.exists():
@@ -294,8 +290,7 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
 
 
 def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
-    """Play all phases in a thread. So Ctrl-C is heard here at once, and stops the rollouts that an optimizer may be
-    waiting for."""
+    """Play all phases in a thread, so that Ctrl-C is heard here at once and stops running rollouts."""
     with ThreadPoolExecutor(1) as threads:
         phases = threads.submit(copy_context().run, play_phases, agent, rollouts)
         try:
@@ -349,11 +344,11 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
     rows = [_describe_candidate(each, val, seeds) for each in rollouts.candidates.values()]
     ended = rollouts.ended_by or ""
-    why = rollouts.unconfirmed or ENDED[ended]
+    why = rollouts.unconfirmed or ENDED.get(ended, "")
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved, best = confirmation.verdict == "confirmed", chosen or start
     kept = best if improved else start
-    usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or "the optimizer had nothing left to propose"
+    usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED.get(ended, "the optimizer had nothing left to propose")
     found = {
         **wanted.describe(live.config),
         "ended_by": rollouts.ended_by,

@@ -1,9 +1,5 @@
 """Optimizers: functions that yield candidates for a better program; `compile_agent` chooses among all that were played.
-Adding one is a function and a row. None sees anything of `val` but scores: what it learns from is played on `train`.
-
-    search = Search(agent, rollouts)        # every candidate that DSPy's optimizer makes is played as rollouts
-    yield from search.run(lambda: dspy.GEPA(...), list_shown)
-"""
+Adding one is a function and a row. None sees anything of `val` but scores: what it learns from is played on `train`."""
 
 import logging
 import random
@@ -80,8 +76,7 @@ class Search(BaseCallback):
     def run(
         self, make: Callable[[], Any], list_shown: Callable[[Rollout], list[TracedCall]], **settings: Any
     ) -> Iterator[Agent]:
-        """Let an optimizer of DSPy's compile a student, and yield its choice. Its questions go to the proposer role;
-        its prints, bars and warnings are dropped."""
+        """Let an optimizer of DSPy's compile a student, and yield its choice. Its questions go to the proposer role."""
         student = Student(self, list_shown)
         if not student.predictors():
             return
@@ -148,8 +143,7 @@ class Search(BaseCallback):
 
 class Student(Agent):
     """An `Agent` whose rollouts are those of the search, as its copies' are. Its trace, which optimizers sample from,
-    holds only the calls that `list_shown` returns. Only instructions and demonstrations of an optimizer's changes are
-    played; predictors that must not change are not among the named ones."""
+    holds only the calls that `list_shown` returns. Predictors that must not change are not among the named ones."""
 
     def __init__(self, search: Search, list_shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)
@@ -220,9 +214,8 @@ def silence_output() -> Iterator[None]:
 
 class ProposerAdapter(dspy.Adapter):
     """Takes the adapter's place in DSPy's settings, so that every question of an optimizer goes to the backend's
-    proposer role, booked on the compile's account and logged. Questions are numbered, so that equal ones get different
-    answers, and a repeated compile the same ones. An answer that cannot be read or is too long proposes the instruction
-    as it is."""
+    proposer role, booked and logged. Questions are numbered, so that equal ones get different answers, and a repeated
+    compile the same ones. An answer that cannot be read or is too long proposes the instruction as it is."""
 
     def __init__(self, rollouts: Rollouts, seed: int):
         super().__init__()
@@ -268,8 +261,7 @@ class ProposerAdapter(dspy.Adapter):
 
 
 def make_placebo(agent: Agent, seed: int) -> Agent:
-    """The program with a meaningless sentence, chosen by the seed, at the end of every instruction: what it gains on
-    `val` is luck, and shows how much of a candidate's gain may be luck too."""
+    """The program with a meaningless sentence at the end of every instruction: what it gains on `val` is luck."""
     placebo = agent.deepcopy()
     for predictor in placebo.predictors_by_name.values():
         said = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"
@@ -360,7 +352,7 @@ def make_short_proposer(adapter: dspy.Adapter) -> Callable[..., dict[str, str]]:
 
 class UnsolvedBatches:
     """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
-    solved at its first trial. Raises `CompileStopped` when none is left."""
+    solved at its first trial."""
 
     def __init__(self, search: Search):
         self.search = search
@@ -394,10 +386,6 @@ def mipro(search: Search) -> Iterator[Agent]:
     rollouts.play_all(search.agent, calibration.train)
     search.close_uncalled()
     trials = rollouts.rollouts_left // calibration.val_rollouts
-
-    def list_shown_calls(rollout: Rollout) -> list[TracedCall]:
-        return [(each.predictor, dict(each.given), dict(each.said)) for each in list_lessons(rollout, search.open)]
-
     yield from search.run(
         lambda: dspy.MIPROv2(
             metric=metric,
@@ -410,7 +398,7 @@ def mipro(search: Search) -> Iterator[Agent]:
             seed=search.seed,
             track_stats=False,
         ),
-        list_shown_calls,
+        lambda rollout: [(each.predictor, each.given, each.said) for each in list_lessons(rollout, search.open)],
         num_trials=CIRCLES * trials,
         minibatch=False,
         program_aware_proposer=False,  # the program's code says nothing of the task
@@ -441,8 +429,8 @@ class Lesson:
     predictor: str
     task: str
     earns: bool  # points by itself
-    given: Mapping[str, Any]
-    said: Mapping[str, Any]
+    given: dict[str, Any]
+    said: dict[str, Any]
 
     @property
     def tokens(self) -> int:
@@ -527,8 +515,7 @@ CANDIDATES = "candidates"  # name of the optimizer that proposes them
 
 def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None) -> Optimizer:
     """The optimizer that proposes the instructions in a TOML file for the predictors of an agent, one a candidate.
-    Raises `UsageError` for a file without any, for one that stands there twice or that the agent has already, and where
-    another optimizer was asked for."""
+    Raises `UsageError` for a file without any or with a repeated one, and where another optimizer was asked for."""
     if optimizer not in (None, CANDIDATES):
         raise UsageError(f"{file} is tried in place of an optimizer's proposals; leave out --optimizer {optimizer}")
     wordings = list(_read_wordings(Path(file), agent))
@@ -552,8 +539,7 @@ def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None
 
 
 def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
-    """The pairs of predictor and instruction in a file, whose ``[skill_verbalizer]`` with ``target`` is
-    ``skill_verbalizer.target``."""
+    """The pairs of predictor and instruction; ``target`` in ``[skill_verbalizer]`` is ``skill_verbalizer.target``."""
     form = 'write actor = ["an instruction", "another one"]'
     try:
         table = flatten_keys(read_toml(file))

@@ -170,34 +170,8 @@ class Compiled:
         shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
         return (*(f"instruction of {name}" for name in words), *shown)
 
-    @classmethod
-    def from_agent(cls, agent: Agent) -> "Compiled":
-        """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand. Raises what `check_stock_modules`
-        raises."""
-        check_stock_modules(agent)
-        state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
-        return cls(
-            method=agent.method.name,
-            optimizer=ELSEWHERE,
-            notes=("made outside of rsso-dspy compile: nobody knows here on which variants",),
-            train=(),
-            val=(),
-            environment=None,
-            signatures=hash_schema(agent),
-            identity={},
-            program=fingerprint_state(state),
-            state=cast(dict[str, PredictorState], state),
-        )
-
     def agent(self, method: str | None = None) -> Agent:
-        """The program, for its own method or for that method with a constitution added, which has the same prompts.
-        Raises `UsageError` when the state does not fit the method's predictors."""
-        stock, own = (
-            {name: len(each["signature"]["fields"]) for name, each in state.items()}
-            for state in (Agent(self.method).dump_state(), self.state)
-        )
-        if misfits := [name for name in {**stock, **own} if stock.get(name) != own.get(name)]:
-            raise UsageError(f"its state does not fit the method {self.method} in {', '.join(misfits)}; compile again")
+        """The program, for its own method or for that method with a constitution added, which has the same prompts."""
         agent = Agent(method or self.method)
         agent.load_state({**agent.dump_state(), **self.state})
         return agent
@@ -304,7 +278,19 @@ def _load_saved_agent(path: Path) -> Compiled:
     agent = Agent(saved.method)
     predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
     agent.load_state(merge_state(path, replace(saved, predictors=predictors), saved.method, agent.dump_state()))
-    return Compiled.from_agent(agent)
+    state = {name: {**each, "traces": [], "train": []} for name, each in agent.dump_state().items()}
+    return Compiled(
+        method=saved.method,
+        optimizer=ELSEWHERE,
+        notes=("made outside of rsso-dspy compile: nobody knows here on which variants",),
+        train=(),
+        val=(),
+        environment=None,
+        signatures=hash_schema(agent),
+        identity={},
+        program=fingerprint_state(state),
+        state=cast(dict[str, PredictorState], state),
+    )
 
 
 def _check_compiled(compiled: Compiled) -> None:
@@ -318,7 +304,8 @@ def _check_compiled(compiled: Compiled) -> None:
             "again, or use the rsso-dspy it was made with"
         )
     for each in (compiled, compiled.select_candidate()):
-        if (found := fingerprint_program(each.agent())) != each.program:
+        found = fingerprint_program(agent := each.agent())
+        if found != each.program or agent.dump_state().keys() != each.state.keys():
             raise UsageError(
                 "its prompts were changed after compiling, so its scores are another program's; restore it, or, to "
                 f'play it all the same, write "program": "{found}" into it'
@@ -330,18 +317,16 @@ def describe_verdict(compiled: Compiled) -> str:
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
-    """What equally good programs differ by: the placebos and the program to improve, on val."""
-    played = [each for each in compiled.tried if not each.dropped]
-    placebos, others = ([each for each in played if each.placebo == wanted] for wanted in (True, False))
-    if not placebos or not others:
+    """What equally good programs differ by: the placebo and the program to improve, on val."""
+    placebo = next((each for each in compiled.tried if each.placebo), None)
+    others = [each for each in compiled.tried if not (each.placebo or each.dropped)]
+    if placebo is None or not others:
         return
     before = others[0]
-    gains = ", ".join(f"{100 * round(each.scores.metric - before.scores.metric, 4):+.1f}" for each in placebos)
+    gain = 100 * round(placebo.scores.metric - before.scores.metric, 4)
     told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
-    yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
-    differences = [
-        score - before.per_variant.get(key, score) for each in placebos for key, score in each.per_variant.items()
-    ]
+    yield f"noise: a rewording that means nothing gained {gain:+.1f} points on val; {told}"
+    differences = [score - before.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
     if compiled.confirm and not compiled.rule_based and any(differences):
         deviation = sqrt(fmean(each**2 for each in differences))
         count, pairs = sum(abs(each) >= 0.05 for each in differences), len(compiled.confirm)
@@ -351,7 +336,7 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
             f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
             f"({pairs} confirm variants, p < {LEVEL})"
         )
-    if max(each.scores.metric for each in placebos) - max(each.scores.metric for each in others) >= WORTH:
+    if placebo.scores.metric - max(each.scores.metric for each in others) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."

@@ -281,7 +281,11 @@ class Rollouts:
             else:
                 rollout = self._play_variant(program, job)
         except BaseException as error:
-            self._stop_on_error(error)
+            cause = error.__cause__ if isinstance(error, Stopped) else error
+            if isinstance(cause, KeyboardInterrupt):
+                self.stop_compile("interrupted")
+            elif cause is not None and not isinstance(cause, CompileStopped):
+                self.stop_compile("error", cause)
             future.set_exception(CompileStopped())
             raise CompileStopped from error
         if self._find_lead(variant):
@@ -363,13 +367,6 @@ class Rollouts:
             rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls)
             log.write_entry({"rollout": _ROLLOUT.dump_python(rollout, mode="json")})
             return rollout
-
-    def _stop_on_error(self, error: BaseException) -> None:
-        cause = error.__cause__ if isinstance(error, Stopped) else error
-        if isinstance(cause, KeyboardInterrupt):
-            self.stop_compile("interrupted")
-        elif cause is not None and not isinstance(cause, CompileStopped):
-            self.stop_compile("error", cause)
 
 
 @contextmanager

@@ -79,8 +79,8 @@ WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a poin
 
 
 def measure_deviation(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> float:
-    """The standard deviation of a paired difference between programs that are equally good: that of the placebos from
-    the program to improve, which a model with a temperature makes large; at least `DEVIATION`."""
+    """The standard deviation of a paired difference between equally good programs: that of the placebo from the program
+    to improve, which a model with a temperature makes large; at least `DEVIATION`."""
     before, *others = candidates
     squares = [_subtract(each, before, one, seeds) ** 2 for each in others if each.placebo for one in val]
     return max(DEVIATION, sqrt(fmean(squares) * seeds) if squares else 0.0)
@@ -158,8 +158,8 @@ def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedT
 
 
 def compute_p(differences: Sequence[float]) -> float:
-    """One-sided p: the probability that two equally good programs differ by as much or more. Raises `UsageError` for a
-    difference that is not finite or too large, with its number from 1."""
+    """The probability that two equally good programs differ by as much or more. Raises `UsageError` for a difference
+    that is not finite or too large, with its number from 1."""
     pairs = enumerate(differences, 1)
     return _compute_p([check_score(each, "difference of pair", n, most=MOST_DIFFERENCE) for n, each in pairs])
 
@@ -252,8 +252,8 @@ def judge_candidate(
     seeds: int = 1,
     unplayed: str = "",
 ) -> Confirmation:
-    """The verdict on the chosen candidate, None if no candidate beat the program to improve on `val`. `unplayed` says
-    why `confirm` was not played to its end, if it was not."""
+    """The verdict on the chosen candidate, None if none beat the program to improve on `val`. `unplayed` says why
+    `confirm` was not played to its end."""
     if chosen is None:
         return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
     scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}
@@ -287,13 +287,7 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
     sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
     goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
-    rows = np.where(goes_up, sizes, -sizes).sum(axis=2)
-    count = (rows != 0).sum(axis=1)
-    off = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1)) - NormalDist().inv_cdf(1 - LEVEL)
-    found = off > 0  # in standard deviations; which is what the test says, but near the turn
-    for place in np.flatnonzero(np.abs(off) < 0.1 + 2 / np.maximum(count, 1)):
-        found[place] = _compute_p(rows[place]) < LEVEL
-    return int((found & (0.5**count < LEVEL)).sum()) / DRAWS
+    return fmean(_compute_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
 
 
 @lru_cache(maxsize=256)
@@ -343,8 +337,7 @@ def confirm(
 ) -> PairedTest:
     """Test whether `program_b` is better than `program_a` by `metric(example, prediction)`, a number, a truth value or
     a prediction with a ``score``. `p` is valid only if neither program was made from these examples or chosen by them.
-    Raises `UsageError` for what cannot be compared, with the number of its example from 1, and what a program or the
-    metric raises: an error is no score."""
+    Raises `UsageError` for what cannot be compared, and what a program or the metric raises: an error is no score."""
     if not examples:
         raise UsageError("there are no examples to confirm by")
     if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):

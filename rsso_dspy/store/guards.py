@@ -15,14 +15,12 @@ from rsso_dspy.store.commands import RunSpec
 
 
 def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
-    """Raise `SplitError` if a program compiled on these variants would be scored on one of them."""
     if seen := dict.fromkeys(variant.key for variant in held_out if variant.key in calibration):
         fix = "Drop them from this run, or compile on other variants (--calib)."
         raise SplitError(f"the program was compiled on {', '.join(seen)}: a score there is not held out. {fix}")
 
 
 def check_benchmark(what: object, made_on: str, wanted: str) -> None:
-    """Raise `UsageError` if something made on one benchmark would be used on another."""
     if made_on != wanted:
         fix = f"name {made_on} (--benchmark {made_on}), or take one that was made on {wanted}"
         raise UsageError(
@@ -61,7 +59,6 @@ def check_sources(
 
 
 def check_readers(spec: RunSpec) -> None:
-    """Raise `UsageError` if a method needs a constitution to read and there is none."""
     rows = [get_method(name) for name in spec.methods]
     idle = ", ".join(row.name for row in rows if "constitution" in row.memories and row.writing is None)
     if idle and not spec.constitution:

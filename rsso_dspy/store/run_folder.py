@@ -131,7 +131,7 @@ class Store:
 
     def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the arms of the run, name to program fingerprint. Raises `RunMismatch` if its identity or a program
-        differs, and `UsageError` if the folder holds something else. Changes nothing."""
+        differs, and `UsageError` if the folder holds something else."""
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another {self.option}")
         if not self.exists:
@@ -354,8 +354,8 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder against other processes for the block; inside, writes raise `FolderGone` once it is gone.
-        What a killed process was writing is removed."""
+        """Lock the folder for the block, in which writes raise `FolderGone` once it is gone, and remove what a killed
+        process was writing."""
         from filelock import FileLock, Timeout
 
         try:

@@ -18,7 +18,6 @@ from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.offline import Explorer
-from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
@@ -231,7 +230,8 @@ def test_a_state_that_dspy_saved_is_a_program(told, tmp_path):
 
 
 def test_a_compiled_file_loads_into_an_agent(told, tmp_path):
-    Compiled.from_agent(told).save(tmp_path / "compiled.json")
+    told.save(tmp_path / "told.json")
+    rsso_dspy.load(tmp_path / "told.json").save(tmp_path / "compiled.json")
     again = Agent("rsso")
     again.load(tmp_path / "compiled.json")
     assert again.dump_state() == told.dump_state()
