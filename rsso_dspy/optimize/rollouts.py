@@ -121,14 +121,15 @@ class CompileStopped(BaseException):
 @dataclass(frozen=True)
 class GoalRecordingEnvironments:
     """Environments that record the goals at the end of each trial, if they know them. No program sees them, and an
-    environment refuses to give those of a held-out variant."""
+    environment refuses to give those of a held-out variant. `hidden` variants are no demonstrations."""
 
     environments: Environments
+    hidden: frozenset[str] = frozenset()
     progress: list[tuple[Goal, ...]] = field(default_factory=list)
 
     @contextmanager
     def lease(self) -> Iterator[Any]:
-        with self.environments.lease() as environment:
+        with self.environments.lease() as environment, getattr(environment, "hide", nullcontext)(self.hidden):
             yield environment
             # No isinstance here: from Python 3.12 on, a protocol does not see what a wrapper forwards.
             self.progress.append(getattr(environment, "goal_progress", tuple)())
@@ -335,7 +336,8 @@ class Rollouts:
         _, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         lead, usual = self._find_lead(variant), self.live.runtime
-        watched, log = GoalRecordingEnvironments(usual.environments), self.logs.open_log(self._make_unit(job))
+        hidden = frozenset(each.key for each in (*self.val, *self.wanted.calibration.confirm))
+        watched, log = GoalRecordingEnvironments(usual.environments, hidden), self.logs.open_log(self._make_unit(job))
         runtime = replace(
             usual,
             environments=watched,
