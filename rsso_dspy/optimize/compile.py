@@ -35,7 +35,6 @@ from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import Arm, Unit, describe_difference
 
 SWEEPS = 4  # usual budget of the search: so many times all train and val variants; confirming comes on top
-PLACEBOS = 1
 MOST_SEEDS, MOST_ROLLOUTS = 20, 100_000
 
 
@@ -59,8 +58,7 @@ class CompileRequest:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        taught = self.teacher.notes if self.teacher else ()
-        return (*self.calibration.notes, *taught, *self.optimizer.notes)
+        return (*self.calibration.notes, *(self.teacher.notes if self.teacher else ()), *self.optimizer.notes)
 
     def describe(self, config: Config) -> dict[str, Any]:
         """What the result depends on, as JSON data. The file of the compiled program holds the same fields."""
@@ -145,8 +143,7 @@ def build_request(
     if teacher:
         teacher.check(calibration, chosen.name)
     compute_step_budgets(protocol, calibration.variants, say, get_benchmark(calibration.benchmark))
-    placebos = PLACEBOS if chosen.searches else 0
-    rollouts = _choose_budget(chosen, calibration, max_rollouts)
+    rollouts, placebos = _choose_budget(chosen, calibration, max_rollouts), int(chosen.searches)
     return CompileRequest(method, calibration, chosen, options, seed, rollouts, max_cost, placebos, teacher)
 
 
@@ -154,7 +151,7 @@ def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: in
     least = chosen.least(calibration)
     usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
     if chosen.most:
-        usual = chosen.most(calibration) + PLACEBOS * chosen.searches * calibration.val_rollouts
+        usual = chosen.most(calibration) + calibration.val_rollouts * chosen.searches  # of the placebo
     usual += calibration.confirm_rollouts * chosen.searches
     rollouts = usual if max_rollouts is None else max_rollouts
     if chosen.most:

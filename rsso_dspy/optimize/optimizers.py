@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partialmethod
 from hashlib import sha256
@@ -102,10 +102,8 @@ class Search(BaseCallback):
 
     def race(self, program: Agent) -> None:
         """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises
-        `CompileStopped` when nothing better can be found or the budget does not cover all of it.
-
-        The order of blocks depends on no score. Variants on which earlier programs differed are those on which the
-        best one was lucky, so an equally good candidate would fall behind on them by chance alone."""
+        `CompileStopped` when nothing better can be found or the budget does not cover all of it. The order of blocks
+        depends on no score: where earlier programs differed, the best one was lucky, and an equal one falls behind."""
         rollouts, known = self.rollouts, self.rollouts.candidates.get(fingerprint_program(program))
         missing = 0 if known and known.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
         if self.is_done(missing):
@@ -148,8 +146,7 @@ class Student(Agent):
     def __init__(self, search: Search, list_shown: Callable[[Rollout], list[TracedCall]]):
         super().__init__(search.agent.method.name)
         self.load_state(search.agent.dump_state())
-        self.search = search
-        self.list_shown = list_shown
+        self.search, self.list_shown = search, list_shown
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
@@ -165,9 +162,8 @@ class Student(Agent):
         return program
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
-        """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``, the mean over all
-        seeds that were played; ``benchmark`` unless it is the default one. On a val variant that a dropped candidate
-        did not play, an estimate without trials. Raises `CompileStopped` when nothing better can be found."""
+        """The rollout on a calibration variant; ``score`` is the mean over all seeds that were played. On a val variant
+        that a dropped candidate did not play, an estimate without trials."""
         if self.search.is_done():
             raise CompileStopped
         rollouts, program = self.search.rollouts, self.get_program()
@@ -199,17 +195,14 @@ def _intern_texts(fields: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def silence_output() -> Iterator[None]:
     """Inside the block, print nothing, draw no tqdm bar, and let only errors of the optimizers' logs through."""
-    loggers = {logging.getLogger(name): logging.getLogger(name).level for name in ("dspy", "gepa")}
     no_bar = partialmethod(tqdm.tqdm.__init__, disable=True)
-    try:
-        for logger in loggers:
+    with ExitStack() as undo, patch.object(tqdm.tqdm, "__init__", no_bar), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*experimental feature")  # optuna's
+        for logger in map(logging.getLogger, ("dspy", "gepa")):
+            undo.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.ERROR)
-        with redirect_stdout(StringIO()), patch.object(tqdm.tqdm, "__init__", no_bar), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*experimental feature")  # optuna's
+        with redirect_stdout(StringIO()):
             yield
-    finally:
-        for logger, level in loggers.items():
-            logger.setLevel(level)
 
 
 class ProposerAdapter(dspy.Adapter):
@@ -355,9 +348,7 @@ class UnsolvedBatches:
     solved at its first trial."""
 
     def __init__(self, search: Search):
-        self.search = search
-        self._dice = random.Random(search.seed)
-        self._round: list[int] = []
+        self.search, self._dice, self._round = search, random.Random(search.seed), list[int]()
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
         best, calibration = self.search.rollouts.best_candidate, self.search.calibration

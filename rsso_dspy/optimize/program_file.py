@@ -108,7 +108,6 @@ class Compiled:
     after: ProgramScores | None = None  # of the best candidate, confirmed or not
     tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None  # the verdict; None for a program made elsewhere
-
     candidate: KeptCandidate | None = None
     search_end: str | None = None  # why the search ended, in words
     rollouts: int = 0
@@ -160,7 +159,6 @@ class Compiled:
 
     @property
     def benchmark(self) -> Benchmark:
-        """The benchmark it was compiled on. Raises `UnknownName` when it is not installed."""
         return get_benchmark(self.environment.name if self.environment else DEFAULT)
 
     @property

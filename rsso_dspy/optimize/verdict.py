@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
@@ -136,7 +135,6 @@ class PairedTest:
 
     @property
     def verdict(self) -> Verdict:
-        """`confirmed` when `p` is below the level, `not better` when the mean is not above 0."""
         if self.difference <= 0:
             return "not better"
         return "confirmed" if self.p < self.level else "unconfirmed"
@@ -149,7 +147,10 @@ class PairedTest:
 
 
 def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
-    """The test over these differences, one a pair. Raises what `compute_p` raises."""
+    """The test over these differences, one a pair. Raises `UsageError` for one that is not finite or too large, with
+    its number from 1."""
+    for number, each in enumerate(differences, 1):
+        check_score(each, "difference of pair", number, most=MOST_DIFFERENCE)
     p, interval = compute_p(differences), None
     varied = len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1
     if varied and 0.5 ** len(differences) < level:
@@ -158,20 +159,17 @@ def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedT
 
 
 def compute_p(differences: Sequence[float]) -> float:
-    """The probability that two equally good programs differ by as much or more. Raises `UsageError` for a difference
-    that is not finite or too large, with its number from 1."""
-    pairs = enumerate(differences, 1)
-    return _compute_p([check_score(each, "difference of pair", n, most=MOST_DIFFERENCE) for n, each in pairs])
-
-
-def _compute_p(differences: Sequence[float]) -> float:
+    """The probability that two equally good programs differ by as much or more."""
     given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
     sizes = np.abs(given)
     if not sizes.any():
         return 1.0
     if step := _choose_step(given):  # large ones too in whole steps, so that sums which are equal stay equal
         given, sizes = np.rint(given / step), np.rint(sizes / step)
-    share = _share_by_sum(sizes[_ONE_BY_ONE:].astype(int))
+    share = np.ones(1)  # of arrangements of all but the largest, by their sum, from the lowest sum on
+    for size in sizes[_ONE_BY_ONE:].astype(int):
+        gap = np.zeros(2 * size)
+        share = (np.append(share, gap) + np.append(gap, share)) / 2
     at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
     sums = np.zeros(1)
     for size in sizes[:_ONE_BY_ONE]:
@@ -192,24 +190,11 @@ def _choose_step(given: Any) -> float:
     return float(min(rest[0] / _GRID, rest.sum() / _CELLS))
 
 
-def _share_by_sum(sizes: Any) -> Any:
-    """The share of arrangements by their sum, from the lowest sum on."""
-    share = np.zeros(2 * int(sizes.sum()) + 1)
-    share[0] = 1.0
-    reached = 0
-    for size in sizes[sizes > 0]:
-        moved = np.zeros_like(share)
-        moved[2 * size : reached + 2 * size + 1] = share[: reached + 1]
-        share = (share + moved) / 2
-        reached += 2 * int(size)
-    return share
-
-
 def _find_upper_bound(differences: Sequence[float], level: float) -> float:
     inside, outside = fmean(differences), max(differences) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
-        ruled_out = _compute_p([middle - each for each in differences]) < level
+        ruled_out = compute_p([middle - each for each in differences]) < level
         inside, outside = (inside, middle) if ruled_out else (middle, outside)
     return outside
 
@@ -287,10 +272,9 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
     sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
     goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
-    return fmean(_compute_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
+    return fmean(compute_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
 
 
-@lru_cache(maxsize=256)
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     """The smallest true gain that so many pairs confirm in four of five compiles; None if not even the largest one."""
     low, high = 0, round(LARGEST_GAIN / _STEP)

@@ -1,10 +1,8 @@
 """The commands of a run and copies of its input files, which `run.json` holds, to play the run again.
 
-    commands    the arguments of each command once; files are named as in `given`
-    given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
-                {programs,skills,constitution,examples}/FILE
-
-All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
+commands    the arguments of each command once; files are named as in `given`
+given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
+            {programs,skills,constitution,examples}/FILE
 """
 
 import tomllib

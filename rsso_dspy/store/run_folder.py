@@ -4,9 +4,7 @@
     DIR/units/ARM/TASK/INDEX-sSEED.jsonl           the log of a unit, see `unit_log.py`
     DIR/trainings/ARM/TASK/sSEED.jsonl             the log of a training, likewise
 
-A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Repeating the command plays what is missing,
-from the last finished trial on; another configuration is refused and the difference shown.
-"""
+A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Another configuration is refused."""
 
 import json
 import os
@@ -250,7 +248,6 @@ class Store:
         return log
 
     def _check_origin(self, path: Path, record: JobRecord) -> None:
-        """Raise `DamagedFile` for the log of another unit or run."""
         if self.path_of(record) != path:
             raise DamagedFile(path, "it is the log of another unit than its name says")
         if not self.exists:
