@@ -24,11 +24,9 @@ from typing import Any
 from benchmarks.script import make_parser
 from rsso_dspy.config import CompileOptions, load_config
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.compile import compile_agent, play_phases
-from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
-from rsso_dspy.optimize.request import CompileRequest, build_request
+from rsso_dspy.optimize.compile import CompileRequest, build_request, compile_agent, play_phases
+from rsso_dspy.optimize.optimizers import SENTENCES, Optimizer, get_optimizer, make_placebo
 from rsso_dspy.optimize.rollouts import Job, Rollouts, choose_candidate
-from rsso_dspy.optimize.student import SENTENCES, make_placebo
 from rsso_dspy.optimize.verdict import FLIP, FLIPPED, Confirmation, Rollout, judge_candidate
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method

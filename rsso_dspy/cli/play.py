@@ -34,10 +34,9 @@ from rsso_dspy.executor import (
 from rsso_dspy.forecast import Forecast, forecast_calls, list_large_costs, price_forecast
 from rsso_dspy.lm import Backend, list_backend_proxies
 from rsso_dspy.memory.formats import ConstitutionFile
-from rsso_dspy.optimize.compile import compile_agent, load_finished_compile
+from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_power, load_finished_compile
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
 from rsso_dspy.optimize.program_file import Compiled, load_programs
-from rsso_dspy.optimize.request import CompileRequest, describe_power
 from rsso_dspy.optimize.rollouts import RolloutFinished, RolloutLogs
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent

@@ -192,8 +192,8 @@ def compile_program(
     from rsso_dspy.cli.models import check_models
     from rsso_dspy.cli.play import compile_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.compile import build_request
     from rsso_dspy.optimize.optimizers import read_candidates
-    from rsso_dspy.optimize.request import build_request
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.plan import check_writers
     from rsso_dspy.programs.agent import Agent

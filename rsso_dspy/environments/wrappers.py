@@ -18,7 +18,7 @@ from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 LONGEST = 50  # most actions of a solution that is shown
 CANDIDATES = 200  # training variants of a task type that are asked for a solution, at most
 HEADING = "Templates:"
-DemonstrationKey = tuple[str, str, str, int | None]  # task type, interface, simplification, a training variant's index
+DemonstrationKey = tuple[str, str, str, frozenset[str]]  # task type, interface, simplification, variants left out
 
 _playing = threading.Lock()
 
@@ -46,6 +46,16 @@ class DemonstratingEnvironment(_Wrapper):
     thinks: bool = False
     _interface: Interface = "sso"
     _text: str = ""
+    _hidden: frozenset[str] = frozenset()
+
+    @contextmanager
+    def hide(self, keys: frozenset[str]) -> Iterator[None]:
+        """Show no solution of these training variants inside the block."""
+        self._hidden = keys
+        try:
+            yield
+        finally:
+            self._hidden = frozenset()
 
     @property
     def action_templates(self) -> str:
@@ -61,23 +71,21 @@ class DemonstratingEnvironment(_Wrapper):
 
     def reset(self, variant: Variant) -> State:
         """Play the demonstrations of the task type if nobody has, then start the variant."""
-        own = variant.index if variant.split == "train" else None
-        key = (variant.task, self._interface, variant.simplification, own)
+        own = {variant.key} if variant.split == "train" else set()  # a calibration variant would see its own solution
+        key = (variant.task, self._interface, variant.simplification, self._hidden | own)
         with _playing:
             if key not in self.texts:
-                self.texts[key] = self._play_all(variant)
+                self.texts[key] = self._play_all(variant, key[-1])
         self._text = self.texts[key]
         return self.environment.reset(variant)
 
-    def _play_all(self, variant: Variant) -> str:
+    def _play_all(self, variant: Variant, left_out: frozenset[str]) -> str:
         if self.benchmark.gold_path is None:
             return ""
         table = self.benchmark.tasks
-        played = (
-            self._play(table.variant(variant.task, index, "train", variant.simplification))
-            for index in table.list_held(variant.task, "train")[:CANDIDATES]
-            if index != variant.index  # a calibration variant would see its own solution
-        )
+        indices = table.list_held(variant.task, "train")[:CANDIDATES]
+        known = [table.variant(variant.task, index, "train", variant.simplification) for index in indices]
+        played = (self._play(each) for each in known if each.key not in left_out)
         shown = [f"Example {count}\n{text}" for count, text in enumerate(islice(filter(None, played), self.wanted), 1)]
         heading = "Below are tasks of this kind that were solved, action by action."
         return "\n\n".join([heading, *shown]) if shown else ""

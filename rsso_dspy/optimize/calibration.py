@@ -31,8 +31,8 @@ _PER_TASK = re.compile(r"([1-9][0-9]{0,8})-per-task")
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Variants that a compile may play. Raises ``SplitError`` when a variant belongs to the test split, whatever its
-    own field says, or is in two parts, and ``UsageError`` when `train` or `val` is empty."""
+    """Variants that a compile may play. Raises ``SplitError`` for a held-out one, whatever split its own field
+    names, or one in two parts, and ``UsageError`` when `train` or `val` is empty."""
 
     train: tuple[Variant, ...]  # played for feedback: traces, reflections, demonstrations
     val: tuple[Variant, ...]  # scored to choose among candidates; no candidate was made from them
@@ -64,12 +64,10 @@ class Calibration:
 
     @property
     def val_rollouts(self) -> int:
-        """Those of one candidate on all of `val`."""
         return len(self.val) * self.seeds
 
     @property
     def confirm_rollouts(self) -> int:
-        """Those of two programs on all of `confirm`."""
         return 2 * len(self.confirm) * self.seeds
 
     @property
@@ -110,8 +108,7 @@ def draw_calibration(
 def split_pool(
     task: str, pool: Sequence[Variant], k: int, seed: int, confirm_share: int = CONFIRM_SHARE
 ) -> tuple[dict[str, list[Variant]], str | None]:
-    """The variants of each part; and a note when the pool is too small: then the parts share it in proportion, with at
-    least one for `train` and one for `val`. A pool of one or none gives no variants."""
+    """The variants of each part, and a note if the pool is too small: then the parts share it in proportion."""
     size = f"{len(pool)} train variant{'' if len(pool) == 1 else 's'}"
     if len(pool) < 2:
         return {}, f"{task} is left out: of {size} none can be for train and another for val"
@@ -137,8 +134,7 @@ def build_examples(variants: Iterable[Variant]) -> list[dspy.Example]:
 def trainset(
     benchmark: str = DEFAULT, calib: str = "1-per-task", tasks: Sequence[str] | None = None, seed: int = 0
 ) -> list[dspy.Example]:
-    """Variants to learn from, for any optimizer of DSPy's: ``optimizer.compile(Agent("rsso"), trainset=trainset())``.
-    `calib` is as in `draw_calibration`, whose errors it raises."""
+    """Variants to learn from, for any optimizer: ``optimizer.compile(Agent("rsso"), trainset=trainset())``."""
     return build_examples(draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark)).train)
 
 

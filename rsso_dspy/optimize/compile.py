@@ -1,45 +1,191 @@
 """Compiling: an optimizer proposes better prompts, the candidate that does best on `val` is chosen, and `confirm` gives
-the verdict in the file."""
+the verdict in the file. The request is checked, forecast, and told what it can confirm, before anything is played."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from rsso_dspy.config import CompileOptions, Config
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.files import check_output_path
-from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.optimizers import read_candidates
-from rsso_dspy.optimize.program_file import (
-    FILE,
-    Compiled,
-    KeptCandidate,
-    ProgramScores,
-    TriedProgram,
-    check_stock_modules,
-    derive_program_name,
-    hash_schema,
-    load,
-)
-from rsso_dspy.optimize.request import CompileRequest, build_request
+from rsso_dspy.forecast import TEACHING, Forecast, forecast_calls
+from rsso_dspy.optimize import program_file
+from rsso_dspy.optimize.calibration import PARTS, Calibration, draw_calibration
+from rsso_dspy.optimize.optimizers import BUDGET_SPENT, Optimizer, Search, get_optimizer, make_placebo, read_candidates
+from rsso_dspy.optimize.program_file import Compiled, ProgramScores, TriedProgram
 from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
-from rsso_dspy.optimize.student import BUDGET_SPENT, NOTHING_LEFT, Search, make_placebo
-from rsso_dspy.optimize.teacher import choose_teacher
-from rsso_dspy.optimize.verdict import CandidateProgram, judge_candidate
-from rsso_dspy.plan import check_writers
+from rsso_dspy.optimize.teacher import Teacher, choose_teacher
+from rsso_dspy.optimize.verdict import LEVEL, CandidateProgram, describe_smallest_gain, judge_candidate
+from rsso_dspy.plan import Plan, check_writers, compute_step_budgets
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import ROLE_OF, Method
+from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.guards import CompileEnvironment
-from rsso_dspy.store.run_folder import describe_difference
+from rsso_dspy.store.run_folder import Arm, Unit, describe_difference
+
+SWEEPS = 4  # usual budget of the search: so many times all train and val variants; confirming comes on top
+MOST_SEEDS, MOST_ROLLOUTS = 20, 100_000
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    method: Method
+    calibration: Calibration
+    optimizer: Optimizer
+    options: CompileOptions
+    seed: int
+    max_rollouts: int
+    max_cost: float | None = None  # US dollars
+    placebos: int = 0  # 1 where a placebo plays beside the candidates, if the budget covers it
+    teacher: Teacher | None = None  # plays train in place of the student
+
+    @property
+    def reserved(self) -> int:
+        """Rollouts that the search leaves for confirming; 0 without a search or with a budget too small for both."""
+        wanted = self.calibration.confirm_rollouts if self.optimizer.searches else 0
+        return wanted if self.max_rollouts >= self.optimizer.least(self.calibration) + wanted else 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.calibration.notes, *(self.teacher.notes if self.teacher else ()), *self.optimizer.notes)
+
+    def describe(self, config: Config) -> dict[str, Any]:
+        """What the result depends on, as JSON data. The file of the compiled program holds the same fields."""
+        teacher = self.teacher
+        taught = {"teacher": {"name": teacher.name, "settings": teacher.settings}} if teacher else {}
+        return {
+            "teacher": teacher.model if teacher else None,
+            "method": self.method.name,
+            "optimizer": self.optimizer.name,
+            "trials": self.options.trials,
+            "steps": self.options.steps,
+            "seed": self.seed,
+            "max_rollouts": self.max_rollouts,
+            "max_cost": self.max_cost,
+            **{part: [each.key for each in getattr(self.calibration, part)] for part in PARTS},
+            "seeds": self.calibration.seeds,
+            "placebos": self.placebos,
+            "identity": {**make_run_identity(config, resolve_protocol(config)), **taught, **self.optimizer.settings},
+        }
+
+    def forecast(self, protocol: NamedProtocol) -> Forecast:
+        """Maximum calls by role. The search's rollouts are spread evenly over train and over val, in the proportion
+        that costs most; the rest goes to confirm."""
+        calibration, reserved, total = self.calibration, self.reserved, self.max_rollouts - self.reserved
+        costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
+        taught = Counter[str]()
+        if self.teacher and self.teacher.backend:  # what a gold teacher plays costs no rollout
+            total -= len(calibration.train)
+            taught = sum((costs[variant] for variant in calibration.train), taught)
+
+        def accumulate_costliest(variants: Sequence[Variant], count: int) -> list[Counter[str]]:
+            """Calls of the most expensive 0, 1, ... `count` rollouts when all variants take turns."""
+            ranked = sorted((costs[variant] for variant in variants), key=lambda calls: -calls.total())
+            return list(accumulate((ranked[n % len(ranked)] for n in range(count)), initial=Counter()))
+
+        train = accumulate_costliest(calibration.train, total)
+        val = accumulate_costliest(calibration.val if reserved else (*calibration.val, *calibration.confirm), total)
+        most = 0 if self.teacher else total  # the student is not played on train under a teacher
+        worst = max(range(most + 1), key=lambda n: train[n].total() + val[total - n].total())
+        calls = train[worst] + val[total - worst]
+        if reserved:
+            calls += accumulate_costliest(calibration.confirm, reserved)[-1]
+        predictors = sum(calls[role] > 0 for role in ROLE_OF.values())
+        calls["proposer"] = predictors * self.optimizer.proposals(calibration, total)
+        calls.update({f"{TEACHING}{role}": count for role, count in taught.items()})
+        return Forecast({role: count for role, count in calls.items() if count})
+
+    def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> Counter[str]:
+        rules = replace(protocol.rules, trials=self.options.trials, learn_after_success=False)
+        budget = protocol.find_budget(variant, get_benchmark(self.calibration.benchmark))
+        unit = Unit(Arm(self.method), variant, self.seed, min(budget, self.options.steps))
+        alone = protocol.skills.pairs == "any"
+        return Counter(forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls)
+
+
+def build_request(
+    method: Method,
+    protocol: NamedProtocol,
+    calibration: Calibration,
+    optimizer: str | Optimizer | None = None,
+    options: CompileOptions | None = None,
+    max_rollouts: int | None = None,
+    max_cost: float | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    teacher: Teacher | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> CompileRequest:
+    """Build a checked request. `optimizer` is gepa by default, or bootstrap under a teacher. Raises `UnknownName` for
+    an optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are computed; `say` is told."""
+    options = options or CompileOptions()
+    name = optimizer or ("bootstrap" if teacher else "gepa")
+    chosen = get_optimizer(name) if isinstance(name, str) else name
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"cannot play a variant with {seeds} seeds; ask for 1 to {MOST_SEEDS}")
+    if "constitution" in method.memories and method.writing is None:
+        raise UsageError(
+            f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
+            "program plays with a constitution too"
+        )
+    calibration = replace(calibration, seeds=seeds)
+    if teacher:
+        teacher.check(calibration, chosen.name)
+    compute_step_budgets(protocol, calibration.variants, say, get_benchmark(calibration.benchmark))
+    rollouts, placebos = _choose_budget(chosen, calibration, max_rollouts), int(chosen.searches)
+    return CompileRequest(method, calibration, chosen, options, seed, rollouts, max_cost, placebos, teacher)
+
+
+def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
+    least = chosen.least(calibration)
+    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
+    if chosen.most:
+        usual = chosen.most(calibration) + calibration.val_rollouts * chosen.searches  # of the placebo
+    usual += calibration.confirm_rollouts * chosen.searches
+    rollouts = usual if max_rollouts is None else max_rollouts
+    if chosen.most:
+        rollouts = min(rollouts, usual)
+    if rollouts < least:
+        raise UsageError(
+            f"{rollouts} rollouts are too few for one candidate: {chosen.name} on {len(calibration.train)} train and "
+            f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
+        )
+    if rollouts > MOST_ROLLOUTS:
+        raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
+    return rollouts
+
+
+def describe_power(wanted: CompileRequest) -> Iterator[str]:
+    """The smallest true gain that this compile confirms in four of five cases, or why it confirms none, in a line."""
+    calibration, pairs, hindrance = wanted.calibration, len(wanted.calibration.confirm), ""
+    if not wanted.optimizer.searches:
+        return
+    if 0.5**pairs >= LEVEL:
+        hindrance = f"{pairs} confirm variants do not give p < {LEVEL} even if it is better on all; it takes at least 5"
+    elif not wanted.reserved:
+        needed = calibration.confirm_rollouts
+        hindrance = (
+            f"{wanted.max_rollouts} rollouts are too few for a candidate and {needed} more to confirm it; give "
+            f"--max-rollouts {wanted.optimizer.least(calibration) + needed} or more"
+        )
+    nothing = f"it can confirm nothing: {hindrance}; whatever it finds stays unconfirmed"
+    yield nothing if hindrance else describe_smallest_gain(pairs, calibration.seeds)
+
+
+# Playing it.
 
 ENDED = {
-    "": "",
     "rollouts": "the rollouts of --max-rollouts were spent",
     "cost": "the dollars of --max-cost were spent",
     "interrupted": "it was interrupted",
@@ -62,9 +208,8 @@ def compile(
     **options: Any,
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
-    the simulators of the session. `teacher` is "gold" or the name of a backend; `candidates` is a file of instructions
-    to try (see `read_candidates`). `options` are those of `CompileOptions`: trials, steps. Prints the verdict and
-    returns the program; unless it is confirmed, it plays as the one that was given."""
+    the simulators of the session. `teacher` is "gold" or a backend, `candidates` a file of instructions to try;
+    `options` are trials and steps. Prints the verdict; the program is as it was given unless it is confirmed."""
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
@@ -102,11 +247,10 @@ def compile_agent(
 ) -> Compiled:
     """Compile a program and, if `out` is given, write it there. A spent budget ends the search with the best so far. So
     do Ctrl-C and a failing backend: then `out` is written and the error is raised. With `out`, rollouts are logged
-    beside it: cut short and called again, it plays none of them twice. Raises what `Session.check_models`,
-    `check_writers` and `check_stock_modules` raise."""
+    beside it: cut short and called again, it plays none of them twice."""
     live.check_models([agent])
     check_writers([agent.method], live.config)
-    check_stock_modules(agent)
+    program_file.check_stock_modules(agent)
     logs = RolloutLogs(out, live.backend.replay)
     with logs.open_for_request(wanted.describe(live.config)):
         rollouts = Rollouts(live, wanted, jobs, events, logs)
@@ -125,19 +269,17 @@ def compile_agent(
 
 
 def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
-    """The result in `out`, if the same request made it and finished; otherwise None. Raises `RunMismatch` for the
-    result of another request, and `UsageError` for a file that cannot be written."""
-    derive_program_name(out)
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
+    """The result in `out`, if this very request made it and finished. Raises `RunMismatch` for that of another request,
+    and `UsageError` for a file that cannot be written."""
+    program_file.derive_program_name(out)
     check_output_path(out)
     if not out.exists():
         return None
     try:
-        there = load(out)
+        there = program_file.load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now, data = wanted.describe(config), FILE.dump_python(there, mode="json")
+    now, data = wanted.describe(config), program_file.FILE.dump_python(there, mode="json")
     if (then := {key: data[key] for key in now}) != now:
         difference = describe_difference(then, now)
         raise RunMismatch(f"{out} holds the result of another compile:\n{difference}\nUse another -o, or move it away.")
@@ -145,8 +287,7 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
 
 
 def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
-    """Play all phases in a thread. So Ctrl-C is heard here at once, and stops the rollouts that an optimizer may be
-    waiting for."""
+    """Play all phases in a thread, so that Ctrl-C is heard here at once and stops running rollouts."""
     with ThreadPoolExecutor(1) as threads:
         phases = threads.submit(copy_context().run, play_phases, agent, rollouts)
         try:
@@ -166,15 +307,13 @@ def play_phases(agent: Agent, rollouts: Rollouts) -> None:
 
 
 def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
-    """Score the program to improve and the placebos, then race what the optimizer proposes."""
+    """Score the program to improve and the placebo, then race what the optimizer proposes."""
     wanted, search = rollouts.wanted, Search(agent, rollouts)
     rollouts.play_all(agent, rollouts.val, rollouts.seeds)
     # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
     needed = wanted.optimizer.least(wanted.calibration)
-    for number in range(wanted.placebos):
-        if search.is_done() or rollouts.rollouts_left < needed:
-            break
-        placebo = make_placebo(agent, wanted.seed + number)
+    if wanted.placebos and not search.is_done() and rollouts.rollouts_left >= needed:
+        placebo = make_placebo(agent, wanted.seed)
         rollouts.register_candidate(placebo, placebo=True)
         rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
     if not search.is_done():
@@ -202,11 +341,11 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
     rows = [_describe_candidate(each, val, seeds) for each in rollouts.candidates.values()]
     ended = rollouts.ended_by or ""
-    why = rollouts.unconfirmed or ENDED[ended]
+    why = rollouts.unconfirmed or ENDED.get(ended, "")
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved, best = confirmation.verdict == "confirmed", chosen or start
     kept = best if improved else start
-    usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED[ended] or NOTHING_LEFT
+    usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED.get(ended, "the optimizer had nothing left to propose")
     found = {
         **wanted.describe(live.config),
         "ended_by": rollouts.ended_by,
@@ -215,7 +354,7 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "after": _compute_scores(best, val, seeds),
         "tried": list(filter(None, rows)),
         "confirmation": confirmation,
-        "candidate": None if improved or chosen is None else KeptCandidate(chosen.program, chosen.state),
+        "candidate": None if improved or chosen is None else program_file.KeptCandidate(chosen.program, chosen.state),
         "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,
         "usage": dict(sorted(rollouts.usage.items())),
@@ -224,11 +363,11 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "proposer": live.backend.models["proposer"],
         "rule_based": live.backend.rule_based,
         "environment": CompileEnvironment.of(live.config),
-        "signatures": hash_schema(agent),
+        "signatures": program_file.hash_schema(agent),
         "program": kept.program,
         "state": kept.state,
     }
-    return FILE.validate_python(found)
+    return program_file.FILE.validate_python(found)
 
 
 def _describe_candidate(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:

@@ -43,8 +43,7 @@ EXAMPLES, STRETCH = 3, 10
 
 @dataclass(frozen=True)
 class ConstitutionBuild:
-    """A constitution being distilled from calibration variants by a meta-advisor. Played episodes are kept in
-    ``FILE.run/``, so repeating an interrupted command resumes it."""
+    """A constitution being distilled. Episodes are logged in ``FILE.run/``, so a repeated command resumes."""
 
     config: Config
     plans: tuple[Plan, ...]  # of the exploration episodes without a task, if there are any, and of the variants
@@ -55,7 +54,7 @@ class ConstitutionBuild:
         return self.plans[-1]
 
     def load_finished(self) -> ConstitutionFile | None:
-        """Return what this very build wrote into its file before; None for another file, or none."""
+        """What this very build wrote into its file before."""
         with suppress(UsageError):
             found = read_constitution(self.out)
             if found.provenance.get("asked") == json.loads(json.dumps(self._describe_settings())):
@@ -63,7 +62,7 @@ class ConstitutionBuild:
         return None
 
     def make_stores(self) -> list[Store]:
-        """Open one store per plan. Raises `RunMismatch` if they hold another build."""
+        """One for each plan. Raises `RunMismatch` if they hold another build."""
         folder = self.out.with_name(f"{self.out.name}.run")
         stores = [Store(folder / str(number), option="-o") for number in range(1, len(self.plans) + 1)]
         for store, plan in zip(stores, self.plans, strict=True):
@@ -71,13 +70,10 @@ class ConstitutionBuild:
         return stores
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
-        """Create the spend limit with the cost so far. Raises `UsageError` if dollars are limited and a price
-        unknown."""
         return open_spend_limit(self.config, self.plans, self.make_stores(), max_cost, max_tokens)
 
     def run(self, live: Session, purse: SpendLimit, events: EventStream | None = None) -> ConstitutionFile:
-        """Play the pending episodes and write the file. Raises `RssoError` if an episode errored, and what
-        `Executor.run` raises."""
+        """Play pending episodes and write the file. Raises `RssoError` if one errored, and as `Executor.run` does."""
         stream, stop = events or EventStream(), threading.Event()
         purse.follow(stream, stop)
         kept, usage = NOTHING_CARRIED, dict[str, Usage]()
@@ -118,7 +114,6 @@ class ConstitutionBuild:
         return book
 
     def _describe_settings(self) -> dict[str, Any]:
-        """Return the settings needed to build it again."""
         return {
             "writer": self.plan.units[0].arm.name,
             "calibration": sorted(unit.variant.key for unit in self.plan.units),
@@ -139,16 +134,10 @@ def plan_constitution_build(
     say: Callable[[str], None] = lambda _: None,
 ) -> ConstitutionBuild:  # fmt: skip
     """Plan a constitution from these variants, each played once in an order drawn by the seed; before that, the first
-    `explore` of them without a task. Raises `SplitError` for held-out variants, and `UsageError` if the file cannot be
-    created."""
+    `explore` of them without a task. Raises `SplitError` for held-out variants."""
     if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
         raise SplitError(f"a constitution must be built on training variants, but {', '.join(held_out)} are held out")
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
     check_output_path(out)
-    folder = out.with_name(f"{out.name}.run")
-    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
-        raise UsageError(f"{folder}, where the log of {out.name} is kept, holds foreign files: name another -o")
     lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
     settings = config.memory.constitution.model_copy(update={"categories": lasting})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
@@ -187,7 +176,7 @@ def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[
 
 
 def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
-    """Return the stretch of steps that ends here with its rules, and the number of kinds and rules."""
+    """The stretch of steps that ends here with its rules, and the number of kinds and rules."""
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):

@@ -1,11 +1,7 @@
 """The metric for DSPy's optimizers, and its feedback on one predictor's call, for an optimizer that proposes
 instructions: facts name what was done; advice is imperative sentences about play in general, which name no object of
 the variant. The variant's key, the step budget and the goals' wording are in neither. docs/COMPILING.md explains each
-rule.
-
-    dspy.GEPA(metric=rsso_dspy.metric, ...)
-    build_feedback("reflector", inputs, outputs, trials)      # "Facts:\nThe trial reflected on earned 33 points ..."
-"""
+rule."""
 
 import re
 from collections import Counter
@@ -13,16 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
 from rsso_dspy.environments import Goal
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.programs.prediction import score_trials
 from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.records import Trajectory, TrialResult
-
-if TYPE_CHECKING:
-    from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
 FACTS, ADVICE, PERHAPS = "Facts:", "Advice:", "Perhaps: "
 MOST = 4  # maximum entries of each list
@@ -51,7 +46,7 @@ def metric(
     trace: Any = None,  # noqa: ARG001
     pred_name: str | None = None,
     pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
-) -> "float | ScoreWithFeedback":
+) -> float | ScoreWithFeedback:
     """The score of a prediction, from 0 to 1: its own ``score`` if it has one, else that of its ``trials``. When a
     predictor is named, with feedback on that predictor's call, which reads ``progress`` (the goals of every trial) and
     ``benchmark`` (its name). None, which SIMBA gives for a program that raised, scores 0."""
@@ -61,8 +56,6 @@ def metric(
     number = score_trials(prediction.trials) if known is None else float(known)
     if pred_name is None:
         return number
-    from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
-
     _, inputs, outputs = pred_trace[0] if pred_trace else (None, {}, {})
     of = get_benchmark(prediction.get("benchmark") or DEFAULT)
     said = build_feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
@@ -201,12 +194,7 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
 
 def digest_trials(trials: Sequence[Trajectory]) -> list[str]:
     """Each trial in a few lines: its start, what was done, how the score changed, what failed, and what the player
-    thought where it mattered.
-
-        1. go to garden +8
-        2-13. wait x12
-        14. take rock -33 | "The rock falls on you." | it thought: "Rocks live long."
-    """
+    thought where it mattered (docs/COMPILING.md shows one)."""
     lines = [f"Task: {' '.join(trials[0].task.split())}"] if trials else []
     for number, trial in enumerate(trials):
         start = " ".join((trial.start.look or trial.start.observation).split())

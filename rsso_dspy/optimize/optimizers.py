@@ -1,34 +1,268 @@
 """Optimizers: functions that yield candidates for a better program; `compile_agent` chooses among all that were played.
 Adding one is a function and a row. None sees anything of `val` but scores: what it learns from is played on `train`."""
 
+import logging
 import random
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import partialmethod
 from hashlib import sha256
 from importlib.util import find_spec
 from inspect import cleandoc
+from io import StringIO
 from itertools import chain, pairwise, zip_longest
 from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+from unittest.mock import patch
 
 import dspy
+import tqdm
 from dspy.teleprompt.gepa import InstructionProposer
+from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.adapter import SAID
-from rsso_dspy.errors import DamagedFile, UnknownName, UsageError
+from rsso_dspy.errors import BackendFailure, DamagedFile, NotRecorded, Stopped, UnknownName, UsageError
 from rsso_dspy.files import read_toml
-from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import match_steps, metric
-from rsso_dspy.optimize.rollouts import CompileStopped
-from rsso_dspy.optimize.student import Search
-from rsso_dspy.optimize.verdict import Rollout, TracedCall, is_solved
+from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, log_calls
+from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_hopeless, is_solved, measure_deviation
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.programs.render import is_transcript_of
+from rsso_dspy.programs.roles import TrialLedger
+from rsso_dspy.programs.state import fingerprint_program
+from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
 from rsso_dspy.signatures.proposing import PROPOSING
 from rsso_dspy.store.run_folder import flatten_keys
+
+BUDGET_SPENT = "the budget was too small for another candidate"
+
+PROPOSAL_CHARACTERS = 9000  # maximum of a proposed instruction, which is in every prompt of its role
+BLOCKS = 4  # that `val` is played in
+
+SENTENCES = (
+    "What stands above is said here once.",
+    "These words are one way of putting it, and others would have done.",
+    "The above is written in plain English.",
+    "There is nothing further in this paragraph.",
+    "The lines above and this one belong together.",
+    "This line ends the description.",
+)
+"""Each becomes a paragraph of its own at the end of a placebo's instructions. None says what to do."""
+
+
+class Search(BaseCallback):
+    """One search: the program to improve, its rollouts, and whom the optimizer asks. Copies of a student share it."""
+
+    def __init__(self, agent: Agent, rollouts: Rollouts):
+        self.agent, self.rollouts = agent, rollouts
+        self.calibration: Calibration = rollouts.wanted.calibration
+        self.seed: int = rollouts.wanted.seed
+        self.open: set[str] = set(ROLE_OF)  # predictors that the optimizer sees
+        self.adapter = ProposerAdapter(rollouts, self.seed)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Search":
+        return self
+
+    def run(
+        self, make: Callable[[], Any], list_shown: Callable[[Rollout], list[TracedCall]], **settings: Any
+    ) -> Iterator[Agent]:
+        """Let an optimizer of DSPy's compile a student, and yield its choice. Its questions go to the proposer role."""
+        student = Student(self, list_shown)
+        if not student.predictors():
+            return
+        stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
+        ours = {"lm": stand_in, "adapter": self.adapter, "callbacks": [*dspy.settings.callbacks, self]}
+        data = {"trainset": build_examples(self.calibration.train), "valset": build_examples(self.calibration.val)}
+        with dspy.context(**ours), silence_output():
+            chosen = make().compile(student, **data, **settings).get_program()
+        yield chosen  # not inside the block, whose settings would be the caller's meanwhile
+
+    def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
+        """DSPy calls this before every evaluation. On `val` the program races first. Where the budget does not cover
+        other variants, the first ones are played, so that threads do not decide which."""
+        rollouts, program = self.rollouts, inputs["program"].get_program()
+        keys = dict.fromkeys(each.variant for each in inputs.get("devset") or instance.devset)
+        variants = [rollouts.find_variant(key) for key in keys]
+        if set(variants) == set(rollouts.val):
+            self.race(program)
+            return
+        asked = [each for each in variants if each not in rollouts.val and not rollouts.is_free(each)]
+        if rollouts.count_missing(program, asked) > rollouts.rollouts_left:
+            rollouts.play_all(program, asked)
+
+    def race(self, program: Agent) -> None:
+        """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises
+        `CompileStopped` when nothing better can be found or the budget does not cover all of it. The order of blocks
+        depends on no score: where earlier programs differed, the best one was lucky, and an equal one falls behind."""
+        rollouts, known = self.rollouts, self.rollouts.candidates.get(fingerprint_program(program))
+        missing = 0 if known and known.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
+        if self.is_done(missing):
+            raise CompileStopped
+        if not missing:
+            return
+        candidate, best = rollouts.register_candidate(program), rollouts.best_candidate
+        order, seeds = rollouts.val, rollouts.seeds
+        deviation = measure_deviation(list(rollouts.candidates.values()), order, seeds)
+        size = ceil(len(order) / BLOCKS)
+        for begin in range(0, len(order), size):
+            rollouts.play_all(program, order[begin : begin + size], seeds)
+            met, left = order[: begin + size], order[begin + size :]
+            if left and best and best is not candidate and is_hopeless(candidate, best, met, left, seeds, deviation):
+                candidate.dropped = True
+                return
+
+    def close_uncalled(self) -> None:
+        """Hide predictors that were never called: they have nothing to learn from."""
+        played = [each.list_rollouts(one) for each in self.rollouts.candidates.values() for one in each.rollouts]
+        self.open &= {call[0] for rollouts in played for rollout in rollouts for call in rollout.calls}
+
+    def is_done(self, needed: int = 0) -> bool:
+        """Whether the search should end instead of beginning `needed` more rollouts, because a candidate solved every
+        val variant at its first trial or the budget does not cover them. The reason is noted."""
+        rollouts, best = self.rollouts, self.rollouts.best_candidate
+        if best is not None and is_solved(best, rollouts.val):
+            rollouts.end_search("a candidate solved every val variant at its first trial")
+        elif needed and (rollouts.rollouts_left < needed or rollouts.has_spent_search_share):
+            rollouts.end_search(BUDGET_SPENT)
+        else:
+            return False
+        return True
+
+
+class Student(Agent):
+    """An `Agent` whose rollouts are those of the search, as its copies' are. Its trace, which optimizers sample from,
+    holds only the calls that `list_shown` returns. Predictors that must not change are not among the named ones."""
+
+    def __init__(self, search: Search, list_shown: Callable[[Rollout], list[TracedCall]]):
+        super().__init__(search.agent.method.name)
+        self.load_state(search.agent.dump_state())
+        self.search, self.list_shown = search, list_shown
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
+
+    def get_program(self) -> Agent:
+        program, changed = Agent(self.method.name), dict(self.named_predictors())
+        for name, original in self.search.agent.predictors_by_name.items():
+            predictor, now = program.predictors_by_name[name], changed.get(name, original)
+            said = now.signature.instructions.strip()
+            same = said == original.signature.instructions.strip()
+            predictor.signature = original.signature if same else original.signature.with_instructions(said)
+            predictor.demos = now.demos
+        return program
+
+    def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
+        """The rollout on a calibration variant; ``score`` is the mean over all seeds that were played. On a val variant
+        that a dropped candidate did not play, an estimate without trials."""
+        if self.search.is_done():
+            raise CompileStopped
+        rollouts, program = self.search.rollouts, self.get_program()
+        chosen, candidate = rollouts.find_variant(variant), rollouts.register_candidate(program)
+        if candidate.dropped and chosen in rollouts.val and chosen not in candidate.rollouts:
+            best = rollouts.best_candidate or candidate
+            rollout = Rollout(chosen, estimate_score(candidate, best, chosen, rollouts.seeds), (), (), ())
+        else:
+            rollout = rollouts.play(program, chosen)
+            played = candidate.list_rollouts(chosen, rollouts.seeds)
+            rollout = replace(rollout, score=fmean(each.score for each in played))
+        if dspy.settings.trace is not None:
+            predictors = dict(self.named_predictors())
+            dspy.settings.trace.extend(
+                (predictors[name], _intern_texts(given), dspy.Prediction(**_intern_texts(said)))
+                for name, given, said in self.list_shown(rollout)
+                if name in predictors
+            )
+        said = {"trials": rollout.trials, "progress": rollout.progress, "score": rollout.score}
+        return dspy.Prediction(**said, benchmark=rollouts.live.runtime.benchmark)
+
+
+def _intern_texts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
+    would differ between a rollout that was played and one read from a file."""
+    return {sys.intern(name): sys.intern(v) if type(v) is str else v for name, v in fields.items()}
+
+
+@contextmanager
+def silence_output() -> Iterator[None]:
+    """Inside the block, print nothing, draw no tqdm bar, and let only errors of the optimizers' logs through."""
+    no_bar = partialmethod(tqdm.tqdm.__init__, disable=True)
+    with ExitStack() as undo, patch.object(tqdm.tqdm, "__init__", no_bar), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*experimental feature")  # optuna's
+        for logger in map(logging.getLogger, ("dspy", "gepa")):
+            undo.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.ERROR)
+        with redirect_stdout(StringIO()):
+            yield
+
+
+class ProposerAdapter(dspy.Adapter):
+    """Takes the adapter's place in DSPy's settings, so that every question of an optimizer goes to the backend's
+    proposer role, booked and logged. Questions are numbered, so that equal ones get different answers, and a repeated
+    compile the same ones. An answer that cannot be read or is too long proposes the instruction as it is."""
+
+    def __init__(self, rollouts: Rollouts, seed: int):
+        super().__init__()
+        self.rollouts, self.seed, self.asked = rollouts, seed, 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ProposerAdapter":
+        return self
+
+    def __call__(self, lm: Any, lm_kwargs: Any, signature: Any, demos: Any, inputs: Any) -> list[dict[str, Any]]:  # noqa: ARG002
+        """As many answers as were asked for, each as output fields by name. Raises `CompileStopped` when the model
+        fails, which ends the compile."""
+        current = str(inputs.get("current_instruction") or inputs.get("basic_instruction") or "")
+        return [
+            self._ask(signature, demos, inputs) or dict.fromkeys(signature.output_fields, current)
+            for _ in range(lm_kwargs.get("n") or 1)
+        ]
+
+    def _ask(self, signature: Any, demos: list[Any], inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+        rollouts = self.rollouts
+        if rollouts.is_halted:
+            raise CompileStopped
+        self.asked += 1
+        lm = rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
+        ledger = TrialLedger(rollouts.record_usage, trial=self.asked, recall=rollouts.recall_usage)
+        log = rollouts.logs.proposals
+        try:
+            with log_calls(log), ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
+                (said,) = rollouts.live.backend.adapter(lm, {}, signature, demos, dict(inputs))
+            texts = [str(value).encode("utf-8", "replace").decode() for value in said.values()]
+            if not all(0 < len(text.strip()) <= PROPOSAL_CHARACTERS for text in texts):
+                raise ValueError("no text, or one that is too long")
+            return dict(zip(said, texts, strict=True))
+        except (Stopped, NotRecorded, LMError) as error:
+            cause = error.__cause__ or error
+            if isinstance(error, LMError):
+                cause = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
+                log.void(self.asked, str(cause))
+            rollouts.stop_compile("error", cause)
+            raise CompileStopped from error
+        except (AdapterParseError, ValueError):
+            ledger.count_malformed("proposer")
+            return None
+
+
+def make_placebo(agent: Agent, seed: int) -> Agent:
+    """The program with a meaningless sentence at the end of every instruction: what it gains on `val` is luck."""
+    placebo = agent.deepcopy()
+    for predictor in placebo.predictors_by_name.values():
+        said = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"
+        predictor.signature = predictor.signature.with_instructions(said)
+    return placebo
+
+
+# The optimizers.
 
 MINIBATCH = 3  # rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's default)
 PROPOSALS, DEMONSTRATIONS = 12, 4  # per predictor at most that MIPROv2 combines: its "medium" setting and its default
@@ -111,12 +345,10 @@ def make_short_proposer(adapter: dspy.Adapter) -> Callable[..., dict[str, str]]:
 
 class UnsolvedBatches:
     """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
-    solved at its first trial. Raises `CompileStopped` when none is left."""
+    solved at its first trial."""
 
     def __init__(self, search: Search):
-        self.search = search
-        self._dice = random.Random(search.seed)
-        self._round: list[int] = []
+        self.search, self._dice, self._round = search, random.Random(search.seed), list[int]()
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
         best, calibration = self.search.rollouts.best_candidate, self.search.calibration
@@ -145,10 +377,6 @@ def mipro(search: Search) -> Iterator[Agent]:
     rollouts.play_all(search.agent, calibration.train)
     search.close_uncalled()
     trials = rollouts.rollouts_left // calibration.val_rollouts
-
-    def list_shown_calls(rollout: Rollout) -> list[TracedCall]:
-        return [(each.predictor, dict(each.given), dict(each.said)) for each in list_lessons(rollout, search.open)]
-
     yield from search.run(
         lambda: dspy.MIPROv2(
             metric=metric,
@@ -161,7 +389,7 @@ def mipro(search: Search) -> Iterator[Agent]:
             seed=search.seed,
             track_stats=False,
         ),
-        list_shown_calls,
+        lambda rollout: [(each.predictor, each.given, each.said) for each in list_lessons(rollout, search.open)],
         num_trials=CIRCLES * trials,
         minibatch=False,
         program_aware_proposer=False,  # the program's code says nothing of the task
@@ -192,8 +420,8 @@ class Lesson:
     predictor: str
     task: str
     earns: bool  # points by itself
-    given: Mapping[str, Any]
-    said: Mapping[str, Any]
+    given: dict[str, Any]
+    said: dict[str, Any]
 
     @property
     def tokens(self) -> int:
@@ -278,8 +506,7 @@ CANDIDATES = "candidates"  # name of the optimizer that proposes them
 
 def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None) -> Optimizer:
     """The optimizer that proposes the instructions in a TOML file for the predictors of an agent, one a candidate.
-    Raises `UsageError` for a file without any, for one that stands there twice or that the agent has already, and where
-    another optimizer was asked for."""
+    Raises `UsageError` for a file without any or with a repeated one, and where another optimizer was asked for."""
     if optimizer not in (None, CANDIDATES):
         raise UsageError(f"{file} is tried in place of an optimizer's proposals; leave out --optimizer {optimizer}")
     wordings = list(_read_wordings(Path(file), agent))
@@ -303,8 +530,7 @@ def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None
 
 
 def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
-    """The pairs of predictor and instruction in a file, whose ``[skill_verbalizer]`` with ``target`` is
-    ``skill_verbalizer.target``."""
+    """The pairs of predictor and instruction; ``target`` in ``[skill_verbalizer]`` is ``skill_verbalizer.target``."""
     form = 'write actor = ["an instruction", "another one"]'
     try:
         table = flatten_keys(read_toml(file))

@@ -108,7 +108,6 @@ class Compiled:
     after: ProgramScores | None = None  # of the best candidate, confirmed or not
     tried: tuple[TriedProgram, ...] = ()
     confirmation: Confirmation | None = None  # the verdict; None for a program made elsewhere
-
     candidate: KeptCandidate | None = None
     search_end: str | None = None  # why the search ended, in words
     rollouts: int = 0
@@ -160,7 +159,6 @@ class Compiled:
 
     @property
     def benchmark(self) -> Benchmark:
-        """The benchmark it was compiled on. Raises `UnknownName` when it is not installed."""
         return get_benchmark(self.environment.name if self.environment else DEFAULT)
 
     @property
@@ -170,45 +168,8 @@ class Compiled:
         shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
         return (*(f"instruction of {name}" for name in words), *shown)
 
-    @classmethod
-    def from_agent(
-        cls,
-        agent: Agent,
-        trainset: Sequence[str] = (),
-        valset: Sequence[str] = (),
-        environment: CompileEnvironment | None = None,
-    ) -> "Compiled":
-        """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand. `trainset` and `valset` are keys of
-        the variants that it was made on (``boil::0``): runs refuse to play these. `environment` is the benchmark it was
-        made in; None means any version of the default one. Raises what `check_stock_modules` raises, and `SplitError`
-        for held-out variants."""
-        check_stock_modules(agent)
-        state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
-        note = "made outside of rsso-dspy compile: what it was compiled on is what its maker said"
-        compiled = cls(
-            method=agent.method.name,
-            optimizer=ELSEWHERE,
-            notes=(note,),
-            train=tuple(trainset),
-            val=tuple(valset),
-            environment=environment,
-            signatures=hash_schema(agent),
-            identity={},
-            program=fingerprint_state(state),
-            state=cast(dict[str, PredictorState], state),
-        )
-        _check_variants(compiled)
-        return compiled
-
     def agent(self, method: str | None = None) -> Agent:
-        """The program, for its own method or for that method with a constitution added, which has the same prompts.
-        Raises `UsageError` when the state does not fit the method's predictors."""
-        stock, own = (
-            {name: len(each["signature"]["fields"]) for name, each in state.items()}
-            for state in (Agent(self.method).dump_state(), self.state)
-        )
-        if misfits := [name for name in {**stock, **own} if stock.get(name) != own.get(name)]:
-            raise UsageError(f"its state does not fit the method {self.method} in {', '.join(misfits)}; compile again")
+        """The program, for its own method or for that method with a constitution added, which has the same prompts."""
         agent = Agent(method or self.method)
         agent.load_state({**agent.dump_state(), **self.state})
         return agent
@@ -315,27 +276,34 @@ def _load_saved_agent(path: Path) -> Compiled:
     agent = Agent(saved.method)
     predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
     agent.load_state(merge_state(path, replace(saved, predictors=predictors), saved.method, agent.dump_state()))
-    return Compiled.from_agent(agent)
-
-
-def _check_variants(compiled: Compiled) -> None:
-    of = compiled.benchmark
-    if not compiled.is_made_elsewhere:
-        train, val, confirm = (tuple(map(of.tasks.parse, getattr(compiled, part))) for part in PARTS)
-        Calibration(train, val, confirm, benchmark=of.name)
-    if held_out := of.select_held_out(compiled.calibration):
-        raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
+    state = {name: {**each, "traces": [], "train": []} for name, each in agent.dump_state().items()}
+    return Compiled(
+        method=saved.method,
+        optimizer=ELSEWHERE,
+        notes=("made outside of rsso-dspy compile: nobody knows here on which variants",),
+        train=(),
+        val=(),
+        environment=None,
+        signatures=hash_schema(agent),
+        identity={},
+        program=fingerprint_state(state),
+        state=cast(dict[str, PredictorState], state),
+    )
 
 
 def _check_compiled(compiled: Compiled) -> None:
-    _check_variants(compiled)
+    if not compiled.is_made_elsewhere:
+        of = compiled.benchmark
+        train, val, confirm = (tuple(map(of.tasks.parse, getattr(compiled, part))) for part in PARTS)
+        Calibration(train, val, confirm, benchmark=of.name)
     if compiled.signatures != hash_schema(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
             "again, or use the rsso-dspy it was made with"
         )
     for each in (compiled, compiled.select_candidate()):
-        if (found := fingerprint_program(each.agent())) != each.program:
+        found = fingerprint_program(agent := each.agent())
+        if found != each.program or agent.dump_state().keys() != each.state.keys():
             raise UsageError(
                 "its prompts were changed after compiling, so its scores are another program's; restore it, or, to "
                 f'play it all the same, write "program": "{found}" into it'
@@ -347,18 +315,16 @@ def describe_verdict(compiled: Compiled) -> str:
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
-    """What equally good programs differ by: the placebos and the program to improve, on val."""
-    played = [each for each in compiled.tried if not each.dropped]
-    placebos, others = ([each for each in played if each.placebo == wanted] for wanted in (True, False))
-    if not placebos or not others:
+    """What equally good programs differ by: the placebo and the program to improve, on val."""
+    placebo = next((each for each in compiled.tried if each.placebo), None)
+    others = [each for each in compiled.tried if not (each.placebo or each.dropped)]
+    if placebo is None or not others:
         return
     before = others[0]
-    gains = ", ".join(f"{100 * round(each.scores.metric - before.scores.metric, 4):+.1f}" for each in placebos)
+    gain = 100 * round(placebo.scores.metric - before.scores.metric, 4)
     told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
-    yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
-    differences = [
-        score - before.per_variant.get(key, score) for each in placebos for key, score in each.per_variant.items()
-    ]
+    yield f"noise: a rewording that means nothing gained {gain:+.1f} points on val; {told}"
+    differences = [score - before.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
     if compiled.confirm and not compiled.rule_based and any(differences):
         deviation = sqrt(fmean(each**2 for each in differences))
         count, pairs = sum(abs(each) >= 0.05 for each in differences), len(compiled.confirm)
@@ -368,7 +334,7 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
             f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
             f"({pairs} confirm variants, p < {LEVEL})"
         )
-    if max(each.scores.metric for each in placebos) - max(each.scores.metric for each in others) >= WORTH:
+    if placebo.scores.metric - max(each.scores.metric for each in others) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."

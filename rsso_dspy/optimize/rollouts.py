@@ -5,8 +5,7 @@ of 0. So they are given a `Student`, whose rollouts are played here: each (candi
 against the budget. A failure of infrastructure ends the compile and is never scored.
 
 Every rollout and every question to the proposer is logged as it comes, in FILE.rollouts/: a rollout is a unit of the
-method with its program's fingerprint, whose last line says what it came to. A compile that is killed at any moment and
-run again plays no rollout twice, and asks no model again what it had answered.
+method with its program's fingerprint. A compile that is killed and run again plays and asks nothing twice.
 """
 
 import threading
@@ -68,12 +67,9 @@ class RolloutLogs:
     @contextmanager
     def open_for_request(self, request: Mapping[str, Any]) -> Iterator[None]:
         """Keep the rollouts of this request inside the block. Raises what `check_request` and `Store.lock` raise."""
-        if self.store is None:
-            yield
-            return
-        self.store.check_identity(_make_identity(request))
-        with self.store.lock():
-            self.store.open(_make_identity(request))
+        with self.store.lock() if self.store else nullcontext():
+            if self.store:
+                self.store.open(_make_identity(request))
             yield
 
     def find_rollout(self, unit: Unit) -> Rollout | None:
@@ -125,14 +121,15 @@ class CompileStopped(BaseException):
 @dataclass(frozen=True)
 class GoalRecordingEnvironments:
     """Environments that record the goals at the end of each trial, if they know them. No program sees them, and an
-    environment refuses to give those of a held-out variant."""
+    environment refuses to give those of a held-out variant. `hidden` variants are no demonstrations."""
 
     environments: Environments
+    hidden: frozenset[str] = frozenset()
     progress: list[tuple[Goal, ...]] = field(default_factory=list)
 
     @contextmanager
     def lease(self) -> Iterator[Any]:
-        with self.environments.lease() as environment:
+        with self.environments.lease() as environment, getattr(environment, "hide", nullcontext)(self.hidden):
             yield environment
             # No isinstance here: from Python 3.12 on, a protocol does not see what a wrapper forwards.
             self.progress.append(getattr(environment, "goal_progress", tuple)())
@@ -221,7 +218,7 @@ class Rollouts:
             self.stop_compile("cost")
 
     def recall_usage(self, role: str, usage: Usage) -> None:
-        """Add what an answer cost that an earlier attempt has paid for."""
+        """Count an answer that an earlier attempt has paid for."""
         with self._lock:
             self.usage = add_usage(self.usage, {role: usage})
 
@@ -257,7 +254,7 @@ class Rollouts:
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
         name = fingerprint_program(program)
-        return sum((name, each, n) not in self._played for each in dict.fromkeys(variants) for n in range(seeds))
+        return sum((name, each, n) not in self._played for each in variants for n in range(seeds))
 
     # Playing.
 
@@ -270,14 +267,26 @@ class Rollouts:
             if known := self._played.get(job):
                 future = known
             else:
-                self._begin_rollout(variant)
+                cost = 0 if self.is_free(variant) else 1
+                if self.is_halted or self.rollouts_left < cost:
+                    self.stop_compile("rollouts")
+                    raise CompileStopped
+                self.spent += cost
                 future = self._played[job] = Future()
         if known:
             return known.result()
         try:
-            rollout = self._recall_rollout(job) or self._play_variant(program, job)
+            if rollout := self.logs.find_rollout(self._make_unit(job)):  # an earlier attempt has paid for it
+                for role, usage in sum_usage(rollout.trials).items():
+                    self.recall_usage(role, usage)
+            else:
+                rollout = self._play_variant(program, job)
         except BaseException as error:
-            self._stop_on_error(error)
+            cause = error.__cause__ if isinstance(error, Stopped) else error
+            if isinstance(cause, KeyboardInterrupt):
+                self.stop_compile("interrupted")
+            elif cause is not None and not isinstance(cause, CompileStopped):
+                self.stop_compile("error", cause)
             future.set_exception(CompileStopped())
             raise CompileStopped from error
         if self._find_lead(variant):
@@ -319,29 +328,16 @@ class Rollouts:
         """The teacher, if this variant is the teacher's to play."""
         return self._lead if variant in self.wanted.calibration.train else None
 
-    def _begin_rollout(self, variant: Variant) -> None:
-        cost = 0 if self.is_free(variant) else 1
-        if self.is_halted or self.rollouts_left < cost:
-            self.stop_compile("rollouts")
-            raise CompileStopped
-        self.spent += cost
-
     def _make_unit(self, job: Job) -> Unit:
         program, variant, repeat = job
         return Unit(Arm(self.wanted.method, program), variant, repeat, 0)
-
-    def _recall_rollout(self, job: Job) -> Rollout | None:
-        """The rollout, if an earlier attempt at this compile has paid for it. None otherwise."""
-        rollout = self.logs.find_rollout(self._make_unit(job))
-        for role, usage in sum_usage(rollout.trials if rollout else ()).items():
-            self.recall_usage(role, usage)
-        return rollout
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
         _, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         lead, usual = self._find_lead(variant), self.live.runtime
-        watched, log = GoalRecordingEnvironments(usual.environments), self.logs.open_log(self._make_unit(job))
+        hidden = frozenset(each.key for each in (*self.val, *self.wanted.calibration.confirm))
+        watched, log = GoalRecordingEnvironments(usual.environments, hidden), self.logs.open_log(self._make_unit(job))
         runtime = replace(
             usual,
             environments=watched,
@@ -373,13 +369,6 @@ class Rollouts:
             rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls)
             log.write_entry({"rollout": _ROLLOUT.dump_python(rollout, mode="json")})
             return rollout
-
-    def _stop_on_error(self, error: BaseException) -> None:
-        cause = error.__cause__ if isinstance(error, Stopped) else error
-        if isinstance(cause, KeyboardInterrupt):
-            self.stop_compile("interrupted")
-        elif cause is not None and not isinstance(cause, CompileStopped):
-            self.stop_compile("error", cause)
 
 
 @contextmanager

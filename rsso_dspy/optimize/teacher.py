@@ -1,6 +1,5 @@
 """A teacher plays the train variants in place of the student, to make demonstrations. It plays the student's own
-program: a `gold` teacher answers with the benchmark's solution of a training variant, step by step; another backend as
-its model does. Its cost is booked under ``teacher-ROLE``."""
+program: a `gold` teacher by the benchmark's solution of a training variant, another backend as its model does."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +28,8 @@ SLACK = 20  # steps that a path may take beyond its actions, because the simulat
 
 
 class GoldPlayer:
-    """Follows a path, from its beginning whenever the history shows no action yet. A number in the path answers a
-    question and is left out where none is asked; a question that the path does not expect gets its first option."""
+    """Follows a path, anew whenever the history shows no action yet. A number in the path answers a question and is
+    left out where none is asked; a question that the path does not expect gets its first option."""
 
     def __init__(self, path: Sequence[str]):
         self._path = tuple(path)
@@ -81,8 +80,7 @@ class Teacher:
         return () if self.backend else (f"taught by gold: {said}",)
 
     def check(self, calibration: Calibration, optimizer: str) -> None:
-        """Raise `UsageError` for an optimizer that cannot use a teacher, and for a benchmark without gold paths;
-        `SplitError` when `gold` would play anything but training variants."""
+        """Raise `UsageError` for an optimizer without use for a teacher, and what `check_gold_paths` raises."""
         if optimizer != "bootstrap":
             fix = "leave out --teacher, or take --optimizer bootstrap"
             raise UsageError(f"{optimizer} has no use for a teacher, who plays for demonstrations: {fix}")
@@ -135,8 +133,7 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead
 
 
 def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data: str | None = None) -> Runtime:
-    """The runtime with the gold path of a training variant in place of a model: one trial without learning. ``data``:
-    the user's data folder. Raises `SplitError` for any other variant."""
+    """The runtime with the gold path of a training variant in place of a model: one trial without learning."""
     path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
     player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)
     return replace(

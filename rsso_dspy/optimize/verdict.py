@@ -1,21 +1,16 @@
 """Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
 beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
 
-    confirm(before, after, examples, metric)    # the same test for any two DSPy programs
-    find_smallest_gain(53)                      # 0.079: a compile confirms it in four of five cases
-
 The test is a one-sided sign-flip test over the paired differences: were the two programs equally good, every difference
 could as well have had the other sign. `p` is the share of all 2^n arrangements of signs whose sum is not below the
 observed one. The twelve largest differences are arranged one by one, so that an outlier hides nothing; the others are
 added in whole steps, of their decimal unit where they have one, else of at most a thousandth of the largest of them.
-How large a gain must be is found by simulating confirmations, whose programs differ as measured (`FLIPPED`, `FLIP`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
@@ -83,8 +78,8 @@ WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a poin
 
 
 def measure_deviation(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> float:
-    """The standard deviation of a paired difference between programs that are equally good: that of the placebos from
-    the program to improve, which a model with a temperature makes large; at least `DEVIATION`."""
+    """The standard deviation of a paired difference between equally good programs: that of the placebo from the program
+    to improve, which a model with a temperature makes large; at least `DEVIATION`."""
     before, *others = candidates
     squares = [_subtract(each, before, one, seeds) ** 2 for each in others if each.placebo for one in val]
     return max(DEVIATION, sqrt(fmean(squares) * seeds) if squares else 0.0)
@@ -140,7 +135,6 @@ class PairedTest:
 
     @property
     def verdict(self) -> Verdict:
-        """`confirmed` when `p` is below the level, `not better` when the mean is not above 0."""
         if self.difference <= 0:
             return "not better"
         return "confirmed" if self.p < self.level else "unconfirmed"
@@ -153,7 +147,10 @@ class PairedTest:
 
 
 def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
-    """The test over these differences, one a pair. Raises what `compute_p` raises."""
+    """The test over these differences, one a pair. Raises `UsageError` for one that is not finite or too large, with
+    its number from 1."""
+    for number, each in enumerate(differences, 1):
+        check_score(each, "difference of pair", number, most=MOST_DIFFERENCE)
     p, interval = compute_p(differences), None
     varied = len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1
     if varied and 0.5 ** len(differences) < level:
@@ -162,20 +159,17 @@ def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedT
 
 
 def compute_p(differences: Sequence[float]) -> float:
-    """One-sided p: the probability that two equally good programs differ by as much or more. Raises `UsageError` for a
-    difference that is not finite or too large, with its number from 1."""
-    pairs = enumerate(differences, 1)
-    return _compute_p([check_score(each, "difference of pair", n, most=MOST_DIFFERENCE) for n, each in pairs])
-
-
-def _compute_p(differences: Sequence[float]) -> float:
+    """The probability that two equally good programs differ by as much or more."""
     given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
     sizes = np.abs(given)
     if not sizes.any():
         return 1.0
     if step := _choose_step(given):  # large ones too in whole steps, so that sums which are equal stay equal
         given, sizes = np.rint(given / step), np.rint(sizes / step)
-    share = _share_by_sum(sizes[_ONE_BY_ONE:].astype(int))
+    share = np.ones(1)  # of arrangements of all but the largest, by their sum, from the lowest sum on
+    for size in sizes[_ONE_BY_ONE:].astype(int):
+        gap = np.zeros(2 * size)
+        share = (np.append(share, gap) + np.append(gap, share)) / 2
     at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
     sums = np.zeros(1)
     for size in sizes[:_ONE_BY_ONE]:
@@ -196,24 +190,11 @@ def _choose_step(given: Any) -> float:
     return float(min(rest[0] / _GRID, rest.sum() / _CELLS))
 
 
-def _share_by_sum(sizes: Any) -> Any:
-    """The share of arrangements by their sum, from the lowest sum on."""
-    share = np.zeros(2 * int(sizes.sum()) + 1)
-    share[0] = 1.0
-    reached = 0
-    for size in sizes[sizes > 0]:
-        moved = np.zeros_like(share)
-        moved[2 * size : reached + 2 * size + 1] = share[: reached + 1]
-        share = (share + moved) / 2
-        reached += 2 * int(size)
-    return share
-
-
 def _find_upper_bound(differences: Sequence[float], level: float) -> float:
     inside, outside = fmean(differences), max(differences) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
-        ruled_out = _compute_p([middle - each for each in differences]) < level
+        ruled_out = compute_p([middle - each for each in differences]) < level
         inside, outside = (inside, middle) if ruled_out else (middle, outside)
     return outside
 
@@ -256,8 +237,8 @@ def judge_candidate(
     seeds: int = 1,
     unplayed: str = "",
 ) -> Confirmation:
-    """The verdict on the chosen candidate, None if no candidate beat the program to improve on `val`. `unplayed` says
-    why `confirm` was not played to its end, if it was not."""
+    """The verdict on the chosen candidate, None if none beat the program to improve on `val`. `unplayed` says why
+    `confirm` was not played to its end."""
     if chosen is None:
         return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
     scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}
@@ -288,18 +269,12 @@ LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)  # that such
 
 def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
-    sizes, dice = _roll_dice(pairs, seeds)
-    up = min(1.0, 0.5 + gain / (2 * FLIPPED * FLIP))
-    rows = np.where(dice < up, sizes, -sizes).sum(axis=2)
-    count = (rows != 0).sum(axis=1)
-    off = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1)) - NormalDist().inv_cdf(1 - LEVEL)
-    found = off > 0  # in standard deviations; which is what the test says, but near the turn
-    for place in np.flatnonzero(np.abs(off) < 0.1 + 2 / np.maximum(count, 1)):
-        found[place] = _is_confirmed(tuple(sorted(rows[place][rows[place] != 0].tolist())))
-    return int((found & (0.5**count < LEVEL)).sum()) / DRAWS
+    dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
+    sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
+    goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
+    return fmean(compute_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
 
 
-@lru_cache(maxsize=256)
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     """The smallest true gain that so many pairs confirm in four of five compiles; None if not even the largest one."""
     low, high = 0, round(LARGEST_GAIN / _STEP)
@@ -311,23 +286,25 @@ def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     return round(high * _STEP, 3)
 
 
+def describe_smallest_gain(pairs: int, seeds: int) -> str:
+    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
+    flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
+    if (gain := find_smallest_gain(pairs, seeds)) is None:
+        return (
+            f"no gain is confirmed in four of five such compiles: where {flips}, even the largest possible gain, "
+            f"{100 * LARGEST_GAIN:.1f} points, is confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} "
+            f"of 100 ({played}); a larger --calib or more --seeds would do"
+        )
+    given = "scores differ from seed to seed, and " if seeds > 1 else ""
+    return (
+        f"once the candidate is chosen, a true gain of {100 * gain:.1f} points or more is confirmed in four of five "
+        f"such compiles: {played}; if {given}{flips}"
+    )
+
+
 def find_smallest_gain_at(deviation: float, pairs: int) -> float:
     """The same where paired differences have this standard deviation, by the normal distribution."""
     return sum(map(NormalDist().inv_cdf, (1 - LEVEL, POWER))) * deviation / sqrt(pairs)
-
-
-@lru_cache(maxsize=8)
-def _roll_dice(pairs: int, seeds: int) -> tuple[Any, Any]:
-    """The size of every flip (draws x pairs x seeds; 0 for none), and the dice that say which way it goes."""
-    random = np.random.default_rng((pairs, seeds))
-    shape = (DRAWS, pairs, seeds)
-    sizes = random.integers(*_SIZES, shape, endpoint=True) * (random.random(shape) < FLIPPED)
-    return sizes, random.random(shape)
-
-
-@lru_cache(maxsize=20_000)
-def _is_confirmed(differences: tuple[int, ...]) -> bool:
-    return compute_p(differences) < LEVEL
 
 
 # Any two programs.
@@ -344,8 +321,7 @@ def confirm(
 ) -> PairedTest:
     """Test whether `program_b` is better than `program_a` by `metric(example, prediction)`, a number, a truth value or
     a prediction with a ``score``. `p` is valid only if neither program was made from these examples or chosen by them.
-    Raises `UsageError` for what cannot be compared, with the number of its example from 1, and what a program or the
-    metric raises: an error is no score."""
+    Raises `UsageError` for what cannot be compared, and what a program or the metric raises: an error is no score."""
     if not examples:
         raise UsageError("there are no examples to confirm by")
     if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):
@@ -359,14 +335,9 @@ def confirm(
         value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
         return check_score(value, "score of example", number)
 
-    with ThreadPoolExecutor(num_threads) as threads:
-        jobs = [(*each, program) for each in enumerate(examples, 1) for program in (program_a, program_b)]
-        futures = [threads.submit(copy_context().run, score_one, *job) for job in jobs]
-        try:
-            scores = [future.result() for future in futures]
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    jobs = [(copy_context(), *each, program) for each in enumerate(examples, 1) for program in (program_a, program_b)]
+    with ThreadPoolExecutor(num_threads) as threads:  # an error cancels what has not begun
+        scores = list(threads.map(lambda job: job[0].run(score_one, *job[1:]), jobs))
     a, b = tuple(scores[::2]), tuple(scores[1::2])
     found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
     return replace(found, scores_a=a, scores_b=b)

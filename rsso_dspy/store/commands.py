@@ -1,10 +1,8 @@
 """The commands of a run and copies of its input files, which `run.json` holds, to play the run again.
 
-    commands    the arguments of each command once; files are named as in `given`
-    given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
-                {programs,skills,constitution,examples}/FILE
-
-All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
+commands    the arguments of each command once; files are named as in `given`
+given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
+            {programs,skills,constitution,examples}/FILE
 """
 
 import tomllib
@@ -86,8 +84,8 @@ _SPEC, _PRICES = TypeAdapter(RunSpec), TypeAdapter(dict[str, PriceConfig])
 
 
 def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
-    """Return the arguments of a command with its input files named as in `given`, and these by that name: the
-    configuration with the selected backend only and without secrets in addresses."""
+    """The arguments of a command with its input files named as in `given`, and these: the configuration with the
+    selected backend only and without secrets in addresses."""
     import tomlkit
 
     data = config.dump_settings(exclude_none=True)
@@ -104,8 +102,7 @@ def describe_command(config: Config, spec: RunSpec) -> tuple[RunSpec, dict[str, 
 
 
 def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the commands and files of a run with these added. Of two files of one name the later is right: what plays
-    is in the folder's identity, and a verdict is not."""
+    """The commands and files of a run with these added; of two files of one name the later (a verdict may differ)."""
     data = store.read_file() if store.exists else {}
     command = _SPEC.dump_python(asked, mode="json")
     commands = [*data.get("commands", ()), *([command] if command not in data.get("commands", ()) else [])]
@@ -125,7 +122,6 @@ def read_given(store: Store) -> dict[str, str]:
 
 
 def extract_given(store: Store, folder: Path) -> list[Path]:
-    """Write the input files of a run below a folder; return their paths."""
     texts = {folder / name: text for name, text in read_given(store).items()}
     for path, text in texts.items():
         if not path.resolve().is_relative_to(folder.resolve()):

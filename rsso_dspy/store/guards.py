@@ -15,14 +15,12 @@ from rsso_dspy.store.commands import RunSpec
 
 
 def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
-    """Raise `SplitError` if a program compiled on these variants would be scored on one of them."""
     if seen := dict.fromkeys(variant.key for variant in held_out if variant.key in calibration):
         fix = "Drop them from this run, or compile on other variants (--calib)."
         raise SplitError(f"the program was compiled on {', '.join(seen)}: a score there is not held out. {fix}")
 
 
 def check_benchmark(what: object, made_on: str, wanted: str) -> None:
-    """Raise `UsageError` if something made on one benchmark would be used on another."""
     if made_on != wanted:
         fix = f"name {made_on} (--benchmark {made_on}), or take one that was made on {wanted}"
         raise UsageError(
@@ -61,7 +59,6 @@ def check_sources(
 
 
 def check_readers(spec: RunSpec) -> None:
-    """Raise `UsageError` if a method needs a constitution to read and there is none."""
     rows = [get_method(name) for name in spec.methods]
     idle = ", ".join(row.name for row in rows if "constitution" in row.memories and row.writing is None)
     if idle and not spec.constitution:
@@ -88,12 +85,10 @@ Programs = Mapping[str, Any]  # `Compiled` by name; None, the zero-shot program,
 
 
 def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
-    """Raise `UsageError` if a program is missing, unused, or was compiled for another method or environment."""
+    """Raise `UsageError` if a program is missing, or was compiled for another method or environment."""
     given = {name: program for name, program in programs.items() if program}
     if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in given]:
         raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Pass every compiled program by its name.")
-    if idle := [name for name in given if name not in spec.programs]:
-        raise UsageError(f"{', '.join(idle)} would not be played: name it among the programs of the run, or drop it")
     files, played = {path.stem: path for path in spec.compiled}, CompileEnvironment.of(config)
     for name, program in given.items():
         source, made_in = files.get(name, name), program.environment or played

@@ -24,8 +24,8 @@ FIXED = ("benchmark", "environment.simplification", "environment.data")
 
 class PooledRuns:
     def __init__(self, stores: Sequence[Store]):
-        """Read run.json of each folder. Raises `RunMismatch` if benchmark, versions or prompts differ or arms of one
-        label do, and `UsageError` if two folders hold the same unit."""
+        """Raises `RunMismatch` if benchmark, versions or prompts differ or arms of one label do, and `UsageError` if
+        two folders hold the same unit."""
         self.stores = stores
         self._identities = {store: store.read_identity() for store in stores}
         self._settings = {store: _read_settings(identity) for store, (identity, _) in self._identities.items()}
@@ -74,7 +74,6 @@ class PooledRuns:
             yield from ((store, replace(record, arm=arm)) for arm in arms if self.label_arm(store, arm) == record.arm)
 
     def _check_comparable(self, one: Store, other: Store) -> None:
-        """Raise `RunMismatch` for runs of which no comparison would mean anything."""
         identities = [self._identities[store][0] for store in (one, other)]
         settings = [self._settings[store] for store in (one, other)]
         left_out = {"config", "config_hash", "carried"}
@@ -92,7 +91,6 @@ class PooledRuns:
             raise RunMismatch(f"{one.folder} and {other.folder} cannot be compared:\n{difference}")
 
     def _check_arms(self) -> None:
-        """Raise `RunMismatch` if arms of one label have other programs or initial memories."""
         known: dict[str, tuple[Path, dict[str, str]]] = {}
         for store, (identity, arms) in self._identities.items():
             for arm, program in arms.items():

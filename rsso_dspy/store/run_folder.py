@@ -4,15 +4,13 @@
     DIR/units/ARM/TASK/INDEX-sSEED.jsonl           the log of a unit, see `unit_log.py`
     DIR/trainings/ARM/TASK/sSEED.jsonl             the log of a training, likewise
 
-A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Repeating the command plays what is missing,
-from the last finished trial on; another configuration is refused and the difference shown.
-"""
+A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Another configuration is refused."""
 
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NotRequired
@@ -131,7 +129,7 @@ class Store:
 
     def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the arms of the run, name to program fingerprint. Raises `RunMismatch` if its identity or a program
-        differs, and `UsageError` if the folder holds something else. Changes nothing."""
+        differs, and `UsageError` if the folder holds something else."""
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another {self.option}")
         if not self.exists:
@@ -250,7 +248,6 @@ class Store:
         return log
 
     def _check_origin(self, path: Path, record: JobRecord) -> None:
-        """Raise `DamagedFile` for the log of another unit or run."""
         if self.path_of(record) != path:
             raise DamagedFile(path, "it is the log of another unit than its name says")
         if not self.exists:
@@ -283,6 +280,10 @@ class Store:
         if self.read_only:
             self._logs[path] = log
         return log
+
+    def assume_logs(self, contents: Mapping[Path, bytes]) -> None:
+        """Load these contents in place of the files, until this is called again."""
+        self._logs = {path: UnitLog(content, path=path) for path, content in contents.items()}
 
     def load(self, work: Job | JobRecord, begun: bool = False) -> Any:
         """The record of finished work, or with `begun` also of work with any finished trial."""
@@ -354,8 +355,8 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder against other processes for the block; inside, writes raise `FolderGone` once it is gone.
-        What a killed process was writing is removed."""
+        """Lock the folder for the block, in which writes raise `FolderGone` once it is gone, and remove what a killed
+        process was writing."""
         from filelock import FileLock, Timeout
 
         try:
@@ -380,19 +381,16 @@ class Store:
         finally:
             self._held = False
 
-    def is_playing(self) -> bool | None:
-        """Whether a process holds the folder; None if unknown. Locks it for microseconds; `lock` retries."""
+    def is_playing(self) -> bool:
+        """Whether a process holds the folder, as far as it can be known. Locks it for microseconds; `lock` retries."""
         from filelock import FileLock, Timeout
 
-        if not (file := self.folder / ".lock").exists():
-            return False
+        file = self.folder / ".lock"
         try:
-            with FileLock(file, timeout=0):
+            with FileLock(file, timeout=0) if file.exists() else nullcontext():
                 return False
-        except Timeout:
-            return True
-        except OSError:
-            return None
+        except OSError as error:
+            return isinstance(error, Timeout)
 
 
 def name_log(work: Job | JobRecord) -> str:

@@ -5,9 +5,7 @@
     {"trial": 2, "time": "...", "seconds": 31.2, "memories": {...}, "result": {...}}       a finished trial
     {"void": 2, "why": "..."}                   trial 2 and later ones do not count, nor does what came after trial 1
 
-A kill may leave half a line at the end, which is left out. The cost is the sum over all calls: those of trials stand in
-their results, those of void trials and of the current one are counted from their lines.
-"""
+A kill may leave half a line at the end, which is left out. The cost is the sum over all calls, void ones too."""
 
 import json
 import threading

@@ -25,9 +25,8 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitFinished
 from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.compile import build_request, compile_agent
 from rsso_dspy.optimize.constitution import plan_constitution_build
-from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import RolloutFinished
 from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.playing import get_playing

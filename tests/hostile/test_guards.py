@@ -85,9 +85,6 @@ CASES = {
         r"unknown program 'other'.*Pass every compiled program by its name",
         error=UnknownName, programs=(ZERO_SHOT, "other"),
     ),
-    "a program that nobody named": Case(
-        r"mine would not be played", program=lambda each: each, error=UsageError, programs=(ZERO_SHOT,)
-    ),
 }  # fmt: skip
 
 

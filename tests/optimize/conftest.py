@@ -8,9 +8,8 @@ import pytest
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.compile import CompileRequest, compile_agent
 from rsso_dspy.optimize.program_file import Compiled
-from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session
 from tests.live import Recorder

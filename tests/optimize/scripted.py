@@ -14,8 +14,8 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
 from rsso_dspy.logged_lm import make_logged
 from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.compile import CompileRequest
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
-from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.optimize.verdict import Rollout
 from rsso_dspy.programs.methods import get_method

@@ -7,10 +7,11 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
-from rsso_dspy.config import PriceConfig, load_config
+from rsso_dspy.config import CompileOptions, PriceConfig, load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.optimize.compile import ENDED, compile, compile_agent, load_finished_compile
+from rsso_dspy.optimize.optimizers import get_optimizer
 from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, load
 from rsso_dspy.optimize.verdict import LEVEL
 from rsso_dspy.programs.agent import Agent
@@ -197,6 +198,15 @@ def whole_phases(live, tmp_path_factory):
     return out.read_bytes(), models.asked
 
 
+@pytest.fixture(scope="module")
+def cut(live, tmp_path_factory):
+    """The file of that compile, cut short in its race."""
+    out = tmp_path_factory.mktemp("phases") / "cut.json"
+    with pytest.raises(KeyboardInterrupt):
+        play(live, make_models(), PHASES, out=out, events=CutShort(3))
+    return out
+
+
 @pytest.mark.parametrize("after", [3, 15])
 def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(
     live, whole_phases, tmp_path, after
@@ -209,9 +219,24 @@ def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever
     assert (out.read_bytes(), models.asked) == whole_phases
     data = json.loads(out.read_text())
     assert all(set(tried["per_variant"]) <= {*data["train"], *data["val"], *data["confirm"]} for tried in data["tried"])
-    out.unlink()
-    with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
-        play(live, models, replace(PHASES, seed=1), out=out)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 1}, "seed: there 0, now 1"),
+        ({"max_rollouts": 27}, "max_rollouts: there 26, now 27"),
+        ({"optimizer": get_optimizer("bootstrap")}, "optimizer: there 'gepa', now 'bootstrap'"),
+        ({"optimizer": replace(PHASES.optimizer, settings={"candidates": "1"})}, "candidates: there '.absent.', now"),
+        ({"options": CompileOptions(trials=2, steps=STEPS)}, "trials: there 1, now 2"),
+        ({"calibration": replace(PHASES.calibration, seeds=2)}, "seeds: there 1, now 2"),
+    ],
+)
+def test_a_compile_cut_short_in_its_race_is_not_continued_by_another_request(live, cut, change, said):
+    with pytest.raises(RunMismatch, match=said):
+        play(live, Models(), replace(PHASES, **change), out=cut)
+    with pytest.raises(RunMismatch, match=said):
+        load_finished_compile(cut, live.config, replace(PHASES, **change))
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"], ids=["cut off", "damaged"])

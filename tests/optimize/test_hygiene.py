@@ -2,19 +2,22 @@
 
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
+from rsso_dspy.environments.wrappers import DemonstratingEnvironment
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.student import Search, Student
+from rsso_dspy.optimize.optimizers import Search, Student
 from rsso_dspy.programs.agent import Agent
 from tests.live import Recorder, acting, model
 from tests.optimize.conftest import MARKER, TRAIN, VAL
-from tests.optimize.scripted import Keep, Models, actor, asks_for, proposer, wanted
+from tests.optimize.scripted import LONGEST, Keep, Models, actor, asks_for, proposer, wanted
 
 FORBIDDEN = {
     "what a goal is about": re.compile(re.escape(MARKER)),
@@ -78,12 +81,30 @@ def test_a_compiled_program_plays_held_out_variants_as_any_program_does(recorded
     assert asked == []
 
 
-def test_a_compile_plays_calibration_variants_alone_and_asks_for_the_goals_of_no_other(live, asked):
+class Demonstrating:
+    """Environments that show two solutions, as with `protocol.demonstrations`."""
+
+    def __init__(self, environments):
+        self.environments, self.texts = environments, {}
+
+    @contextmanager
+    def lease(self):
+        with self.environments.lease() as environment:
+            yield DemonstratingEnvironment(environment, get_benchmark(), 2, self.texts)
+
+
+def test_a_compile_plays_calibration_variants_alone_and_shows_goals_and_solutions_of_no_other(live, asked, monkeypatch):
+    """No solution of a variant to choose or confirm by either, though these two would be the first to be shown."""
+    first = [get_benchmark().tasks.parse(f"{LONGEST[0].task}::{index}") for index in (0, 1)]
+    request, observed, shown = wanted(val=tuple(first[:1]), confirm=tuple(first[1:]), rollouts=6), Keep(), []
+    monkeypatch.setattr(DemonstratingEnvironment, "_play", lambda _, each: shown.append(each) or f"Task: {each.key}")
     models = Models(actor=actor(asks_for("longest")), proposer=proposer(["Be polite."]))
-    request, observed = wanted(rollouts=6), Keep()
-    compile_agent(Agent("react"), models.within(live), request, events=observed)
-    assert set(asked) == set(request.calibration.variants)
-    assert {variant.split for variant in asked} == {"train"}
+    within = replace(live, runtime=replace(live.runtime, environments=Demonstrating(live.runtime.environments)))
+    compile_agent(Agent("react"), models.within(within), request, events=observed)
+    assert {each.index for each in shown} == {2, 3}
+    assert all("Task: lifespan-longest-lived::2" in prompt for prompt in models.engines["actor"].prompts)
+    assert set(asked) == {*request.calibration.train, *request.calibration.val}
+    assert {variant.split for variant in (*asked, *shown)} == {"train"}
     student = Student(Search(Agent("react"), observed.of), lambda rollout: list(rollout.calls))
     for example in build_examples(held_out("lifespan-longest-lived", n=1)):
         with pytest.raises((StopIteration, RuntimeError)):

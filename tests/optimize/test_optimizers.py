@@ -16,11 +16,9 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.optimizers import CANDIDATES, OPTIMIZERS, get_optimizer, read_candidates
+from rsso_dspy.optimize.compile import build_request, compile_agent
+from rsso_dspy.optimize.optimizers import CANDIDATES, OPTIMIZERS, PROPOSAL_CHARACTERS, get_optimizer, read_candidates
 from rsso_dspy.optimize.program_file import ProgramScores, describe_noise
-from rsso_dspy.optimize.request import build_request
-from rsso_dspy.optimize.student import PROPOSAL_CHARACTERS
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.runtime import TrialRules

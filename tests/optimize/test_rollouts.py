@@ -8,8 +8,8 @@ from dspy.utils.parallelizer import ParallelExecutor
 
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.feedback import metric
+from rsso_dspy.optimize.optimizers import Search, Student
 from rsso_dspy.optimize.rollouts import CompileStopped
-from rsso_dspy.optimize.student import Search, Student
 from rsso_dspy.optimize.verdict import CandidateProgram, Rollout
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program

@@ -10,9 +10,8 @@ from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.optimize import teacher as teachers
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.compile import build_request, compile_agent
 from rsso_dspy.optimize.optimizers import SHOWN, Lesson, choose_lessons, list_lessons
-from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher
 from rsso_dspy.programs.agent import Agent

@@ -14,11 +14,9 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize import confirm
 from rsso_dspy.optimize import verdict as judging
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.compile import play_phases
-from rsso_dspy.optimize.optimizers import OPTIMIZERS, UnsolvedBatches, get_optimizer
-from rsso_dspy.optimize.request import build_request, describe_power
+from rsso_dspy.optimize.compile import build_request, describe_power, play_phases
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, Search, UnsolvedBatches, get_optimizer
 from rsso_dspy.optimize.rollouts import CompileStopped, choose_candidate
-from rsso_dspy.optimize.student import Search
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program

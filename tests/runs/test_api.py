@@ -10,12 +10,10 @@ import dspy
 import pytest
 
 import rsso_dspy
-from rsso_dspy.config import Config, load_config
+from rsso_dspy.config import Config
 from rsso_dspy.errors import ConfigError, NotInstalled, RunMismatch, UnknownName, UsageError
 from rsso_dspy.offline import Explorer
-from rsso_dspy.optimize.program_file import Compiled
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import dump_record
 from tests.cli.conftest import rsso
@@ -170,8 +168,7 @@ def test_a_folder_that_holds_more_than_was_asked_for_says_so(played, tmp_path, r
 def test_a_compiled_program_is_compared_with_the_zero_shot_one(tmp_path):
     agent = Agent("react")
     agent.actor.signature = agent.actor.signature.with_instructions("Turn left twice.")
-    made_in = CompileEnvironment.of(load_config(overrides=["benchmark=babyai"]))
-    Compiled.from_agent(agent, environment=made_in).save(tmp_path / "mine.json")
+    agent.save(tmp_path / "mine.json")
     programs = ["zero-shot", tmp_path / "mine.json"]
     with pytest.warns(UserWarning, match="mine was made elsewhere"):
         played = rsso_dspy.run(programs=programs, out=tmp_path / "run", progress=False, **{**SMALL, "per_task": 1})
