@@ -4,7 +4,8 @@
     python scripts/write_recorded.py --check    # fails where the pages say anything else
 
 A page names what it wants between two comments: ``<!-- recorded NAME WHAT -->`` and ``<!-- end -->``. WHAT is
-`sentence` or `tables`. Everything is computed from the folder of the run, by `rsso-dspy report`.
+`sentence` or `tables`. Everything is computed from the folder of the run, by `rsso-dspy report`. NAME may be A,B: the
+arms of run B beside the control of run A.
 """
 
 import gzip
@@ -26,7 +27,8 @@ BLOCK = re.compile(r"(<!-- recorded (\S+) (\S+) -->\n).*?(?=<!-- end -->)", re.S
 
 
 def run_report(name: str, *options: str) -> str:
-    command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "report", str(RECORDED / name)]
+    folders = [str(RECORDED / each) for each in name.split(",")]
+    command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "report", *folders]
     settings = {**os.environ, "COLUMNS": "10000"}
     done = subprocess.run([*command, "--against", CONTROL, *options], check=True, stdout=-1, text=True, env=settings)
     return done.stdout.strip()
@@ -34,14 +36,24 @@ def run_report(name: str, *options: str) -> str:
 
 @cache
 def make_tables(name: str) -> dict[str, str]:
-    """The tables of the report as Markdown, by their names; draws, or checks, the picture of the run too."""
+    """The tables of the report as Markdown, by their names; draws, or checks, the picture of a run too."""
     with TemporaryDirectory() as folder:
         run_report(name, "--tables", folder, "--figures", folder)
         drawn, picture = Path(folder, "differences.svg").read_bytes(), IMAGES / f"{name}.svg"
-        if "--check" in sys.argv and drawn != picture.read_bytes():
+        if picture.exists() and "--check" in sys.argv and drawn != picture.read_bytes():
             sys.exit(f"{picture.name} does not show what the recorded run shows: run python scripts/write_recorded.py")
-        picture.write_bytes(drawn)
+        if picture.exists():
+            picture.write_bytes(drawn)
         return {file.stem: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.md")}
+
+
+def choose_rows(table: str, name: str) -> str:
+    """The rows of a table on the control and on the arms of the last run of `name`; all rows of a single run."""
+    arms = json.loads((RECORDED / name.rpartition(",")[2] / "run.json").read_bytes())["arms"]
+    head, rows = table.splitlines()[:2], table.splitlines()[2:]
+    firsts = [row.split("|")[1].strip() for row in rows]
+    chosen = [row for row, first in zip(rows, firsts, strict=True) if first == CONTROL or first.split(" - ")[0] in arms]
+    return "\n".join([*head, *(chosen if "," in name else rows)])
 
 
 def measure_hours(name: str) -> float:
@@ -61,8 +73,8 @@ def write_sentence(name: str) -> str:
 
 def write_tables(name: str) -> str:
     tables = make_tables(name)
-    shown = [tables[table].split("\n\n")[1] for table in ("learning", "differences", "measures")]
-    return "\n\n".join([*shown, f"The model answered for {measure_hours(name):.1f} hours.\n"])
+    shown = [choose_rows(tables[table].split("\n\n")[1], name) for table in ("learning", "differences", "measures")]
+    return "\n\n".join([*shown, f"The model answered for {measure_hours(name.rpartition(',')[2]):.1f} hours.\n"])
 
 
 def main() -> None:

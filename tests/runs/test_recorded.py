@@ -1,5 +1,6 @@
 """The runs of real models that stand in examples/recorded: read and replayed where no model is."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,8 +26,13 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
     recorded = {(unit.arm, unit.key): unit for unit in Store(folder, read_only=True).units()}
     longest = sorted(recorded.values(), key=lambda unit: -sum(len(each.steps) for each in unit.trajectories))
     chosen = list(dict.fromkeys(unit.key for unit in longest))[:PLAYED]
-    told = ("--config", folder.with_suffix(".toml"), "--variants", ",".join(chosen))
-    code, _, err = rsso("run", "--replay", folder, *told, "--out", tmp_path / "again")
+    run = json.loads((folder / "run.json").read_bytes())
+    told = ["--config", ROOT / "examples/recorded/babyai-2x2.toml", "--methods", ",".join(run["arms"])]
+    if rules := run["given"].get("constitution/constitution.json"):
+        (tmp_path / "constitution.json").write_text(rules, encoding="utf-8")
+        told += ["--constitution", tmp_path / "constitution.json"]
+    told += ["--variants", ",".join(chosen), "--out", tmp_path / "again"]
+    code, _, err = rsso("run", "--replay", folder, *told)
     assert (code, "no model is asked" in err) == (0, True)
     again = Store(tmp_path / "again")
     units = list(again.units())
