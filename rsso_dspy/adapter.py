@@ -328,12 +328,12 @@ def read_answer(signature: Signature, completion: str) -> Fields | None:
     if "action" in kinds and (action := _find_possible(text)):
         return _complete(kinds, {"action": action}, thinking)
     for match in list(re.finditer(r"\{", text))[:MOST_OBJECTS]:
-        value = next(iter(_load(text[match.start() : text.rfind("}") + 1], first=True)), None)
+        (value, *_) = _load(text[match.start() : text.rfind("}") + 1], first=True) or [None]
         if isinstance(value, Mapping) and (said := _take_fields(value, tuple(kinds))):
             fields = _convert_fields(kinds, said)
             return _complete(kinds, fields, text[: match.start()], thinking) if fields else None
         if isinstance(value, Mapping) and sum(isinstance(each, Mapping) for each in value.values()) > 1:
-            return None
+            return None  # several answers
     if not text or re.match(r"(?:```\w*\s*)?\{", text):
         return None
     rows, before = _find_rows(text, tuple(kinds), HEADER)
@@ -407,15 +407,15 @@ def _find_action(text: str) -> Fields:
     Without known verbs only a text of one such line is an action."""
     verbs, lines = get_playing().verbs, [*filter(None, map(_first_line, text.splitlines()))]
     possible = [*dict.fromkeys(filter(None, map(_find_possible, lines)))]
-    if not lines or re.search(rf"(?im)^\W*(?:{TURNS})\W*\d*\W*:|\[\[", text):
+    if not lines or re.search(rf"(?im)^[^\w\n]*(?:{TURNS})[ \d*_]*:|\[\[", text):
         return {}
     if possible and (len(possible) == 1 or _find_possible(lines[0])):
         return {"action": possible[0]}
 
     def fits(line: str) -> bool:
-        alone = len(lines) == 1 and (not verbs or line.isdigit())
-        known = alone or line.split()[0].lower() in verbs
-        return known and len(line) <= LONGEST_ACTION and not re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line)
+        if len(line) > LONGEST_ACTION or re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line):
+            return False
+        return line.split()[0].lower() in verbs or (len(lines) == 1 and (not verbs or line.isdigit()))
 
     if fits(lines[0]) and lines[0][-1] not in ".!":
         return {"action": lines[0].strip("()[]")}
@@ -516,7 +516,7 @@ def _strip_marks(text: str) -> str:
 def _is_empty(said: Any) -> bool:
     if isinstance(said, Mapping | list):
         return all(map(_is_empty, said.values() if isinstance(said, Mapping) else said))
-    return said is None or (isinstance(said, str) and NOTHING.fullmatch(said) is not None)
+    return said is None or NOTHING.fullmatch(str(said)) is not None
 
 
 def _convert_list(said: Any, kind: Any) -> list[Any] | None:
