@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -24,7 +24,7 @@ import dspy
 import json_repair
 from dspy.adapters.utils import annotation_allows_none, parse_value, serialize_for_json
 from dspy.utils.exceptions import AdapterParseError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import PRESENT, join_items, list_items
@@ -250,58 +250,51 @@ def _tell_kind(annotation: Any, of_texts: str, of_objects: str, as_json: bool = 
 
 # What is read.
 
-FAMILIES = (
-    "thought thoughts think thinking reasoning reason rationale analysis",
-    "action nextaction actions act command nextcommand nextmove bestaction chosenaction finalaction",
-    "subgoal currentsubgoal currentgoal chosensubgoal selectedsubgoal",
-    "skillname skill name",
-    "target targetstate",
-    "steps instructions",
-    "equivalent equivalentskills",
-    "whatwentwrong mistakes mistake problems",
-    "abstractrules generalrules abstract",
-    "errorrules errorrule errors mistakes",
-    "progressrules progress",
-    "mistake error problem wrong issue whatwentwrong mistakes errors",
-    "solution fix correction instead correct remedy whattodoinstead solutions fixes",
-)
-"""Names that models use as synonyms, normalized."""
-TURNS = (
-    "observation observations obs environment env result user human assistant system feedback response completed "
-    "gameresponse output score reward history"
-)
+SYNONYMS = {
+    "thought": "thoughts|reasoning|analysis",
+    "subgoal": "current_subgoal|chosen_subgoal",
+    "action": "next_action|command",
+    "target": "target_state",
+    "what_went_wrong": "mistakes",
+    "mistake": "error|problem|wrong|what_went_wrong",
+    "solution": "instead|fix|correct|correction|what_to_do_instead",
+}
+"""Field to the other names that models give it."""
+TURNS = "observations?|obs|env(?:ironment)?|result|user|human|assistant|system|feedback|response|output|reward|history"
 """Names that end an answer: after them the model plays the other side's part."""
+HEADER = (
+    r"(?im)(?:^[#* \t]+)?(?<![`\[])\[(?:\[|(?=\s*##))\s*#*\s*(?P<mark>[a-z][\w -]{0,40}?)\s*:?\s*#*\s*\]\]?[*: \t]*"
+    r"|<(?P<tag>NAME)(?:\s[^<>]*)?>|</(?P<end>NAME)>"
+    r"|^[ \t]*(?:[-*•+]\s+|\(?\d+[.):]\s+)?[# \t*_`\"']*(?:my |the )?(?P<label>NAME|TURNS)(?: is)?[ _]?\d*[*_`\"'#]*"
+    r"(?:[ \t]*[:=]|[ \t]+[-–—](?=[ \t]))[*_ \t]*"
+    r"|^(?=[#*_])#*[ \t]*[*_]*(?P<title>NAME)[*_# \t]*$"
+).replace("TURNS", TURNS)
+"""Where a field begins: `[[ ## name ## ]]`, `<name>`, `**Name:**`, `### Name`."""
+INLINE = HEADER + r"|(?<=[.!?;|,(-])[ \t]*[*_]*(?P<inline>NAME)[*_]*:[*_]*"
+"""The same, and after a sentence `Name:`."""
 THINKING = re.compile(r"(?:<think(?:ing)?>|\A)(.*?)</think(?:ing)?>|<think(?:ing)?>.*", re.I | re.S)
 TOKENS = re.compile(
-    r"(?s)\A.*<\|channel\|>final<\|message\|>|<\|\w+\|>(?:assistant<\|\w+\|>|assistant)?|<start_of_turn>(?:model)?"
-    r"|<end_of_turn>|</?s>|\[/?INST\]|[\ufeff\u200b\u200c\u200d\u2060\u00ad]"
+    r"(?s)\A.*<\|channel\|>final<\|message\|>|<\|\w+\|>(?:assistant\b)?|<(?:start|end)_of_turn>|</?s>|\[/?INST\]"
+    r"|[\ufeff\u200b\u200c\u200d\u2060\u00ad]"
 )
 """Marks of chat templates, and characters that nobody sees."""
 REFUSAL = re.compile(
     r"(?i)\W*(?:(?:sorry|apologies|(?:i'?m|i am) (?:sorry|unable|not able)|i apologi[sz]e|unfortunately"
     r"|as an (?:ai|assistant|language)|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:null|error)\W*\Z)"
 )
-LEAD_IN = re.compile(r"(?i:sure|okay|ok|certainly|of course|here|below|based on|great|alright|understood)\b.*|.*:")
 NOTHING = re.compile(r"\s*(?:none|null|nil|n/?a|nothing|empty|no (?:rules|errors|mistakes)|\[\s*\]|-)?[.!]?\s*", re.I)
 PLACEHOLDER = re.compile(r"(?i)[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"'“:]+\}(?:\s*#.*)?|<[^<>]*>")
 BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I | re.M)
-NAME = r"[^\W\d_][\w \-]{0,40}?"
-HEADER = re.compile(
-    rf"(?m)(?:^[\#* \t]+)?(?<![`\[])(?:\[\[|\[(?=\s*\#\#))\s*\#*\s*(?P<mark>{NAME})\s*:?\s*\#*\s*\]\]?\**[ \t]*:?"
-    r"|</?(?P<tag>[^\W\d][\w\-]{0,40})(?:\s[^<>]{0,99})?>"
-    r"|^[ \t]*(?:[-*•>+]\s+|\(?(?:\d+[.):]|[a-z]\))\s+)?(?P<lead>[\# \t*_`\"']*)"
-    rf"(?P<label>{NAME})[ \t_]*\d*[*_`\"'\#]*(?:[ \t]*[:=]|[ \t]+[-–—](?=[ \t])|(?P<bare>[ \t\#*]*$))[ \t]*[*_]*"
-    rf"|(?<=[.!?;|,(-])[ \t]*[*_]{{0,3}}(?P<inline>{NAME})[*_]{{0,3}}:[*_]{{0,3}}"
-)
-"""Where a field begins: `[[ ## name ## ]]`, `<name>`, `**Name:**`, `### Name`, and after a sentence `Name:`."""
+MARKS = " \t*_`\"'“”‘’"
+LONGEST_ACTION, FEWEST_WORDS, MOST_OBJECTS, LONGEST_LITERAL, MOST_MARKS = 120, 3, 10, 20_000, 600
+"""Most characters of an action, fewest words of a text that lacks the other fields, most braces that are tried, most
+characters and quotes of what is repaired: json_repair takes the cube of their number."""
 
 
 class Kind(NamedTuple):
-    """What a field holds: its type, its description, whether the answer may lack it, and what it is then."""
-
     annotation: Any
-    told: str
-    optional: bool
+    told: str  # the description
+    optional: bool  # whether the answer may lack it
     default: Any
 
 
@@ -311,7 +304,7 @@ def _unwrap(annotation: Any) -> Any:
 
 
 def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
-    """Return the kinds of output fields, or of an object's fields; at least one is required."""
+    """Return what output fields, or the fields of an object, hold; at least one is required."""
     kinds = {}
     for name, field in fields.items():
         optional = not field.is_required() or annotation_allows_none(field.annotation)
@@ -327,47 +320,43 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
 
 def read_answer(signature: Signature, completion: str) -> Fields | None:
     """Return the fields of the answer in the signature's order; None if they are unclear. The strictest way of reading
-    goes first: as the action that it is, as an object, below headers, below headers inside of lines, as one value."""
+    goes first: as the action that it is, as an object, below headers, as one value."""
     kinds = _list_kinds(_list_asked(signature))
     text = re.sub(r"^>[ \t]?", "", TOKENS.sub("", completion).strip(), flags=re.M)
     thinking = "\n".join(match[1] or "" for match in THINKING.finditer(text))
     text = THINKING.sub("\n", text).strip()
-    if not text:
-        return None
     if "action" in kinds and (action := _find_possible(text)):
         return _complete(kinds, {"action": action}, thinking)
-    known, answers = _map_names(tuple(kinds)), []
-    for match in list(re.finditer(r"\A(?=[\"']\w+[\"']\s*:)|\{(?=\s*[\"'“\w/#\\])", text))[:10]:
-        if objects := _collect(_parse_literals(text[match.start() :], first=True)[:1], known):
-            answers.append((objects[0] if len(objects) == 1 else {}, text[: match.start()]))
-            break
-    if not answers and re.match(r"(?:```\w*\s*)?\{", text):
+    for match in list(re.finditer(r"\{", text))[:MOST_OBJECTS]:
+        (value, *_) = _load(text[match.start() : text.rfind("}") + 1], first=True) or [None]
+        if isinstance(value, Mapping) and (said := _take_fields(value, tuple(kinds))):
+            fields = _convert_fields(kinds, said)
+            return _complete(kinds, fields, text[: match.start()], thinking) if fields else None
+        if isinstance(value, Mapping) and sum(isinstance(each, Mapping) for each in value.values()) > 1:
+            return None  # several answers
+    if not text or re.match(r"(?:```\w*\s*)?\{", text):
         return None
+    rows, before = _find_rows(text, tuple(kinds), HEADER)
     last = list(kinds)[-1]
-    for loose in (False, True):
-        rows, before = _find_rows(text, known, loose)
-        row = next((row for row in rows if last in row), rows[0])
-        contradictory = len(row) < len(kinds) and len({each[last] for each in rows if last in each}) > 1
-        answers.append(({} if contradictory else row, before))
-    read = [(*_convert_fields(kinds, said), before) for said, before in answers]
-    if read := [answer for answer in read if answer[0]]:
-        fields, _, before = min(read, key=lambda answer: answer[1])
+    row = next((row for row in rows if last in row), rows[0])
+    contradictory = len(row) < len(kinds) and len({each[last] for each in rows if last in each}) > 1
+    if not contradictory and (fields := _convert_fields(kinds, row)):
         return _complete(kinds, fields, before, thinking)
-    return _read_bare(kinds, _strip_marks(text), thinking)
+    fields = _read_bare(kinds, _strip_marks(text), labelled=bool(rows[0]))
+    return _complete(kinds, fields, thinking) if fields else None
 
 
 def _complete(kinds: Mapping[str, Kind], fields: Fields, *before: str) -> Fields:
     """Fill fields that an answer may lack; what stands before the answer, or its thinking, is the missing thought."""
-    for text in before:
-        lines = [line for line in text.splitlines() if not LEAD_IN.fullmatch(line.strip()) and "```" not in line]
-        thought = "\n".join(lines).strip()
-        if "thought" in kinds and "thought" not in fields and re.search(r"\w", thought) and not REFUSAL.match(thought):
+    for text in before if "thought" in kinds else ():
+        thought = re.sub(r"<[^<>]*>|^```.*$", "", text, flags=re.M).strip()
+        if "thought" not in fields and re.search(r"\w", thought) and not REFUSAL.match(thought):
             fields = fields | {"thought": thought}
     return {name: fields.get(name, kind.default) for name, kind in kinds.items()}
 
 
-def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> tuple[Fields, int]:
-    """Return the fields and how many are missing, which may only be lists, and fewer than are there; {} if unclear."""
+def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Fields:
+    """Return the fields; {} if they are unclear. Only lists may be missing, and fewer than are there."""
     fields: Fields = {}
     missing = []
     for name, kind in kinds.items():
@@ -375,35 +364,29 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> tuple
         if value is not None:
             fields[name] = _find_possible(value) or _first_line(value) if name == "action" else value
         elif said.get(name) and get_origin(kind.annotation) is list:
-            return {}, 0  # a list that is there, and unclear, is not empty
+            return {}  # a list that is there, and unclear, is not empty
         elif not kind.optional:
             fields[name] = []
             missing.append(get_origin(kind.annotation) is list)
     required = sum(not kind.optional for kind in kinds.values())
-    return fields if said and all(missing) and 2 * len(missing) < required else {}, len(missing)
+    return fields if said and all(missing) and 2 * len(missing) < required else {}
 
 
-LONGEST_ACTION, FEWEST_WORDS = 120, 3
-"""Most characters of an action, and fewest words of a text that lacks the other fields."""
-MARKS = " \t*_`\"'“”‘’"
-
-
-def _read_bare(kinds: Mapping[str, Kind], text: str, thinking: str) -> Fields | None:
+def _read_bare(kinds: Mapping[str, Kind], text: str, labelled: bool) -> Fields:
+    """Read a text as the one field that is required; {} if it may be something else."""
     required = [(name, kind) for name, kind in kinds.items() if not kind.optional]
-    if len(required) != 1 or not text or REFUSAL.match(text):
-        return None
+    if len(required) != 1 or REFUSAL.match(text):
+        return {}
     ((name, kind),) = required
-    before, value = "", None
     if name == "action":
-        before, value = _find_action(text)
-    elif kind.annotation is str:
-        bare = re.sub(rf"\A(?:[ \t]*(?:{LEAD_IN.pattern})[ \t]*\n)+", "", text)
+        return _find_action(text)
+    if kind.annotation is str:
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
-        if not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _find_headers(text, _map_names(tuple(kinds)), False):
-            value = _convert(bare, str, kind.told)
-    elif get_args(kind.annotation) != (str,) or "\n" in text or re.match(r"\[|- ", text) or NOTHING.fullmatch(text):
-        value = _convert(text, kind.annotation, kind.told)
-    return None if value in (None, "") else _complete(kinds, {name: value}, before, thinking)
+        clear = not few and not labelled and re.match(r"[^{\[<]*[^\W\d]", text)
+    else:
+        clear = get_args(kind.annotation) != (str,) or re.search(r"\n|\A\[|\A- ", text) or NOTHING.fullmatch(text)
+    value = _convert(text, kind.annotation, kind.told) if clear else None
+    return {} if value is None else {name: value}
 
 
 def _first_line(text: str) -> str:
@@ -419,110 +402,89 @@ def _find_possible(text: str) -> str:
     return possible.get(said) or possible.get(said.rstrip(".!"), "")
 
 
-def _find_action(text: str) -> tuple[str, str]:
-    """Return the action and the text before: the only possible one, the first line if it is nothing else, or the last.
+def _find_action(text: str) -> Fields:
+    """Find the action: the only possible one, the first line if it is nothing else, or the last, after a thought.
     Without known verbs only a text of one such line is an action."""
     verbs, lines = get_playing().verbs, [*filter(None, map(_first_line, text.splitlines()))]
     possible = [*dict.fromkeys(filter(None, map(_find_possible, lines)))]
-    if not lines or _find_headers(text, {}, False):
-        return "", ""
+    if not lines or re.search(rf"(?im)^[^\w\n]*(?:{TURNS})[ \d*_]*:|\[\[", text):
+        return {}
     if possible and (len(possible) == 1 or _find_possible(lines[0])):
-        return "", possible[0]
-    first, last = lines[0], lines[-1]
-    alone = len(lines) == 1 and (not verbs or re.fullmatch(r"\W*\d{1,3}\W*", text) is not None)
+        return {"action": possible[0]}
 
     def fits(line: str) -> bool:
-        plain = len(line) <= LONGEST_ACTION and re.match(r"\w(?!.*([{}<>:?|=]|\[\[|, ))", line) is not None
-        return plain and (alone or line.split()[0].lower() in verbs)
+        if len(line) > LONGEST_ACTION or re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line):
+            return False
+        return line.split()[0].lower() in verbs or (len(lines) == 1 and (not verbs or line.isdigit()))
 
-    if alone or (fits(first) and first[-1] not in ".!"):
-        return "", first.strip("()[]") if fits(first) and (first[-1] not in ".!" or first[0].isdigit()) else ""
-    return "\n".join(lines[:-1]), last if fits(last) else ""
-
-
-def _normalize(name: Any) -> str:
-    """Return the name in lower case without spaces, underscores, hyphens, final number and `my` (`My thought 1`)."""
-    return re.sub(r"^(?:my|the)\s+|\s+is\s*$|[\W_]+|\d+\s*$", "", str(name).lower())
+    if fits(lines[0]) and lines[0][-1] not in ".!":
+        return {"action": lines[0].strip("()[]")}
+    return {"thought": "\n".join(lines[:-1]), "action": lines[-1]} if len(lines) > 1 and fits(lines[-1]) else {}
 
 
 @lru_cache(maxsize=256)
-def _map_names(fields: tuple[str, ...]) -> dict[str, str]:
-    """Map normalized names to fields: each field's own name, and its synonyms unless two fields share them."""
-    own = {_normalize(name): name for name in fields}
-    families = [(family.split(), [own[word] for word in family.split() if word in own]) for family in FAMILIES]
-    return own | {word: meant[0] for family, meant in families if len(meant) == 1 for word in family} | own
+def _spell(fields: tuple[str, ...], pattern: str) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Map names as models write them, normalized, to fields, and put them into the pattern of headers."""
+    names = {name: field for field in fields for name in (*SYNONYMS.get(field, "").split("|"), field) if name}
+    known = {_normalize(name): field for name, field in names.items()}
+    return known, re.compile(pattern.replace("NAME", "|".join(names).replace("_", "[ _-]*")))
 
 
-def _collect(value: Any, known: Mapping[str, str], depth: int = 0) -> list[Fields]:
-    """Collect the objects that have any of the fields: a value itself, or those in it. Own names go before synonyms."""
-    if isinstance(value, str) and value.startswith("{"):
-        value = _parse_literals(value)
-    if depth > 5 or not isinstance(value, Mapping | list):
-        return []
-    own: Fields = {}
-    inner = list(value.values()) if isinstance(value, Mapping) else value
-    for key in sorted(value, key=lambda key: key not in known.values()) if isinstance(value, Mapping) else ():
-        if name := known.get(_normalize(key)) or known.get(f"{_normalize(key)}rules"):
-            own[name] = "" if name in own and str(key)[-1].isdigit() else own.get(name, value[key])
-    below = [each for item in inner for each in _collect(item, known, depth + 1)]
-    return [each for each in below if len(each) > len(own)] or ([own] if own else below)
+def _normalize(name: str) -> str:
+    return re.sub(r"[\W_]+|\d+\s*$", "", name.lower())
 
 
-def _find_rows(text: str, known: Mapping[str, str], loose: bool) -> tuple[list[Fields], str]:
-    """Find the objects whose fields stand below headers, and the text before."""
-    headers = _find_headers(text, known, loose)
-    last = list(dict.fromkeys(known.values()))[-1]
-    rows: list[Fields] = [{}]
-    for (start, end, name, ends), (after, *_) in pairwise([*headers, (len(text), 0, "", False)]):
-        if rows[-1] and ends and (last in rows[-1] or text[start] != "["):
+def _take_fields(value: Mapping[Any, Any], fields: tuple[str, ...]) -> Fields:
+    """Take an object's fields by their names. What is said twice is unclear."""
+    known, said = _spell(fields, HEADER)[0], Fields()
+    for key, each in value.items():
+        if name := known.get(_normalize(str(key))):
+            said[name] = "" if name in said else each
+    return said
+
+
+def _find_rows(text: str, fields: tuple[str, ...], pattern: str) -> tuple[list[Fields], str]:
+    """Find the objects whose fields stand below headers, and the text before. Names of other things end them."""
+    (known, compiled), headers, inside = _spell(fields, pattern), [], 0
+    for match in compiled.finditer(text):
+        if match.start() >= inside:
+            headers.append(match)
+            inside = text.find(f"</{match['tag']}>", match.end()) if match["tag"] and pattern == HEADER else 0
+    rows, before = [Fields()], text
+    for match, after in zip_longest(headers, headers[1:]):
+        name = known.get(_normalize(match[match.lastgroup or 0]))
+        if name and not match["end"]:
+            before = before if any(rows) else text[: match.start()]
+            if rows[-1].get(name):
+                rows.append({})
+            value = text[match.end() : after.start() if after else len(text)]
+            rows[-1][name] = value.strip(" \t\n*_|;,-") if pattern == INLINE else value.strip()
+        elif not name and rows[-1] and (fields[-1] in rows[-1] or not match["mark"]):
             break
-        if name and rows[-1].get(name):
-            rows.append({})
-        if name:
-            rows[-1][name] = text[end:after].strip()
-    return rows, next((text[:start] for start, _, name, _ in headers if name), text)
-
-
-def _find_headers(text: str, known: Mapping[str, str], loose: bool) -> list[tuple[int, int, str, bool]]:
-    """Find the headers: where they begin and end, the field or "", and whether they end the answer. If `loose` also
-    those inside of lines and of elements."""
-    headers: list[tuple[int, int, str, bool]] = []
-    free = 0
-    for match in HEADER.finditer(text):
-        kind = next(kind for kind in ("mark", "tag", "label", "inline") if match[kind])
-        word, closing = _normalize(match[kind]), match.group().startswith("</")
-        name = known.get(word, "")
-        ends = not (name or closing) and (kind == "mark" or word in TURNS.split())
-        plain = (kind == "inline" and not loose) or (match["bare"] is not None and not match["lead"].strip(" \t\"'`"))
-        if match.start() >= free and (name or ends) and not plain:
-            headers.append((match.start(), match.end(), "" if closing else name, ends))
-            if kind == "tag" and name and not closing and not loose:
-                free = text.find(f"</{match[kind]}>", match.end())
-    return headers
+    return rows, before
 
 
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
     if isinstance(said, str):
         said = _strip_marks(said)
-        bare = re.sub(r"\n\s*\}$", "", said).strip("[]()`\"'*, ")
+        bare = said.strip("[]()`\"'*, ")
         if PLACEHOLDER.fullmatch(bare) or (" " in bare and told.startswith(bare)):
             return None
+    if get_origin(kind) is list:
+        return _convert_list(said, (get_args(kind) or (str,))[0])
     if kind is str:
         return _convert_text(said, told)
-    if get_origin(kind) is list:
-        item = (get_args(kind) or (str,))[0]
-        return _convert_objects(said, item) if hasattr(item, "model_fields") else _convert_list(said, item)
-    if isinstance(said, Mapping) and len(said) == 1:
-        (said,) = said.values()
-    if isinstance(said, str):
-        said = said.strip(MARKS + "\n.,;")
-        if get_origin(kind) is Literal:
-            said = {str(choice).lower(): choice for choice in get_args(kind)}.get(said.lower())
-        elif kind is int:
-            match = re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said)
-            said = match and match[1]
     try:
+        if hasattr(kind, "model_fields"):
+            (said,) = _split_items(said, kind) or () if isinstance(said, str) else [said]
+            fields = _convert_fields(_list_kinds(kind.model_fields), _take_fields(said, tuple(kind.model_fields)))
+            return kind.model_validate(fields) if fields else None
+        said = said.strip(MARKS + "\n.,;") if isinstance(said, str) else said
+        if get_origin(kind) is Literal:
+            said = {str(choice).lower(): choice for choice in get_args(kind)}.get(str(said).lower())
+        if kind is int and isinstance(said, str):
+            said = (re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said) or ("", ""))[1]
         return None if said in (None, "") else parse_value(said, kind)
     except Exception:  # json_repair and pydantic, on anything a model may say
         return None
@@ -531,15 +493,14 @@ def _convert(said: Any, kind: Any, told: str = "") -> Any:
 def _convert_text(said: Any, told: str) -> str | None:
     """Return the text. Where the description asks for one thing, several contradict each other, and nothing is none."""
     one, none = re.match(r"(?:one|a|an)\b", told, re.I), re.search(r"\bnone\b", told, re.I)
-    if isinstance(said, Mapping):
-        texts = [text for text in said.values() if isinstance(text, str)]
-        said = texts if len(texts) == 1 else None
     if isinstance(said, list):
-        texts = [text for item in said if (text := _convert(item, str, told))]
-        if len(texts) < len(said) or (one and len(set(texts)) > 1):
+        texts = [_convert(item, str, told) for item in said]
+        if None in texts or (one and len(set(texts)) > 1):
             return None
         said = texts[0] if one and texts else "\n".join(texts)
     text = "" if said is None else str(said).strip()
+    if isinstance(said, Mapping) or re.match(r"[\[{][\[{\"']", text):
+        return None  # what was not read as the list or object that it is
     if not text or (one and not none and NOTHING.fullmatch(text)):
         return "none" if none else None
     return text
@@ -555,15 +516,14 @@ def _strip_marks(text: str) -> str:
 def _is_empty(said: Any) -> bool:
     if isinstance(said, Mapping | list):
         return all(map(_is_empty, said.values() if isinstance(said, Mapping) else said))
-    return said is None or (isinstance(said, str) and NOTHING.fullmatch(said) is not None)
+    return said is None or NOTHING.fullmatch(str(said)) is not None
 
 
 def _convert_list(said: Any, kind: Any) -> list[Any] | None:
+    """Convert a list's items, without empty ones; None if any is unclear."""
     if isinstance(said, str) and (said := _split_items(said, kind)) is None:
         return None
     said = said if isinstance(said, list) else [said]
-    if len(said) == 1 and isinstance(said[0], Mapping):
-        said = list(said[0].values())
     while said and all(isinstance(item, list) for item in said):
         said = [*chain(*said)]
     items = [_convert(item, kind) for item in said if not _is_empty(item)]
@@ -571,83 +531,44 @@ def _convert_list(said: Any, kind: Any) -> list[Any] | None:
 
 
 def _split_items(text: str, kind: Any) -> list[Any] | None:
-    """Split a text into items: JSON or Python, tags, lines, or a row with separators; None if it is unclear."""
-    text = re.sub(r"\A(?![-*\d])[^\[{\n\"']*:[ \t]*\n\s*(?=[\[{])|^```.*$", "", text, flags=re.M).strip()
-    if _is_empty(text):
+    """Split a text into items: JSON or Python, objects with labels, lines, or a row with separators."""
+    fields = tuple(getattr(kind, "model_fields", ()))
+    bare = re.sub(r"\A[^\[{\n\"']*:[ \t]*\n\s*(?=[\[{])", "", BULLET.sub("", text).strip() if fields else text)
+    if _is_empty(bare):
         return []
-    if re.match(r"[<|]|\[\[\s*#", text):  # elements, a table, or the field of another signature
+    if bare[0] in "[{(\"'":
+        return _load(bare) or None
+    if re.search(r"^[ \t]*[\[{<|]", text, re.M):  # elements, a table, or the field of another signature
         return None
-    if text[0] in "[{(\"'":
-        return _parse_literals(text) or None
+    if fields:
+        rows, before = _find_rows(bare, fields, INLINE)
+        return None if re.search(r"[^\W\d]", before) or any(map(_is_empty, rows)) else rows
     if kind is int:
         return [part for part in re.split(r"[,;&\n]|\band\b", text) if part.strip()]
     lines = [line for line in text.splitlines() if line.strip()]
     if any(BULLET.match(line) for line in lines):
         items = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
         return ["\n".join(map(str.strip, item.splitlines())) for item in items]
-    if len(lines) > 1:
-        return lines
-    parts = text.split(";")
+    parts = lines if len(lines) > 1 else text.split(";")
     return None if len(parts) == 1 and text.count(",") > 1 and text[-1] != "." else parts
 
 
-def _convert_objects(said: Any, kind: type[BaseModel]) -> list[BaseModel] | None:
-    """Convert objects in any form, leaving out those with a missing field if there are others; None if unclear."""
-    kinds, known = _list_kinds(kind.model_fields), _map_names(tuple(kind.model_fields))
-    if isinstance(said, str):
-        text = BULLET.sub("", re.sub(r"^```.*$", "", said, flags=re.M)).strip()
-        start = re.match(r"[^\[{\n]*:\s*(?=[\[{])|(?=[\[{])", text)
-        said = _parse_literals(text[start.end() :]) if start else text
-        if not said and text:
-            return None
-    while isinstance(said, list) and len(said) == 1:
-        (said,) = said
-    if isinstance(said, list) and all(isinstance(item, str) for item in said):
-        said = "\n".join(said)
-    rows = _collect(said, known)
-    if isinstance(said, str) and not said.startswith("{"):
-        found, before = _find_rows(said, known, True)
-        clean = [{name: _strip_marks(text.strip(" \t\n*_|;,-")) for name, text in row.items()} for row in found]
-        clear = not re.search(r"[^\W\d]", before) and all(_convert_fields(kinds, row)[0] for row in clean)
-        rows = clean if clear else []
-    try:
-        objects = [kind.model_validate(fields) for row in rows if (fields := _convert_fields(kinds, row)[0])]
-    except ValidationError:
-        return None
-    return objects or ([] if _is_empty(said) else None)
-
-
-LONGEST_LITERAL, MOST_MARKS = 20_000, 600
-"""Longer texts and texts with more quotes and brackets are not repaired: json_repair takes the cube of their number."""
-
-
-def _parse_literals(text: str, first: bool = False) -> list[Any]:
-    """Parse the JSON or Python values that a text begins with, or only the first. Broken ones are repaired, but not
+def _load(text: str, first: bool = False) -> list[Any]:
+    """Load the JSON or Python values that a text begins with, or only the first. Broken ones are repaired, but not
     what was cut off; a repair holds no text that does not stand in quotes."""
-    try:
+    with suppress(ValueError, RecursionError):
         value, end = json.JSONDecoder(strict=False).raw_decode(text)
         if first or not re.match(r"[\s,;]*[\[{(\"']" if text[0] in "[{" else r"\s*\S", text[end:]):
             return [value]
-    except (ValueError, RecursionError):
-        pass
-    text = re.sub("[“”]", '"', (first and text[: text.rfind("}") + 1]) or text.strip())
+    text = re.sub("[“”]", '"', text.strip())
     too_long = len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS
-    whole = all(text.count(begin) == text.count(end) for begin, end in ("[]", "{}"))
-    if too_long or not (whole or text.endswith('"')):
+    if too_long or any(text.count(begin) != text.count(end) for begin, end in ("[]", "{}")):
         return []
     readers: list[tuple[Any, str]] = [(ast.literal_eval, "'\""), (json_repair.loads, '"')]
     for read, quotes in readers["\\" in text :]:  # Python warns of what it does not know behind a backslash
         with suppress(Exception):  # on arbitrary text both may raise anything
-            texts = _list_texts(values := read(f"[{text}]"))
-            if values and all(any(q not in each and f"{q}{each}{q}" in text for q in quotes) for each in texts):
-                return list(values)
+            said = json.dumps(values := read(f"[{text}]"), ensure_ascii=False)
+            texts = [each for each, key in re.findall(r'"((?:[^"\\]|\\.)*)"(:?)', said) if not key]
+            if values and all(any(f"{quote}{each}{quote}" in text for quote in quotes) for each in texts):
+                return list(json.loads(said))
     return []
-
-
-def _list_texts(value: Any) -> list[str]:
-    """Texts in lists and objects; what Python has beside them stands in no quotes."""
-    if isinstance(value, Mapping | list):
-        return [
-            text for item in (value.values() if isinstance(value, Mapping) else value) for text in _list_texts(item)
-        ]
-    return [] if value is None or isinstance(value, int | float) else [str(value)]

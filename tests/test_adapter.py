@@ -2,7 +2,7 @@
 
 The corpora are lm/data/malformed_answers.json and malformed_rules.json: what small models say in place of an answer or
 of lists of rules, each with what has to be read of it, or null where nothing may be. An entry marked `unread` may be
-left unread. Those marked `held` were written after the reading, to try it on.
+left unread, and is never read as anything else. Those marked `held` were written after the reading, to try it on.
 """
 
 import json
@@ -252,7 +252,18 @@ def test_an_answer_is_read_as_it_was_meant_or_not_at_all(entry):
     rules = entry.get("expected")
     meant = entry["expect"] if "expect" in entry else rules and {f"{kind}_rules": rules[kind] for kind in rules}
     got = read(find_signature(entry["signature"]), entry["answer"])
-    assert got == (None if entry.get("unread") else meant)
+    assert got == meant or (got is None and entry.get("unread"))
+
+
+def test_most_of_what_holds_an_answer_has_to_be_read():
+    """Every request asks for the form that the adapter reads first; the corpora hold what breaks it. Most actions in
+    them are read, or a step is lost; of lists in forms of their own, each a guess at rules, fewer have to be."""
+    shares = [
+        sum(not entry.get("unread") for entry in held) / len(held)
+        for held in ([entry for entry in ANSWERS if entry["expect"]], [entry for entry in RULES if entry["expected"]])
+    ]
+    assert shares[0] >= 0.845
+    assert shares[1] >= 0.5
 
 
 @pytest.mark.parametrize(
