@@ -237,8 +237,7 @@ def _read_examples(name: str | None) -> list[dict[str, Any]]:
 def make_run_identity(
     config: Config, preset: NamedProtocol, carried: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return what all results of a folder depend on. `carried` maps memories to digests of files that units start
-    from."""
+    """Return what all results of a folder depend on. `carried`: memories to digests of files that units start from."""
     return {
         **({"carried": dict(carried)} if carried else {}),
         "protocol": preset.id,

@@ -9,12 +9,11 @@ from typing import Any
 from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.forecast import TEACHING, Forecast, forecast_calls
 from rsso_dspy.optimize.calibration import PARTS, Calibration
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.teacher import Teacher
 from rsso_dspy.optimize.verdict import FLIP, FLIPPED, LARGEST_GAIN, LEVEL, compute_power, find_smallest_gain
-from rsso_dspy.plan import Plan, compute_step_budgets
+from rsso_dspy.plan import TEACHING, Forecast, Plan, compute_step_budgets, forecast_calls
 from rsso_dspy.programs.methods import ROLE_OF, Method
 from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol
 from rsso_dspy.records import Variant

@@ -33,7 +33,7 @@ def play(watch: RunProgress, work: Unit, *trials: list[int] | None, at_reset: in
 def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "100")
     planned = planned_run(tmp_path)
-    with closing(RunProgress(planned.left)) as watch:
+    with closing(RunProgress(len(planned.left))) as watch:
         play(watch, planned.plan.units[0], [40], [100])
         play(watch, planned.plan.units[1], None)
         play(watch, planned.plan.units[2], [60], [100], at_reset=8)
