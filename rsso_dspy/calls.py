@@ -149,7 +149,10 @@ class CallLines:
 
     def decode(self, lines: Lines) -> Call:
         head, last = lines[0], lines[-1]
-        messages = [self._decode_message(*each) for each in head["messages"]]
+        messages = [
+            {"role": role, "content": self.texts.decode(said) if isinstance(said, str) else said, **dict(*more)}
+            for role, said, *more in head["messages"]
+        ]
         return Call(
             **{name: head[name] for name in Place._fields},
             request={"model": head["model"], "messages": messages, "parameters": head["parameters"]},
@@ -159,10 +162,6 @@ class CallLines:
             usage=last.get("usage", []) if "answer" in last else [],
             **{name: last[name] for name in ("served", "cut", "seconds") if name in last},
         )
-
-    def _decode_message(self, role: str, content: Any, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        said = self.texts.decode(content) if isinstance(content, str) else content
-        return {"role": role, "content": said, **(more or {})}
 
     # Finding answers.
 
@@ -340,11 +339,12 @@ class RecordedCalls:
         asked = _list_lines(request)
         nearest = max(calls, key=lambda call: len(set(asked).intersection(_list_lines(call.request))))
         pairs = zip_longest(_list_lines(nearest.request), asked, fillvalue="")
-        for there, now in (pair for pair in pairs if pair[0] != pair[1]):
-            found = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
-            return f"{found}\n  - {there[:LETTERS]}\n  + {now[:LETTERS]}"
-        same = sum(_list_lines(call.request) == asked for call in calls)
-        return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
+        if (pair := next((pair for pair in pairs if pair[0] != pair[1]), None)) is None:
+            same = sum(_list_lines(call.request) == asked for call in calls)
+            return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
+        there, now = (line[:LETTERS] for line in pair)
+        found = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
+        return f"{found}\n  - {there}\n  + {now}"
 
 
 def _list_lines(request: Mapping[str, Any]) -> list[str]:

@@ -216,7 +216,7 @@ class UnitRunner:
         if not work.place:
             return kept
         lasting = work.arm.method.streamed
-        if (before := plan.get_previous_unit(work)) is not None:
+        if (before := plan.previous_units.get(work)) is not None:
             left = self.store.load(before)
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
@@ -417,7 +417,7 @@ def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> 
     for place, each in enumerate(waiting):
         before: set[Job | None] = set()
         if isinstance(each, Unit):
-            before = {plan.get_training(each), plan.get_previous_unit(each), plan.get_first_unit(each)}
+            before = {plan.get_training(each), plan.previous_units.get(each), plan.get_first_unit(each)}
         if pending.isdisjoint(before):
             return waiting.pop(place)
     return None

@@ -123,9 +123,9 @@ def find_obstacle(path: Path) -> str:
     return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"
 
 
-def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
+def pick_quarantine_path(path: Path) -> Path:
     """Return a free name beside `path`, to move a useless file away."""
-    return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
+    return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.damaged{n or ''}")))
 
 
 def find_packed(path: Path) -> Path | None:

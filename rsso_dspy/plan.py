@@ -12,7 +12,7 @@ from random import Random
 
 from rsso_dspy.config import EMBEDDED, Config
 from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
-from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
+from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
@@ -57,12 +57,9 @@ class Plan:
         return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in {unit.arm: 0 for unit in placed}}
 
     @cached_property
-    def _previous_units(self) -> dict[Unit, Unit]:
+    def previous_units(self) -> dict[Unit, Unit]:
+        """Unit to the one of its stream that must be finished before."""
         return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
-
-    def get_previous_unit(self, unit: Unit) -> Unit | None:
-        """Return the unit of its stream that must be finished before this one."""
-        return self._previous_units.get(unit)
 
     @cached_property
     def _first_units(self) -> dict[tuple[Variant, int], Unit]:
@@ -174,13 +171,9 @@ def _draw_episodes(
 
 
 def compute_step_budgets(
-    protocol: NamedProtocol,
-    variants: Sequence[Variant],
-    say: Callable[[str], None] = lambda _: None,
-    of: Benchmark | None = None,
+    protocol: NamedProtocol, variants: Sequence[Variant], say: Callable[[str], None], of: Benchmark
 ) -> dict[Variant, int]:
     """Return the step budget of each variant. Unknown gold lengths are computed, which takes minutes; `say` is told."""
-    of = of or get_benchmark()
     unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
@@ -205,7 +198,10 @@ def choose_variants(
         limit = SAMPLE_SIZE if per_task is None else per_task
         chosen = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
     else:
-        listed = [_parse_variant(text, table) for text in variants]
+        if odd := next((text for text in variants if "::" not in text), None):
+            hint = f"Or list variants, such as {table.example}."
+            raise UnknownName("selection or variant", odd, table.selections, hint)
+        listed = [table.parse(text, table.played_split) for text in variants]
         if stray := [v.key for v in listed if names is not None and v.task not in names]:
             raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
         tasks = dict.fromkeys(v.task for v in listed)
@@ -223,12 +219,6 @@ def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], 
         return f"{folder} holds no test set: {len(chosen)} variants of {split} are played instead"
     missing = len(wanted) - len(chosen)
     return f"{missing} of {len(wanted)} selected variants are left out: {folder} does not hold them" if missing else ""
-
-
-def _parse_variant(text: str, table: TaskTable) -> Variant:
-    if "::" not in text:
-        raise UnknownName("selection or variant", text, table.selections, f"Or list variants, such as {table.example}.")
-    return table.parse(text, table.played_split)
 
 
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:

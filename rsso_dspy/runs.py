@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import LimitReached, RunMismatch, Stopped, UsageError, require_extra
+from rsso_dspy.errors import DamagedFile, LimitReached, RunMismatch, Stopped, UsageError, require_extra
 from rsso_dspy.executor import (
     EngineFactory,
     EventStream,
@@ -85,12 +86,12 @@ class Run:
         purse = purse or self.make_spend_limit()
         with self.store.lock():
             arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
-            self.store._logs.clear()
             if (extended := self.extend()) is not None:
                 for path, content in extended.items():
                     with atomic_path(path) as file:
                         file.write_bytes(content)
                 self.store.write_file({**self.store.read_file(), "identity": self.identity})
+            self.store._logs.clear()
             told = add_command(self.store, *describe_command(self.config, self.spec))
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
             void_downstream_units(self.plan, self.store)
@@ -192,12 +193,18 @@ def extend_logs(
         )
     if packed := next(filter(None, map(find_packed, logs)), None):
         raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
-    whole = ((path, store.load_log(path)) for path in logs)  # a damaged one is set aside
-    return {path: _extend_log(log, plan, work[path], identity) for path, log in whole if log and log.results}
+    whole: dict[Path, tuple[UnitLog, bytes]] = {}
+    for path in logs:
+        # What reading a damaged log raises, and no more: it is set aside when the store reads it.
+        with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
+            log = UnitLog(content := read_bytes(path), path=path)
+            if log.make_record() is not None:
+                whole[path] = log, content
+    return {path: _extend_log(*each, plan, work[path], identity) for path, each in whole.items()}
 
 
-def _extend_log(log: UnitLog, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
-    lines = read_bytes(log.path)[: log.complete].splitlines(keepends=True)
+def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
+    lines = content[: log.complete].splitlines(keepends=True)
     told = {**log.head.get("provenance", {}), "config_hash": identity["config_hash"]}
     head = {**log.head, "protocol": identity["protocol"], "provenance": told}
     if isinstance(work, Unit):

@@ -405,18 +405,15 @@ def compile_and_print(
     )
     if start.dry_run:
         return
-    compiled = finished or _compile_watched(request, config, jobs, out)
+    if not (compiled := finished):
+        told = f"{out} holds the best so far; repeat the command, no rollout is played twice"
+        watch, skills = CompileProgress(request.max_rollouts), "skills" in request.method.memories
+        with open_watched(watch, config, jobs, skills, told) as (live, events):
+            compiled = compile_agent(Agent(request.method.name), live, request, jobs, events, out)
     echo("\n".join(describe_compile(compiled)))
     flag = " --candidate" if compiled.candidate else ""
     verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")
-
-
-def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
-    kept, skills = "repeat the command, no rollout is played twice", "skills" in request.method.memories
-    watch = CompileProgress(request.max_rollouts)
-    with open_watched(watch, config, jobs, skills, f"{out} holds the best so far; {kept}") as (live, events):
-        return compile_agent(Agent(request.method.name), live, request, jobs, events, out)
 
 
 # Constitutions
