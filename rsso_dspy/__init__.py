@@ -4,19 +4,22 @@ An agent meets one task variant several times (trials). Between trials it writes
 them from fixed, non-overlapping regions of its prompt. Nothing heavy is imported until a name below is used.
 """
 
-from rsso_dspy.version import __version__
+from rsso_dspy.version import __version__ as __version__
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of a hook
 if TYPE_CHECKING:  # the same names for type checkers and editors
-    from rsso_dspy.api import RunResult, open_run, run
-    from rsso_dspy.optimize.calibration import trainset, valset
-    from rsso_dspy.optimize.compile import compile
-    from rsso_dspy.optimize.feedback import metric
-    from rsso_dspy.optimize.program_file import load
-    from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.programs.methods import METHODS
-    from rsso_dspy.records import Variant
-    from rsso_dspy.sessions import session
+    from rsso_dspy.api import RunResult as RunResult
+    from rsso_dspy.api import open_run as open_run
+    from rsso_dspy.api import run as run
+    from rsso_dspy.optimize.calibration import trainset as trainset
+    from rsso_dspy.optimize.calibration import valset as valset
+    from rsso_dspy.optimize.compile import compile as compile
+    from rsso_dspy.optimize.feedback import metric as metric
+    from rsso_dspy.optimize.program_file import load as load
+    from rsso_dspy.programs.agent import Agent as Agent
+    from rsso_dspy.programs.methods import METHODS as METHODS
+    from rsso_dspy.records import Variant as Variant
+    from rsso_dspy.sessions import session as session
 
 _PUBLIC = {
     "Agent": "rsso_dspy.programs.agent",
@@ -32,21 +35,7 @@ _PUBLIC = {
     "trainset": "rsso_dspy.optimize.calibration",
     "valset": "rsso_dspy.optimize.calibration",
 }
-__all__ = [
-    "METHODS",
-    "Agent",
-    "RunResult",
-    "Variant",
-    "__version__",
-    "compile",
-    "load",
-    "metric",
-    "open_run",
-    "run",
-    "session",
-    "trainset",
-    "valset",
-]
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str):  # type: ignore[no-untyped-def]

@@ -42,12 +42,10 @@ class RunReport(str):
 class RunResult:
     """The results of a run's folder, as far as it is played."""
 
-    def __init__(self, folder: Path, config: Config, units_beside: int = 0):
-        """`units_beside` of its units were asked for by earlier calls alone."""
+    def __init__(self, folder: Path, config: Config):
         self.folder = folder
         self.store = Store(folder, read_only=True)
         self.pool = PooledRuns([self.store])
-        self._units_beside = units_beside
         self._price_of = make_price_lookup({**load_stored_prices([folder]), **config.prices})
 
     @cached_property
@@ -85,8 +83,6 @@ class RunResult:
         means = [f"{arm} {'-' if mean is None else f'{mean:.1f}'}" for arm, mean in self.scores.items()]
         units, errored = sum(arm.units for arm in self.analysis.arms), self.analysis.errored
         told = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
-        if self._units_beside:
-            told += f", {self._units_beside} of them of earlier calls"
         if skipped := sum(each.is_skipped for each in errored):
             told += f", {skipped} skipped, as the environment refuses them"
         again = {"errored": len(errored) - skipped, "not finished": self.analysis.missing}
@@ -147,12 +143,6 @@ def run(
     data["protocol"] |= {key: value for key, value in (("preset", protocol), ("trials", trials)) if value is not None}
     with session(validate_config(data), jobs) as live:
         planned = plan_run(live.config, spec, playing, say=lambda note: warnings.warn(note, stacklevel=2))
-        if beside := planned.units_beside:
-            warnings.warn(
-                f"{out} also holds {beside} units of earlier calls, which the results count too; name another out for "
-                "the results of this call alone",
-                stacklevel=2,
-            )
         purse = planned.make_spend_limit(max_cost, max_tokens)
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check()
@@ -160,7 +150,7 @@ def run(
         with tqdm(total=len(planned.left), desc=str(out), unit="unit", disable=not progress) as bar:
             events.subscribe(UnitFinished, lambda _: bar.update())
             planned.execute(live, jobs, purse, events)
-        return RunResult(planned.store.folder, live.config, planned.units_beside)
+        return RunResult(planned.store.folder, live.config)
 
 
 def _split(names: Sequence[Path | str] | str) -> tuple[str, ...]:

@@ -13,13 +13,12 @@ A trial that was cut off is answered from its own lines, and a replay from those
 found by its trial and attempt, its role, its exact text and its number among equal requests. Secrets are redacted.
 """
 
-import difflib
 import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +28,7 @@ from rsso_dspy.records import Usage, add_usage, read_usage
 from rsso_dspy.redact import redact, redact_json
 
 EMBEDDER = "embedder"  # in the place of a role: the call is a text and its vector, float32 in hexadecimal
-LINES, LETTERS = 6, 300  # maximum lines of a difference in a message, and maximum characters of a line
-COMPARED = 200  # maximum number of calls compared to find the nearest
+LETTERS = 300  # maximum characters of a line in a message
 Write = Callable[[str], None]
 
 
@@ -151,7 +149,10 @@ class CallLines:
 
     def decode(self, lines: Lines) -> Call:
         head, last = lines[0], lines[-1]
-        messages = [self._decode_message(*each) for each in head["messages"]]
+        messages = [
+            {"role": role, "content": self.texts.decode(said) if isinstance(said, str) else said, **dict(*more)}
+            for role, said, *more in head["messages"]
+        ]
         return Call(
             **{name: head[name] for name in Place._fields},
             request={"model": head["model"], "messages": messages, "parameters": head["parameters"]},
@@ -161,10 +162,6 @@ class CallLines:
             usage=last.get("usage", []) if "answer" in last else [],
             **{name: last[name] for name in ("served", "cut", "seconds") if name in last},
         )
-
-    def _decode_message(self, role: str, content: Any, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        said = self.texts.decode(content) if isinstance(content, str) else content
-        return {"role": role, "content": said, **(more or {})}
 
     # Finding answers.
 
@@ -333,22 +330,21 @@ class RecordedCalls:
         return bytes.fromhex(self.vectors.get((model, self._calls.texts.encode(text, add=False) or ""), ""))
 
     def _explain(self, place: Place, request: Mapping[str, Any]) -> str:
-        there = self.trials.get(place.trial)
-        if there is None:
+        made = self.trials.get(place.trial)
+        if made is None:
             return f"this trial is not recorded (recorded trials: {', '.join(map(str, self.trials)) or 'none'})"
-        calls = [self._calls.decode(lines) for lines in there if lines[0]["role"] == place.role][:COMPARED]
+        calls = [self._calls.decode(lines) for lines in made if lines[0]["role"] == place.role]
         if not calls:
             return "no request of this role was recorded"
         asked = _list_lines(request)
         nearest = max(calls, key=lambda call: len(set(asked).intersection(_list_lines(call.request))))
-        pairs = difflib.unified_diff(_list_lines(nearest.request), asked, lineterm="", n=0)
-        changed = [f"  {line[0]} {line[1:LETTERS]}" for line in list(pairs)[2:] if not line.startswith("@@")]
-        if not changed:
+        pairs = zip_longest(_list_lines(nearest.request), asked, fillvalue="")
+        if (pair := next((pair for pair in pairs if pair[0] != pair[1]), None)) is None:
             same = sum(_list_lines(call.request) == asked for call in calls)
             return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
-        more = [f"  and {len(changed) - LINES} more lines"] if len(changed) > LINES else []
+        there, now = (line[:LETTERS] for line in pair)
         found = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
-        return "\n".join((found, *changed[:LINES], *more))
+        return f"{found}\n  - {there}\n  + {now}"
 
 
 def _list_lines(request: Mapping[str, Any]) -> list[str]:

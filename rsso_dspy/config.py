@@ -522,11 +522,9 @@ def _name_recorded(data: dict[str, Any]) -> None:
     data["backends"][data["backend"]] = {**settings, "replay": folder}
 
 
-def format_override(key: str, value: Any) -> str:
+def format_override(key: str, value: str) -> str:
     """Return ``key=value`` such that `load_config` reads this value."""
-    import tomlkit
-
-    return f"{key}={tomlkit.item(value).as_string()}"
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
 def _read_config_file(path: Path | None) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from dspy.utils.exceptions import LMError
 
 from rsso_dspy.config import MINILM, EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
-from rsso_dspy.lm import bypass_proxy, read_key
-from rsso_dspy.logged_lm import LONGEST_WAIT, RequestRetrier, call_with_timeout, import_litellm, normalize_error
+from rsso_dspy.lm import RequestRetrier, bypass_proxy, call_with_timeout, import_litellm, normalize_error, read_key
 from rsso_dspy.playing import get_playing
 from rsso_dspy.redact import strip_credentials
 
@@ -72,8 +71,7 @@ class Embedder:
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def check(self, replayed: bool = False) -> None:
-        """Raise errors that would stop every unit, without loading anything. With `replayed`, a log answers in place of
-        a server."""
+        """Raise errors that would stop every unit. With `replayed`, a log answers in place of a server."""
         if not (replayed and self._route.remote):
             self._route.check()
 
@@ -276,18 +274,16 @@ class LiteLLMRoute:
         self.config = config
         self.model = config.model.removeprefix("litellm/")
         self.source = strip_credentials(config.base_url or "") or f"the endpoint of {self.model.partition('/')[0]}"
-        self._retrier = RequestRetrier(config.retries, LONGEST_WAIT)
-        bypass_proxy(config.base_url)
+        self._retrier = RequestRetrier(config.retries)
+        bypass_proxy()
 
-    def check(self) -> None:
-        self._read_key()
-
-    def _read_key(self) -> str | None:
+    def check(self) -> str | None:
+        """Return the key. Raises what `read_key` raises."""
         return read_key(self.config.key_variable, self.model, "--set embedder.model=all-MiniLM-L6-v2")
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
-        key, litellm = self._read_key(), import_litellm()
+        key, litellm = self.check(), import_litellm()
         variable = f"{self.model.partition('/')[0].upper()}_API_KEY"
         if key is None and variable in litellm.validate_environment(self.model).get("missing_keys", ()):
             raise MissingKey(

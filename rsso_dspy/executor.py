@@ -18,12 +18,14 @@ from typing import Any, TypeVar
 import dspy
 
 from rsso_dspy.calls import find_log_folder
-from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped
-from rsso_dspy.logged_lm import lookup_recorded_policy
+from rsso_dspy.config import Config
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped, UsageError
+from rsso_dspy.lm import Backend, lookup_recorded_policy
 from rsso_dspy.memory.reflections import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
-from rsso_dspy.plan import Plan
+from rsso_dspy.plan import Plan, forecast_calls
 from rsso_dspy.playing import playing
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
 from rsso_dspy.programs.state import fingerprint_program
@@ -79,6 +81,70 @@ class EventStream:
         for kind, hear in self._subscribers:
             if isinstance(event, kind):
                 hear(event)
+
+
+class SpendLimit:
+    """Limits of a run in dollars and in tokens (in and out). Thread-safe. `models` maps role to model; `asked` names
+    the roles in use, whose models need a price where dollars are limited."""
+
+    def __init__(
+        self, max_cost: float | None, max_tokens: int | None, models: Mapping[str, str], price_of: PriceOf,
+        asked: Collection[str] | None = None,
+    ):  # fmt: skip
+        for name, limit in (("max_cost", max_cost), ("max_tokens", max_tokens)):
+            if limit is not None and not limit >= 0:
+                raise UsageError(f"{name}={limit} limits nothing; give a number of at least 0, or leave it out")
+        wanted = models.keys() if asked is None else asked
+        unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
+        if max_cost is not None and unpriced:
+            raise UsageError(
+                f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
+                f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens)'
+            )
+        self.max_cost, self.max_tokens = max_cost, max_tokens
+        self.cost, self.tokens = 0.0, 0  # dollars at known prices, and tokens, so far
+        self.unmetered = 0  # number of answers without a token count from the server
+        self._models, self._price_of, self._lock = models, price_of, threading.Lock()
+
+    def add_usage(self, role: str, usage: Usage) -> None:
+        price = self._price_of(self._models[role]) if role in self._models else None
+        with self._lock:
+            self.cost += compute_cost(usage, price) if price else 0.0
+            self.tokens += usage.input + usage.output
+            self.unmetered += usage.unmetered
+
+    def follow(self, events: EventStream, stop: threading.Event) -> None:
+        """Count every `UsageSpent`, and set `stop` once a limit is exceeded."""
+
+        def count(event: UsageSpent) -> None:
+            self.add_usage(event.role, event.usage)
+            if self.exceeded_limit:
+                stop.set()
+
+        events.subscribe(UsageSpent, count)
+
+    @property
+    def exceeded_limit(self) -> str:
+        """The limit that is exceeded or cannot be kept, in words; otherwise empty."""
+        if self.unmetered and not (self.max_cost is None and self.max_tokens is None):
+            return "the server does not report token counts, so no limit can be kept"
+        if self.max_cost is not None and self.cost > self.max_cost:
+            return f"{format_dollars(self.cost)} of {format_dollars(self.max_cost)} are spent (--max-cost)"
+        if self.max_tokens is not None and self.tokens > self.max_tokens:
+            return f"{self.tokens:,} of {self.max_tokens:,} tokens are spent (max_tokens)"
+        return ""
+
+
+def open_spend_limit(
+    config: Config, plans: Sequence[Plan], stores: Sequence[Store], max_cost: float | None, max_tokens: int | None
+) -> SpendLimit:
+    """Return the spend limit of these plans, which counts what their folders have cost so far."""
+    models: dict[str, str] = dict(Backend(config.active_backend).models.items())
+    roles = {role for plan in plans for role in forecast_calls(plan).calls}
+    limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())
+    for role, usage in (each for store in stores if store.exists for each in store.read_spending()):
+        limit.add_usage(role, usage)
+    return limit
 
 
 def open_source(live: Session) -> Store | None:
@@ -150,7 +216,7 @@ class UnitRunner:
         if not work.place:
             return kept
         lasting = work.arm.method.streamed
-        if (before := plan.get_previous_unit(work)) is not None:
+        if (before := plan.previous_units.get(work)) is not None:
             left = self.store.load(before)
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
@@ -351,7 +417,7 @@ def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> 
     for place, each in enumerate(waiting):
         before: set[Job | None] = set()
         if isinstance(each, Unit):
-            before = {plan.get_training(each), plan.get_previous_unit(each), plan.get_first_unit(each)}
+            before = {plan.get_training(each), plan.previous_units.get(each), plan.get_first_unit(each)}
         if pending.isdisjoint(before):
             return waiting.pop(place)
     return None

@@ -1,8 +1,5 @@
-"""Files: atomic writes, reads that end with data or with a sentence, and the user's cache folder.
-
-`DamagedFile` is raised for a folder, and for files that are not UTF-8, not JSON or not TOML. Failures of the system
-(missing file, no permission, disk error) stay `OSError`.
-"""
+"""Files: atomic writes, and reads that end with data or with a sentence: `DamagedFile` for a folder, and for what is
+not UTF-8, JSON or TOML. Failures of the system (missing file, no permission, disk error) stay `OSError`."""
 
 import errno
 import gzip
@@ -17,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rsso_dspy.bounds import MOST_BYTES
 from rsso_dspy.errors import DamagedFile, UsageError
 
 CACHE_VARIABLE = "RSSO_DSPY_CACHE"  # environment variable that moves the user's cache folder
@@ -125,9 +123,9 @@ def find_obstacle(path: Path) -> str:
     return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"
 
 
-def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
+def pick_quarantine_path(path: Path) -> Path:
     """Return a free name beside `path`, to move a useless file away."""
-    return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
+    return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.damaged{n or ''}")))
 
 
 def find_packed(path: Path) -> Path | None:
@@ -143,9 +141,13 @@ def read_bytes(path: Path) -> bytes:
     if (packed := find_packed(path)) is None:
         return path.read_bytes()
     try:
-        return gzip.decompress(packed.read_bytes())
+        with gzip.open(packed) as file:
+            content = file.read(MOST_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DamagedFile(packed, f"it cannot be unpacked ({error})") from None
+    if len(content) > MOST_BYTES:
+        raise DamagedFile(packed, f"it unpacks to more than {MOST_BYTES:,} bytes")
+    return content
 
 
 def read_text(path: Path) -> str:

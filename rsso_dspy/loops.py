@@ -1,8 +1,6 @@
 """Loops in a trajectory: the same action again, few kinds of actions, few places.
 
-is_repeated(steps)          # the last action is the one before it (the released code of Reflexion)
-find_loop(steps)            # "the last 10 actions are of only 2 kinds: ..."; empty without a loop
-describe_loops(steps)       # all loops of a trial as sentences, for the reflector
+    find_loop(steps)            # "10 actions were of only 2 kinds: ..."; empty without a loop
 
 `name_place` of an environment says where a state is; without it, texts are read as plain English.
 """

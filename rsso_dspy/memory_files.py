@@ -111,19 +111,12 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     )
 
 
-def check_examples(file: Path, config: Config, plan: Plan) -> None:
-    """Raise what `check_sources` raises if the examples of a file must not appear in prompts of the plan."""
-    book = read_constitution(file)
-    check_sources(file, book.provenance, book.variants, config, plan.variants)
-
-
 def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
-    """Read a file, or the final constitution of an arm of a run; by default of the first arm that
-    wrote one. Raises `UsageError` that lists the arms that have one."""
+    """Read a file, or the final constitution of an arm of a run, by default of the first that wrote one."""
     if not source.is_dir():
         if arm is not None:
             raise UsageError(f"{source} is a file, which has no arms; drop --arm")

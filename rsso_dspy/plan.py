@@ -1,26 +1,29 @@
-"""The plan of a run: which variants are played by which arms, in which order and shards, with how many steps."""
+"""The plan of a run: which variants are played by which arms, in which order and shards, with how many steps; and what
+it costs at most."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-from rsso_dspy.config import Config
+from rsso_dspy.config import EMBEDDED, Config
 from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
-from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
+from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import ReflectionSettings
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, sum_amounts
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, resolve_protocol
-from rsso_dspy.records import ZERO_SHOT, Variant
+from rsso_dspy.records import ZERO_SHOT, Usage, Variant
 from rsso_dspy.store.commands import Shard
-from rsso_dspy.store.run_folder import Arm, Training, Unit
+from rsso_dspy.store.run_folder import Arm, Job, Training, Unit
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,9 @@ class Plan:
         return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in {unit.arm: 0 for unit in placed}}
 
     @cached_property
-    def _previous_units(self) -> dict[Unit, Unit]:
+    def previous_units(self) -> dict[Unit, Unit]:
+        """Unit to the one of its stream that must be finished before."""
         return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
-
-    def get_previous_unit(self, unit: Unit) -> Unit | None:
-        """Return the unit of its stream that must be finished before this one."""
-        return self._previous_units.get(unit)
 
     @cached_property
     def _first_units(self) -> dict[tuple[Variant, int], Unit]:
@@ -171,13 +171,9 @@ def _draw_episodes(
 
 
 def compute_step_budgets(
-    protocol: NamedProtocol,
-    variants: Sequence[Variant],
-    say: Callable[[str], None] = lambda _: None,
-    of: Benchmark | None = None,
+    protocol: NamedProtocol, variants: Sequence[Variant], say: Callable[[str], None], of: Benchmark
 ) -> dict[Variant, int]:
     """Return the step budget of each variant. Unknown gold lengths are computed, which takes minutes; `say` is told."""
-    of = of or get_benchmark()
     unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
@@ -202,7 +198,10 @@ def choose_variants(
         limit = SAMPLE_SIZE if per_task is None else per_task
         chosen = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
     else:
-        listed = [_parse_variant(text, table) for text in variants]
+        if odd := next((text for text in variants if "::" not in text), None):
+            hint = f"Or list variants, such as {table.example}."
+            raise UnknownName("selection or variant", odd, table.selections, hint)
+        listed = [table.parse(text, table.played_split) for text in variants]
         if stray := [v.key for v in listed if names is not None and v.task not in names]:
             raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
         tasks = dict.fromkeys(v.task for v in listed)
@@ -222,12 +221,6 @@ def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], 
     return f"{missing} of {len(wanted)} selected variants are left out: {folder} does not hold them" if missing else ""
 
 
-def _parse_variant(text: str, table: TaskTable) -> Variant:
-    if "::" not in text:
-        raise UnknownName("selection or variant", text, table.selections, f"Or list variants, such as {table.example}.")
-    return table.parse(text, table.played_split)
-
-
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:
     if shard is None:
         return plan
@@ -241,3 +234,121 @@ def select_shard(plan: Plan, shard: Shard | None) -> Plan:
     needed = {plan.get_training(unit) for unit in mine}
     units = tuple(unit for unit in plan.units if unit in mine)
     return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))
+
+
+# What it costs at most.
+
+TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
+    "actor": (2760, 145), "reflector": (3040, 185), "verbalizer": (790, 35), "advisor": (4200, 65),
+    "proposer": (4000, 250),
+}  # fmt: skip
+"""Role to input and output tokens of an average call: means of 324 units of the offline player on the default
+benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
+
+SECONDS_PER_CALL = 3.0  # assumed: a small model on two cores took 1.4 s an answer to short prompts, 5 s to long ones
+LARGE_DOLLARS, LARGE_TOKENS, LARGE_HOURS = 10.0, 1_000_000, 10.0  # what nobody starts by mistake costs at most
+
+TEACHING = "teacher-"  # ahead of a role that a teacher plays in a compile, in its account
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Upper bound of calls and estimate of tokens, per role."""
+
+    calls: dict[str, int]
+
+    @property
+    def total_calls(self) -> int:
+        return sum(self.calls.values())
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Input and output tokens if every call were made and of average size."""
+        return sum(usage.input for usage in self.usage.values()), sum(usage.output for usage in self.usage.values())
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        sizes = {role: TOKENS_PER_CALL[role.removeprefix(TEACHING)] for role in self.calls}
+        return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
+
+
+def forecast_calls(plan: Plan, work: Sequence[Job] | None = None, played: Mapping[str, int] | None = None) -> Forecast:
+    """Return the maximum cost of trainings and units, if every answer can be read. `played`: finished trials by key."""
+    calls, played = Counter[str](actor=0, reflector=0, verbalizer=0), played or {}
+    jobs: Sequence[Job] = [*plan.trainings, *plan.units] if work is None else work
+    for job in jobs:
+        rules, budgets, known = _describe_trials(plan, job)
+        done = played.get(job.key, 0)
+        calls.update(_count_trial_calls(plan, job.arm.method, budgets, rules, known, done))
+        calls.update(_count_distillations(plan, job.arm.method, len(budgets), rules, done))
+    calls.update(_count_advisor_calls(plan, jobs, played))
+    return Forecast({role: count for role, count in calls.items() if count})
+
+
+def _describe_trials(plan: Plan, job: Job) -> tuple[TrialRules, tuple[int, ...], int]:
+    """Return rules and steps of a job's trials, and the states that its skill memory knows at its start."""
+    if isinstance(job, Training):
+        return plan.training_rules, job.budgets, plan.carried
+    rules, training = plan.get_rules(job), plan.get_training(job)
+    known = sum(training.budgets) + len(training.budgets) if training else plan.carried
+    return rules, (job.budget,) * rules.trials, known
+
+
+def _count_trial_calls(
+    plan: Plan, method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int
+) -> dict[str, int]:
+    """Return the maximum calls per role of serial trials with these steps."""
+    learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
+    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
+    calls: Counter[str] = Counter(actor=sum(budgets[played:]))
+    states = [*([known] if known else []), *(steps + 1 for steps in budgets)]
+    for memory in map(load_memory, method.memories):
+        lasts = memory.region in rules.lasting and not rules.frozen
+        learns_from_success = memory.learns_from_success or plan.reflections.successes
+        trials = len(budgets) if lasts else of_solved if learns_from_success else learnt
+        for trial in range(played + 1, trials + 1):
+            calls.update(memory.most_calls(states[: trial + bool(known)], plan.alone))
+    return dict(calls)
+
+
+def _count_distillations(plan: Plan, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
+    """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
+    distils = plan.reflections.has("hierarchical") or "reflection_distiller" in method.modules
+    kept = 0 if method.passed_on else plan.reflections.most_kept
+    idle = not distils or "reflections" not in method.memories or rules.frozen
+    return {} if idle else {"reflector": max(0, trials - max(played, kept))}
+
+
+def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
+    """Return the maximum calls of rule writer and summarizer, without summaries triggered by bounds."""
+    writings, tasks = 0, Counter[str]()
+    for job in work:
+        if job.arm.method.writing not in ("neural", "neuro-symbolic"):
+            continue
+        rules, budgets, _ = _describe_trials(plan, job)
+        in_stream = isinstance(job, Unit) and job.place
+        book, episodes = (job.arm.name if in_stream else job.key), (len(budgets) if isinstance(job, Training) else 1)
+        if not rules.frozen:
+            writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
+            tasks[book] += episodes
+    summaries = sum(map(plan.writings.count_summaries, tasks.values()))
+    return {"advisor": writings + summaries} if writings and plan.writings.categories else {}
+
+
+def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf) -> float | None:
+    """Return the dollars of a forecast without a cache; None if the price of a role's model is unknown."""
+    prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
+    return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
+
+
+def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
+    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
+    asked = Forecast({role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED})
+    dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
+    hours = asked.total_calls * SECONDS_PER_CALL / jobs / 3600
+    costs = {
+        format_dollars(dollars): dollars > LARGE_DOLLARS,
+        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,
+        f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer": hours > LARGE_HOURS,
+    }
+    return [text for text, is_large in costs.items() if is_large]

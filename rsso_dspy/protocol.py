@@ -35,7 +35,6 @@ GOLD_FACTOR = 1.5  # steps per trial = floor(1.5 x gold length) (rSSO, section 4
 @dataclass(frozen=True, slots=True)
 class NamedProtocol:
     id: str
-    source: str
     rules: TrialRules = field(default_factory=TrialRules)
     skills: SkillSettings = field(default_factory=SkillSettings)
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
@@ -54,51 +53,32 @@ class NamedProtocol:
         return benchmark.limit_steps(budget)
 
 
-_ADAPT = NamedProtocol(
-    "adapt/3",
-    "the paper's protocol (rSSO, section 4) as a conversation, with all actions and all that can be seen",
-    TrialRules(interface="complete"),
-    SkillSettings.adapt(),
-    ConstitutionSettings(at_end=True),
+_ADAPT = NamedProtocol(  # the paper's (rSSO, section 4) as a conversation, with all actions and all that can be seen
+    "adapt/3", TrialRules(interface="complete"), SkillSettings.adapt(), ConstitutionSettings(at_end=True)
 )
-_SSO_ADAPT = NamedProtocol(
-    "sso-adapt/2", "the paper's protocol with the interface of the released SSO code", TrialRules(layout="paper")
-)
-_CAPPED = "at most 60 steps a trial: for demos and benchmarks"
+_SSO_ADAPT = NamedProtocol("sso-adapt/2", TrialRules(layout="paper"))  # with the interface of the released SSO code
 
 PRESETS = {
     preset.id: preset
     for preset in (
         _ADAPT,
-        replace(_ADAPT, id="adapt/3-cap60", source=f"the same, {_CAPPED}", max_steps=60),
+        replace(_ADAPT, id="adapt/3-cap60", max_steps=60),  # for demos and benchmarks
         _SSO_ADAPT,
-        replace(_SSO_ADAPT, id="sso-adapt/2-cap60", source=f"the paper's protocol, {_CAPPED}", max_steps=60),
-        NamedProtocol(
+        replace(_SSO_ADAPT, id="sso-adapt/2-cap60", max_steps=60),
+        NamedProtocol(  # the choices of the released SSO code
             "release",
-            "the released SSO code's choices: no stop on success, ten equal actions end a trial, 100 simulator ticks",
             TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100, layout="paper"),
             SkillSettings.sso_release(),
         ),
-        NamedProtocol(
+        NamedProtocol(  # OmniReflect, section 3.2
             "omnireflect/2",
-            "OmniReflect (section 3.2): one trial of 50 steps, rules written every 10 steps and summarized every 10 "
-            "tasks, one solved example",
             TrialRules(trials=1, demonstrations=1),
             steps=50,
             decoding=(("temperature", 0.0), ("top_p", 0.7), ("top_k", 50)),
         ),
-        NamedProtocol(
-            "agentboard/2",
-            "AgentBoard: one trial of 30 steps, one solved example; success, progress rate and grounding accuracy",
-            TrialRules(trials=1, demonstrations=1),
-            steps=30,
-        ),
-        NamedProtocol(
-            "reflexion/2",
-            "Reflexion's loop of trials: up to 15 trials of 49 steps, two solved examples; an action equal to the one "
-            "before ends the trial, solved variants are not replayed",
-            TrialRules(trials=15, exhausted_by_repeat=True, demonstrations=2),
-            steps=49,
+        NamedProtocol("agentboard/2", TrialRules(trials=1, demonstrations=1), steps=30),
+        NamedProtocol(  # Reflexion's loop of trials; an action equal to the one before ends one
+            "reflexion/2", TrialRules(trials=15, exhausted_by_repeat=True, demonstrations=2), steps=49
         ),
     )
 }
@@ -237,8 +217,7 @@ def _read_examples(name: str | None) -> list[dict[str, Any]]:
 def make_run_identity(
     config: Config, preset: NamedProtocol, carried: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return what all results of a folder depend on. `carried` maps memories to digests of files that units start
-    from."""
+    """Return what all results of a folder depend on. `carried`: memories to digests of files that units start from."""
     return {
         **({"carried": dict(carried)} if carried else {}),
         "protocol": preset.id,

@@ -4,10 +4,7 @@
     redact("invalid key sk-abc123...")      # "invalid key ***"
     redact_json('{"error": "..."}')         # changes only strings: names, numbers and structure stay
 
-Secrets are the values of variables with telling names (`*_API_KEY`, `*_TOKEN`, `*_PASSWORD`, ...) and of every
-`key_variable` of a configuration, everything sent as a key, and user and password in any address; docs/BACKENDS.md
-lists the forms in which they are found. What is short or looks like a word is none: ordinary text would be full of
-holes.
+docs/BACKENDS.md says what is a secret, and in which forms it is found.
 """
 
 import base64

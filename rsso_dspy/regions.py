@@ -2,8 +2,7 @@
 
     REGIONS["skills"].description        # said beside its label in a prompt
 
-The table is in the order of the prompt. What stands before the history is the same for all steps of a trial and opens
-it; what stands after it belongs to one step.
+What stands before the history is the same for all steps of a trial; what stands after it belongs to one step.
 """
 
 from collections.abc import Sequence

@@ -22,20 +22,20 @@ from rsso_dspy.executor import (
     EventStream,
     Executor,
     RunOutcome,
+    SpendLimit,
     UnitRunner,
     fingerprint_programs,
     list_pending_jobs,
     make_zero_shot_programs,
     open_source,
+    open_spend_limit,
     open_thread_engine,
     void_downstream_units,
 )
 from rsso_dspy.files import atomic_path, check_output_path, find_packed, read_bytes
-from rsso_dspy.forecast import Forecast, SpendLimit, forecast_calls, open_spend_limit
-from rsso_dspy.memory.formats import format_examples
+from rsso_dspy.memory.formats import format_examples, read_constitution
 from rsso_dspy.memory_files import (
     InitialMemories,
-    check_examples,
     load_initial_constitution,
     load_initial_skills,
     merge_memories,
@@ -46,7 +46,7 @@ from rsso_dspy.programs.methods import load_memory
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
-from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers
+from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers, check_sources
 from rsso_dspy.store.run_folder import Arm, Job, Store, Unit, find_logs, flatten_keys
 from rsso_dspy.store.unit_log import UnitLog
 
@@ -67,16 +67,6 @@ class Run:
     played: Mapping[str, int]  # finished trials of the pending work, by key
     extend: Callable[[], dict[Path, bytes] | None]  # returns the logs as more trials go on from them; see `extend_logs`
     spec: RunSpec
-    command: tuple[RunSpec, dict[str, str]]  # the spec and its input files, to be stored with the run
-
-    @property
-    def units_beside(self) -> int:
-        """The number of finished units in the folder that this command does not ask for; tables count them too."""
-        own = {self.store.path_of(unit) for unit in self.plan.units}
-        return sum(self.store.path_of(unit) not in own for unit in self.store.units()) if self.store.exists else 0
-
-    def forecast_calls(self) -> Forecast:
-        return forecast_calls(self.plan, self.left, self.played)
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
         """Create the run's spend limit, including its cost so far."""
@@ -102,7 +92,7 @@ class Run:
                         file.write_bytes(content)
                 self.store.write_file({**self.store.read_file(), "identity": self.identity})
             self.store._logs.clear()
-            told = add_command(self.store, *self.command)
+            told = add_command(self.store, *describe_command(self.config, self.spec))
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
             void_downstream_units(self.plan, self.store)
             left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
@@ -144,8 +134,9 @@ def plan_run(
     plan = select_shard(replace(plan, carried=kept.states), spec.shard)
     digests = {name: load.digest for load in loads for name in load.memories}
     if config.memory.constitution.examples:
-        check_examples(Path(config.memory.constitution.examples), config, plan)
-        text = format_examples(Path(config.memory.constitution.examples))
+        file = Path(config.memory.constitution.examples)
+        book, text = read_constitution(file), format_examples(file)
+        check_sources(file, book.provenance, book.variants, config, plan.variants)  # they will stand in prompts
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = make_run_identity(config, resolve_protocol(config), digests)
     if not (read_only and spec.out.is_dir()):
@@ -162,8 +153,13 @@ def plan_run(
     left = list_pending_jobs(plan, store)
     begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
     played = {work.key: begun.get(store.path_of(work), 0) for work in left}
-    command = describe_command(config, spec)
-    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec, command)
+    own = {store.path_of(unit) for unit in plan.units}
+    if store.exists and (others := sum(store.path_of(unit) not in own for unit in store.units())):
+        say(
+            f"{spec.out} also holds units of earlier commands ({others}), which the tables count too; name another "
+            "--out for a table of this command alone"
+        )
+    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec)
 
 
 def extend_logs(
@@ -197,23 +193,24 @@ def extend_logs(
         )
     if packed := next(filter(None, map(find_packed, logs)), None):
         raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
-    extended = {}
+    whole: dict[Path, tuple[UnitLog, bytes]] = {}
     for path in logs:
-        with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError):  # it is set aside when it is read
-            extended[path] = _extend_log(path, plan, work[path], identity)
-    return extended
+        # What reading a damaged log raises, and no more: it is set aside when the store reads it.
+        with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
+            log = UnitLog(content := read_bytes(path), path=path)
+            if log.make_record() is not None:
+                whole[path] = log, content
+    return {path: _extend_log(*each, plan, work[path], identity) for path, each in whole.items()}
 
 
-def _extend_log(path: Path, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
-    content = read_bytes(path)
-    log = UnitLog(content, path=path)
+def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
     lines = content[: log.complete].splitlines(keepends=True)
-    told = {**log.head["provenance"], "config_hash": identity["config_hash"]}
+    told = {**log.head.get("provenance", {}), "config_hash": identity["config_hash"]}
     head = {**log.head, "protocol": identity["protocol"], "provenance": told}
     if isinstance(work, Unit):
         rules, results = plan.get_rules(work), log.results
         head["trials_allowed"] = rules.trials
-        if len(results) == log.head["trials_allowed"] < rules.trials and not rules.stops_after(results[-1]):
+        if len(results) == log.head.get("trials_allowed") < rules.trials and not rules.stops_after(results[-1]):
             regions, last = [load_memory(name).region for name in work.arm.method.memories], results[-1].trajectory
             if last and any(rules.teaches(each, last, True) != rules.teaches(each, last, False) for each in regions):
                 del lines[max(number for number, line in enumerate(lines) if line.startswith(b'{"trial"'))]

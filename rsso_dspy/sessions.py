@@ -22,8 +22,7 @@ from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.environments.pool import EnvironmentPool
 from rsso_dspy.environments.wrappers import DemonstratingEnvironment, DemonstrationKey
 from rsso_dspy.errors import UsageError
-from rsso_dspy.lm import Backend
-from rsso_dspy.logged_lm import Listening
+from rsso_dspy.lm import Backend, Listening
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import Reflection
@@ -78,12 +77,13 @@ class Session:
 
 
 @contextmanager
-def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
+def session(config: Config | None = None, jobs: int = 1, asks: bool = True) -> Iterator[Session]:
     """Open a session and activate it in this thread; its simulators, `jobs` at most, end with the block. A model set by
-    `dspy.configure(lm=...)` answers in every role; the configuration must not name another than the offline one."""
+    `dspy.configure(lm=...)` answers in every role, and the configuration may name no other. Without `asks`, no model is
+    asked, so keys may be missing."""
     if jobs < 1:
         raise UsageError(f"{jobs} jobs play nothing; give at least 1")
-    live = make_session(config or load_config(), jobs)
+    live = make_session(config or load_config(), jobs, asks)
     try:
         with live.activate_for_user():
             yield live
@@ -91,13 +91,14 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
         live.runtime.environments.close()
 
 
-def make_session(config: Config, jobs: int) -> Session:
+def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
     """Create a session without activating it. The caller closes its environments. Raises what `session` raises."""
     users_lm = find_users_lm()
     config = apply_decoding(config if users_lm is None else name_users_lm(config, users_lm))
     protocol = resolve_protocol(config)
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
-    backend.check(protocol.rules.retry_temperature)
+    if asks:
+        backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
     played, book = config.active_benchmark, config.memory.constitution
     demonstrations: dict[DemonstrationKey, str] = {}

@@ -11,7 +11,7 @@ from rsso_dspy import embed as module
 from rsso_dspy.config import MINILM, Config, EmbedderConfig, load_config
 from rsso_dspy.embed import Embedder, find_weights, verify_weights
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey
-from rsso_dspy.logged_lm import RequestRetrier
+from rsso_dspy.lm import RequestRetrier
 from rsso_dspy.protocol import resolve_protocol
 from tests.embedding_server import MALFORMED, EmbeddingServer, embedding_server, fault, vector, vectors
 
@@ -122,7 +122,7 @@ def pauses(monkeypatch) -> list[float]:
     """The waits between tries, which take no time here."""
     waits: list[float] = []
     monkeypatch.setattr(RequestRetrier, "_sleep_unless_stopped", lambda _, seconds: seconds and waits.append(seconds))
-    monkeypatch.setattr("rsso_dspy.logged_lm.random.uniform", lambda *_: 1.0)
+    monkeypatch.setattr("rsso_dspy.lm.random.uniform", lambda *_: 1.0)
     return waits
 
 

@@ -6,8 +6,15 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.forecast import TOKENS_PER_CALL, Forecast, forecast_calls, price_forecast
-from rsso_dspy.plan import choose_variants, make_plan, plan_held_out
+from rsso_dspy.plan import (
+    TOKENS_PER_CALL,
+    Forecast,
+    choose_variants,
+    forecast_calls,
+    make_plan,
+    plan_held_out,
+    price_forecast,
+)
 from rsso_dspy.pricing import Price
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules

@@ -5,8 +5,7 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.executor import EventStream, UsageSpent
-from rsso_dspy.forecast import SpendLimit
+from rsso_dspy.executor import EventStream, SpendLimit, UsageSpent
 from rsso_dspy.pricing import (
     FREE,
     Price,

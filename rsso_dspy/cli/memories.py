@@ -51,7 +51,6 @@ def build_constitution(
     benchmark: options.BenchmarkName = None,
     *,
     start: options.Start,
-    settings: options.Settings,
 ) -> None:
     """Distil rules from calibration variants, for any method and backend to read.
 
@@ -63,7 +62,7 @@ def build_constitution(
     from rsso_dspy.optimize.constitution import plan_constitution_build
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    config = settings.build(keys, asks=not start.dry_run)
+    config = start.build_config(keys)
     tasks = split_tasks(task_names)
     drawn = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data, 0)
     plan = plan_constitution_build(config, drawn.train, writer, out, explore, print_status)

@@ -4,7 +4,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
 from shutil import get_terminal_size
@@ -46,18 +46,6 @@ GIVEN = "model"  # name of the backend that `--model` creates
 
 
 @dataclass(frozen=True)
-class Start:
-    """How a command starts what it has planned."""
-
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost without playing.")] = False
-    max_cost: Annotated[
-        float | None,
-        typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
-    ] = None
-    yes: Annotated[bool, typer.Option("--yes", help="Start without a question, whatever it may cost.")] = False
-
-
-@dataclass(frozen=True)
 class Settings:
     """What names the model and the configuration. What is None changes nothing."""
 
@@ -71,11 +59,9 @@ class Settings:
     config: ConfigFile = None
     set_: Overrides = None
 
-    def build(
-        self, keys: Mapping[str, object] = MappingProxyType({}), replay: Path | None = None, asks: bool = False
-    ) -> "Config":
+    def build_config(self, keys: Mapping[str, object] = MappingProxyType({}), replay: Path | None = None) -> "Config":
         """Load the configuration with these options and keys. With `replay`, logs answer in place of the backend that
-        they were made with, or of the named one. With `asks`, raises what keeps a model from answering."""
+        they were made with, or of the named one."""
         from rsso_dspy.config import RECORDED, format_override, load_config
 
         of_model, overrides = name_model(self.model, self.base_url, self.backend), self.set_ or []
@@ -85,12 +71,13 @@ class Settings:
             overrides = [*overrides, format_override(f'backends."{chosen}".replay', str(replay))]
             print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
         extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
-        config = load_config(self.config, [*of_model, *overrides, *extra])
-        if asks and not config.active_backend.replay:
-            from rsso_dspy.cli.models import check_models
+        return load_config(self.config, [*of_model, *overrides, *extra])
 
-            check_models(config.active_backend, partial(self.name_setting, config))
-        return config
+    def check_backend(self, config: "Config") -> None:
+        """Raise what keeps a model of the configuration from answering."""
+        from rsso_dspy.lm import check_backend
+
+        check_backend(config.active_backend, partial(self.name_setting, config))
 
     def name_setting(self, config: "Config", role: Any, key: str) -> str:
         """Return the option that was typed for a key of the backend, else the key."""
@@ -107,26 +94,34 @@ class Settings:
         return place
 
 
+@dataclass(frozen=True)
+class Start(Settings):
+    """The same, and how a command starts what it has planned."""
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost without playing.")] = False
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=0, max=MOST_DOLLARS, help="Limit in US dollars; what is finished is kept.", metavar="USD"),
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", help="Start without a question, whatever it may cost.")] = False
+
+
 def build_config(file: Path | None, overrides: list[str] | None = None, **more: Any) -> "Config":
-    return Settings(config=file, set_=overrides).build(**more)
+    return Settings(config=file, set_=overrides).build_config(**more)
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that are fields of its parameters' classes, since Typer knows no groups of options."""
-    own = inspect.signature(command).parameters
-    groups: dict[str, Any] = {name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)}
-    parameters: list[inspect.Parameter] = []
-    for name, each in own.items():
-        inner = fields(groups[name]) if name in groups else ()
-        parameters += [each.replace(name=f.name, default=f.default, annotation=f.type) for f in inner]
-        parameters += [] if name in groups else [each.replace(kind=each.KEYWORD_ONLY)]
+    """Give a command the options that are fields of its last parameter's class: Typer knows no groups of options."""
+    *own, group = (each.replace(kind=each.KEYWORD_ONLY) for each in inspect.signature(command).parameters.values())
+    kind = group.annotation
+    shared = [group.replace(name=each.name, default=each.default, annotation=each.type) for each in fields(kind)]
 
     @wraps(command)
     def call(**typed: Any) -> None:
-        made = {name: kind(**{f.name: typed.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
-        command(**typed, **made)
+        made = kind(**{each.name: typed.pop(each.name) for each in fields(kind)})
+        command(**typed, **{group.name: made})
 
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     return call
 
 
@@ -149,11 +144,10 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
     if model is None and backend is None:
         raise UsageError("--base-url needs --model, e.g. --model hosted_vllm/NAME")
     table: dict[str, str] = {"model": model} if model is not None else {}
-    if model is not None and backend is None:
+    if base_url is None and model is not None and backend is None:
         provider = model.partition("/")[0]
         profile = next((each for each in PROFILES.values() if each["model"].partition("/")[0] == provider), {})
-        taken = ("base_url",) if base_url else ("base_url", "key_variable")
-        table |= {name: profile[name] for name in taken if name in profile}
+        table |= {name: profile[name] for name in ("base_url", "key_variable") if name in profile}
     if base_url is not None:
         table["base_url"] = base_url
     return [format_override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]

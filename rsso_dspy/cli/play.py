@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -31,22 +31,22 @@ from rsso_dspy.executor import (
     fingerprint_programs,
     list_pending_jobs,
 )
-from rsso_dspy.forecast import Forecast, forecast_calls, list_large_costs, price_forecast
-from rsso_dspy.lm import Backend, list_backend_proxies
+from rsso_dspy.lm import Backend, check_backend
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_power, load_finished_compile
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
 from rsso_dspy.optimize.program_file import Compiled, load_programs
 from rsso_dspy.optimize.rollouts import RolloutFinished, RolloutLogs
+from rsso_dspy.plan import Forecast, forecast_calls, list_large_costs, price_forecast
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol
-from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, UnitRecord
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.runs import Engine, Run, get_engine, plan_run
 from rsso_dspy.sessions import Session, session
 from rsso_dspy.store.commands import CONFIG, RunSpec, extract_given, load_commands
-from rsso_dspy.store.run_folder import Job, Store, Unit
+from rsso_dspy.store.run_folder import Store, Unit
 from rsso_dspy.store.unit_log import JobRecord, dump_record
 
 SHOWN = 10  # maximum number of listed differences of a replay
@@ -72,7 +72,7 @@ def announce(
     if start.max_cost is not None and dollars is not None and start.max_cost < dollars:
         limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
     told = _describe_models(config, {"actor", *forecast.calls}), *lines, _describe_forecast(forecast, dollars) + limit
-    print_plan(first, *told, *notes, *describe_proxies(config))
+    print_plan(first, *told, *notes)
     large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
     if start.dry_run or start.yes or not large:
         return
@@ -88,10 +88,12 @@ def announce(
 class ProgressBar:
     """Progress of units or rollouts on stderr: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, title: str, total: int):
+    title = ""
+
+    def __init__(self, total: int):
         self.total, self.done, self._lock = total, 0, threading.Lock()
         hidden = not sys.stderr.isatty()
-        self._bar = tqdm(total=total, desc=title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
+        self._bar = tqdm(total=total, desc=self.title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
         self.close = self._bar.close
 
     def follow(self, events: EventStream) -> None:
@@ -111,10 +113,7 @@ class ProgressBar:
 
 
 class RunProgress(ProgressBar):
-    def __init__(self, work: Sequence[Job]):
-        super().__init__("units", len(work))
-        self.counts, self.tokens = Counter(errors=0, stalled=0), 0
-        self.best: dict[str, list[int]] = defaultdict(list)
+    title, tokens = "units", 0
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
@@ -124,31 +123,23 @@ class RunProgress(ProgressBar):
     def on_trial_finished(self, event: TrialFinished) -> None:
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in event.result.usage.values())
-            self.update_bar(self._describe())
+            self.update_bar(f"{format_tokens(self.tokens)} tokens")
 
     def on_job_finished(self, event: UnitFinished) -> None:
         record = event.record
+        scores = [trajectory.accumulator for trajectory in record.trajectories]
+        text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+        if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
+            text += " solved"  # with the points that the variant held at reset
+        text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
         with self._lock:
             self.done += 1
-            scores = [trajectory.accumulator for trajectory in record.trajectories]
-            self.counts.update(errors=record.has_errors, stalled=record.stalled_trials)
-            if isinstance(record, UnitRecord) and not record.has_errors:
-                self.best[record.arm].append(max(scores))
-            text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
-            if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
-                text += " solved"  # with the points that the variant held at reset
-            text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-            self.update_bar(self._describe(), f"{record.arm} {event.work.name}: {text}")
-
-    def _describe(self) -> str:
-        means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
-        counts = "".join(f"  {count} {what}" for what, count in self.counts.items() if count)
-        return f"{means}  {self.tokens / 1e6:.1f}M tokens{counts}"
+            text = f"{record.arm} {event.work.name}: {text}"
+            self.update_bar(f"{text}  {format_tokens(self.tokens)} tokens", text)
 
 
 class CompileProgress(ProgressBar):
-    def __init__(self, rollouts: int):
-        super().__init__("rollouts", rollouts)
+    title = "rollouts"
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
@@ -156,26 +147,20 @@ class CompileProgress(ProgressBar):
 
     def on_rollout(self, event: RolloutFinished) -> None:
         rollouts, rollout = event.rollouts, event.rollout
+        player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
-            best = rollouts.best_candidate
-            mean = None if best is None else best.mean_over(rollouts.val, seeds=rollouts.seeds)
-            score = "" if mean is None else f"best {100 * mean:.1f}  "
-            tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
-            calls = f"{score}{rollouts.lm_calls:,} calls"
-            player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
-            points = f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}"
-            self.update_bar(f"{calls}  {tokens / 1e6:.1f}M tokens", f"{points}  {calls}")
+            text = f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}  {rollouts.lm_calls:,} calls"
+            self.update_bar(text, text)
 
 
 @contextmanager
 def open_watched(
     watch: ProgressBar, config: Config, jobs: int, skills: bool, interrupted: str
 ) -> Iterator[tuple[Session, EventStream]]:
-    """Open a session, show progress, and end with the exit code of an interruption, after which `interrupted` is said.
-    `skills` says whether the embedder is needed."""
-    with catch_interruptions() as ending, session(config, jobs=jobs) as live:
-        if skills:
+    """Open a session, show progress, and end with the code of an interruption. `skills`: the embedder is needed."""
+    with catch_interruptions() as ending, session(config, jobs, watch.total > 0) as live:
+        if skills and watch.total:
             live.embedder.check(live.backend.replay is not None)
         with closing(watch):
             events = EventStream()
@@ -207,9 +192,12 @@ def plan_and_play(
 
 
 def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine) -> Run:
-    """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept."""
+    """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept, and what keeps a model from
+    answering where any is to be asked."""
     get_engine(engine)
     planned = plan_run(config, spec, programs, start.dry_run, print_status)
+    if planned.left and not start.dry_run:
+        start.check_backend(config)
     if start.max_cost is not None:
         planned.make_spend_limit(start.max_cost)
     for file, why in planned.store.set_aside.items():
@@ -221,7 +209,8 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs:
         f"{plan.protocol}, into {planned.store.folder}"
     )
     notes = _describe_programs(programs, planned)
-    announce(start, config, planned.forecast_calls(), first, _describe_plan(planned), notes, jobs=jobs)
+    calls = forecast_calls(plan, planned.left, planned.played)
+    announce(start, config, calls, first, _describe_plan(planned), notes, jobs=jobs)
     return planned
 
 
@@ -229,7 +218,7 @@ def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tupl
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
     kept = "finished trials are kept; repeat the command to resume"
-    with open_watched(RunProgress(planned.left), planned.config, jobs, skills, kept) as (live, events):
+    with open_watched(RunProgress(len(planned.left)), planned.config, jobs, skills, kept) as (live, events):
         try:
             limit = planned.make_spend_limit(start.max_cost)
             return planned.execute(live, jobs, limit, events, engine), ""
@@ -256,8 +245,7 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
 
 
 def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: Engine) -> None:
-    """Play the commands of a run again, answered from its logs, and say whether all came out equal. Without `out`, what
-    is played is removed. Raises `UsageError` for a folder that would be another run today."""
+    """Play the commands of a run again, answered from its logs, and say whether all came out equal."""
     store = Store(source, read_only=True)
     orders = load_commands(store)
     if not orders:
@@ -342,11 +330,6 @@ def _describe_plan(planned: Run) -> Iterator[str]:
         episodes = format_plural(sum(len(training.episodes) for training in plan.trainings), "episode")
         yield f"{format_plural(plan.trainings, 'training')} of {episodes} before, {len(planned.left) - units} to play"
     yield f"{format_plural(len(plan.units) - units, 'unit')} finished, {units} to play"
-    if count := planned.units_beside:
-        yield (
-            f"{planned.store.folder} also holds {format_plural(count, 'unit')} of earlier commands, which the "
-            "tables count too; name another --out for a table of this command alone"
-        )
 
 
 def _describe_models(config: Config, roles: set[str]) -> str:
@@ -357,13 +340,6 @@ def _describe_models(config: Config, roles: set[str]) -> str:
     price = make_price_lookup(config.prices)(EMBEDDED)
     cost = "no cost" if price and price.is_free else "priced as configured"
     return f"backend {config.backend}: {names} (rule-based, offline, {cost})"
-
-
-def describe_proxies(config: Config) -> list[str]:
-    return [
-        f"requests to {address} go through {proxy}, a proxy of the environment"
-        for address, proxy in list_backend_proxies(config).items()
-    ]
 
 
 def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
@@ -404,6 +380,10 @@ def compile_and_print(
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
     options, teacher = request.options, request.teacher
+    if not (finished or kept or start.dry_run):  # what is kept may be all that it takes
+        start.check_backend(config)
+        if teacher and teacher.backend:
+            check_backend(teacher.backend, lambda *_: "--teacher")
     notes = [*request.notes, *describe_power(request)]
     if teacher:
         asked = "" if teacher.backend else "; no model is asked for that"
@@ -424,18 +404,15 @@ def compile_and_print(
     )
     if start.dry_run:
         return
-    compiled = finished or _compile_watched(request, config, jobs, out)
+    if not (compiled := finished):
+        told = f"{out} holds the best so far; repeat the command, no rollout is played twice"
+        watch, skills = CompileProgress(request.max_rollouts), "skills" in request.method.memories
+        with open_watched(watch, config, jobs, skills, told) as (live, events):
+            compiled = compile_agent(Agent(request.method.name), live, request, jobs, events, out)
     echo("\n".join(describe_compile(compiled)))
     flag = " --candidate" if compiled.candidate else ""
     verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")
-
-
-def _compile_watched(request: CompileRequest, config: Config, jobs: int, out: Path) -> Compiled:
-    kept, skills = "repeat the command, no rollout is played twice", "skills" in request.method.memories
-    watch = CompileProgress(request.max_rollouts)
-    with open_watched(watch, config, jobs, skills, f"{out} holds the best so far; {kept}") as (live, events):
-        return compile_agent(Agent(request.method.name), live, request, jobs, events, out)
 
 
 # Constitutions
@@ -452,6 +429,8 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
         work = [list_pending_jobs(plan, store) for plan, store in zip(build.plans, build.make_stores(), strict=True)]
         calls = sum((Counter(forecast_calls(*each).calls) for each in zip(build.plans, work, strict=True)), Counter())
         episodes, left = sum(len(plan.units) for plan in build.plans), sum(map(len, work))
+        if left and not start.dry_run:
+            start.check_backend(build.config)
         first = f"plan: {head}, protocol {build.plan.protocol}, into {build.out}"
         there = f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
         announce(start, build.config, Forecast(dict(calls)), first, [there], notes)
@@ -468,7 +447,7 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:
     limit, kept = build.make_spend_limit(max_cost), "finished episodes are kept; repeat the command to resume"
-    watch = RunProgress([unit for plan in build.plans for unit in plan.units])
+    watch = RunProgress(sum(len(plan.units) for plan in build.plans))
     with open_watched(watch, build.config, 1, False, kept) as (live, events):
         try:
             return build.run(live, limit, events)

@@ -1,5 +1,6 @@
 """`rsso-dspy run`, `evaluate` and `compile`: play held-out variants, or compile a program on calibration variants."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +15,7 @@ from rsso_dspy.records import ZERO_SHOT
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
 OUT, SMALL_OUT = Path("runs/run"), Path("runs/small")  # default folders
 SMALL = {"methods": "react,reflexion", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
-NEXT = """
-That was a small run. Next, name what to play; --dry-run says what it may cost:
-  rsso-dspy run --methods react-sso,rsso --tasks find-plant,boil --per-task 2 --trials 3 --out runs/first
-  rsso-dspy run --model hosted_vllm/NAME --base-url http://127.0.0.1:8000/v1 --per-task 1 --out runs/local"""
+NEXT = "\nThat was a small run. Next, name what to play and who: rsso-dspy run --help"
 
 
 @options.expand_options
@@ -48,7 +46,6 @@ def run_methods(
     ] = None,
     *,
     start: options.Start,
-    settings: options.Settings,
 ) -> None:
     """Play held-out variants with one or more methods and print the comparison; without options, a small run.
 
@@ -63,13 +60,12 @@ def run_methods(
     from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
 
-    names = ("methods", "tasks", "variants", "per_task", "trials", "programs", "constitution")
-    typed: dict[str, Any] = dict(
-        zip(names, (methods, task_names, variants, per_task, trials, programs, constitution), strict=True)
-    )
-    file = load_config(settings.config, settings.set_ or (), whole=False)
-    given = (*typed.values(), benchmark, protocol, seed, skills, shard, *vars(settings).values())
-    says_nothing = all(each is None for each in given)
+    typed: dict[str, Any] = {"methods": methods, "tasks": task_names, "variants": variants, "per_task": per_task}
+    typed |= {"trials": trials, "programs": programs, "constitution": constitution}
+    file = load_config(start.config, start.set_ or (), whole=False)
+    given = (*typed.values(), benchmark, protocol, seed, skills, shard)
+    settings = replace(start, dry_run=False, max_cost=None, yes=False)
+    says_nothing = all(each is None for each in given) and settings == options.Start()
     if replay is not None and says_nothing:
         replay_run(replay, out, start, jobs, file.run.engine)
         return
@@ -78,7 +74,7 @@ def run_methods(
         print_status("nothing is named to play, so a small run is played, by the rule-based embedded player")
     asked = file.run.model_copy(update={name: value for name, value in typed.items() if value is not None})
     keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials}
-    config = settings.build(keys, replay, asks=not start.dry_run)
+    config = start.build_config(keys, replay)
     if config.protocol.frozen and skills is None and asked.constitution is None:
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(asked.programs, "--programs")
@@ -117,7 +113,6 @@ def evaluate_program(
     jobs: options.Jobs = 1,
     *,
     start: options.Start,
-    settings: options.Settings,
 ) -> None:
     """Play held-out variants with the compiled program and with the zero-shot program of the same method, with the same
     seeds, and print the comparison.
@@ -131,7 +126,7 @@ def evaluate_program(
 
     compiled = load(program)
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
-    config = settings.build({"protocol.trials": trials}, asks=not start.dry_run)
+    config = start.build_config({"protocol.trials": trials})
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
     listed = variants not in (None, *config.active_benchmark.tasks.selections)
     made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
@@ -181,7 +176,6 @@ def compile_program(
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
     *,
     start: options.Start,
-    settings: options.Settings,
 ) -> None:
     """Compile a method's prompts on calibration variants and write the best program found, with a verdict.
 
@@ -189,7 +183,6 @@ def compile_program(
     budget keep the best so far. Held-out variants are never played. By --set or in section [compile] of the file:
     compile.trials (2) and compile.steps (60) of a rollout.
     """
-    from rsso_dspy.cli.models import check_models
     from rsso_dspy.cli.play import compile_and_print
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import build_request
@@ -200,7 +193,7 @@ def compile_program(
     from rsso_dspy.protocol import resolve_protocol
 
     keys = {"benchmark": benchmark, "protocol.preset": protocol}
-    config = settings.build(keys, asks=not start.dry_run)
+    config = start.build_config(keys)
     agent = Agent(method_name)
     check_writers([agent.method], config)
     preset = resolve_protocol(config)
@@ -208,8 +201,6 @@ def compile_program(
         calib, split_tasks(task_names), config.seed, config.simplification, config.benchmark_in_data
     )
     teacher = choose_teacher(teacher_name, config) if teacher_name else None
-    if teacher and teacher.backend and not start.dry_run:
-        check_models(teacher.backend, lambda *_: "--teacher")
     request = build_request(
         agent.method,
         preset,

@@ -3,13 +3,11 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.models import check_models
 from rsso_dspy.cli.options import Settings, echo, expand_options
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
@@ -26,18 +24,12 @@ SHOWN = 40  # maximum number of printed characters of an answer
 @expand_options
 def check_setup(settings: Settings) -> None:
     """Check simulator, embedder and backend by using each of them."""
-    from rsso_dspy.cli.play import describe_proxies
-
-    config = settings.build()
-    # A self-hosted server may have to load its model first.
-    patience = PATIENCE if settings.model is None else config.active_backend.timeout
+    config = settings.build_config()
     checks: dict[str, Callable[[], str]] = {
         "simulator": lambda: config.active_benchmark.smoke_test(config.environment),
         "embedder": lambda: _check_embedder(config),
-        f"backend {config.backend}": lambda: _check_backend(config, patience, partial(settings.name_setting, config)),
+        f"backend {config.backend}": lambda: _ask_backend(config, settings),
     }
-    for line in describe_proxies(config):
-        echo(f"note    {line}")
     failed = 0
     for name, check in checks.items():
         echo(f"checking {name} ...", err=True)
@@ -58,15 +50,16 @@ def _check_embedder(config: "Config") -> str:
     return f"{config.embedder.model} gives {embedder(['a text']).shape[1]} dimensions"
 
 
-def _check_backend(config: "Config", seconds: float, name_setting: Callable[[str, str], str]) -> str:
+def _ask_backend(config: "Config", settings: Settings) -> str:
     import dspy
     from dspy.utils.exceptions import AdapterParseError
 
     from rsso_dspy.lm import Backend
 
-    check_models(config.active_backend, name_setting)
-    backend = Backend(config.active_backend.model_copy(update={"timeout": seconds, "retries": 0}))
+    settings.check_backend(config)
     own, at = config.active_backend, f"--set backends.{config.backend}"
+    seconds = PATIENCE if settings.model is None else own.timeout  # a server of one's own may have to load its model
+    backend = Backend(own.model_copy(update={"timeout": seconds, "retries": 0}))
     try:
         with dspy.context(disable_history=True, adapter=backend.adapter):
             answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
@@ -87,7 +80,7 @@ def show_config(settings: Settings) -> None:
     the hash of everything that results depend on."""
     from rsso_dspy.protocol import resolve_protocol
 
-    config = settings.build()
+    config = settings.build_config()
     resolved = {"resolved_protocol": asdict(resolve_protocol(config))}
     echo(json.dumps({"hash": config.hash(), **config.dump_settings(), **resolved}, indent=1))
 

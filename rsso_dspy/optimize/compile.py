@@ -17,7 +17,6 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.files import check_output_path
-from rsso_dspy.forecast import TEACHING, Forecast, forecast_calls
 from rsso_dspy.optimize import program_file
 from rsso_dspy.optimize.calibration import PARTS, Calibration, draw_calibration
 from rsso_dspy.optimize.optimizers import BUDGET_SPENT, Optimizer, Search, get_optimizer, make_placebo, read_candidates
@@ -25,7 +24,7 @@ from rsso_dspy.optimize.program_file import Compiled, ProgramScores, TriedProgra
 from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher
 from rsso_dspy.optimize.verdict import LEVEL, CandidateProgram, describe_smallest_gain, judge_candidate
-from rsso_dspy.plan import Plan, check_writers, compute_step_budgets
+from rsso_dspy.plan import TEACHING, Forecast, Plan, check_writers, compute_step_budgets, forecast_calls
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF, Method
 from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol

@@ -16,14 +16,15 @@ from rsso_dspy.errors import LimitReached, RssoError, SplitError, Stopped, Usage
 from rsso_dspy.executor import (
     EventStream,
     Executor,
+    SpendLimit,
     UnitRunner,
     fingerprint_programs,
     list_pending_jobs,
     make_zero_shot_programs,
+    open_spend_limit,
     void_downstream_units,
 )
 from rsso_dspy.files import atomic_write_text, check_output_path
-from rsso_dspy.forecast import SpendLimit, open_spend_limit
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING, select_category_examples
 from rsso_dspy.memory.formats import ConstitutionFile, read_constitution

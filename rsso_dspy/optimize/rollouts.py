@@ -24,10 +24,10 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.environments import Environments, Goal
 from rsso_dspy.errors import BackendFailure, Stopped
-from rsso_dspy.executor import Event, EventStream
-from rsso_dspy.forecast import TEACHING, SpendLimit
+from rsso_dspy.executor import Event, EventStream, SpendLimit
 from rsso_dspy.optimize.teacher import Lead, open_lead
 from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout
+from rsso_dspy.plan import TEACHING
 from rsso_dspy.playing import playing
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent

@@ -13,9 +13,9 @@ from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.forecast import TEACHING
 from rsso_dspy.lm import Backend
 from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.plan import TEACHING
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import TrialResult, Variant

@@ -1,23 +1,15 @@
-"""What is seen of a run on terminals of several sizes, and where there is none."""
+"""What is seen of a run where there is no terminal."""
 
 from contextlib import closing
-from pathlib import Path
 
 from rsso_dspy.cli.play import RunProgress
 from rsso_dspy.config import load_config
 from rsso_dspy.executor import EventStream, TrialFinished, UnitFinished
-from rsso_dspy.runs import Run, plan_run
+from rsso_dspy.runs import plan_run
 from rsso_dspy.store.commands import RunSpec
 from rsso_dspy.store.run_folder import Unit
 from tests.live import FAST
 from tests.records import record
-
-
-def planned_run(out: Path) -> Run:
-    variants = ("boil::22", "boil::27", "freeze::21")
-    return plan_run(
-        load_config(overrides=FAST), RunSpec(methods=("react-sso", "reflexion-sso"), variants=variants, out=out)
-    )
 
 
 def play(watch: RunProgress, work: Unit, *trials: list[int] | None, at_reset: int = 0) -> None:
@@ -30,15 +22,15 @@ def play(watch: RunProgress, work: Unit, *trials: list[int] | None, at_reset: in
     events.emit(UnitFinished(work, made))
 
 
-def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("COLUMNS", "100")
-    planned = planned_run(tmp_path)
-    with closing(RunProgress(planned.left)) as watch:
-        play(watch, planned.plan.units[0], [40], [100])
-        play(watch, planned.plan.units[1], None)
-        play(watch, planned.plan.units[2], [60], [100], at_reset=8)
+def test_without_a_terminal_there_are_plain_lines(capsys, tmp_path):
+    spec = RunSpec(methods=("react-sso", "reflexion-sso"), variants=("boil::22", "boil::27"), out=tmp_path)
+    units = plan_run(load_config(overrides=FAST), spec).plan.units
+    with closing(RunProgress(len(units))) as watch:
+        play(watch, units[0], [40], [100])
+        play(watch, units[1], None)
+        play(watch, units[2], [60], [100], at_reset=8)
     assert capsys.readouterr().err.splitlines() == [
-        "[1/6] react-sso boil::22: 40 100",
-        "[2/6] reflexion-sso boil::22: error: LMServerError: 500",
-        "[3/6] react-sso boil::27: 52 92 solved",
+        "[1/4] react-sso boil::22: 40 100",
+        "[2/4] reflexion-sso boil::22: error: LMServerError: 500",
+        "[3/4] react-sso boil::27: 52 92 solved",
     ]

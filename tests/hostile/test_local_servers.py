@@ -1,6 +1,7 @@
 """A model named in one line; names that are wrong, and redirects."""
 
 import gc
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,11 +14,10 @@ from rsso_dspy.cli.options import name_model
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
 from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.lm import Backend
-from rsso_dspy.logged_lm import import_litellm
+from rsso_dspy.lm import Backend, import_litellm
 from tests.provider_formats import WIRES
-from tests.provider_runs import KEY, VARIABLE
-from tests.provider_server import replying
+from tests.provider_runs import KEY, VARIABLE, look
+from tests.provider_server import provider, replying
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -39,6 +39,7 @@ def test_a_line_names_a_model_as_a_file_would(words, table):
     assert {name: getattr(config.active_backend, name) for name in table} == table
 
 
+CLOSED = "http://127.0.0.1:9/v1"
 MISSING = (b'{"error": {"message": "The model `tiny` does not exist."}}', 404)
 MINE = ("--backend", "mine", "--set", f"backends.mine.model={NAME}", "--set", "backends.mine.base_url=")
 
@@ -65,11 +66,33 @@ MINE = ("--backend", "mine", "--set", f"backends.mine.model={NAME}", "--set", "b
 def test_what_keeps_a_model_from_answering_is_said_once_before_the_plan(rsso, monkeypatch, verb, server, words, said):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with answering(*(server or (b"", 200))) as (url, arrived):
-        url = f"{url}/v1" if server else "http://127.0.0.1:9/v1"
+        url = f"{url}/v1" if server else CLOSED
         typed = [f"{words[-1]}{url}"] if words is MINE else [*words[-1:], *([url] if words[-1] == "--base-url" else [])]
         code, out, err = rsso(*verb, *words[:-1], *typed, *FAST)
     assert (code > 0, out, said in err, err.count("error: ")) == (True, "", True, 1), err
     assert ("plan:" in err, "Traceback" in err, len(arrived) <= 2) == (False, False, True)
+
+
+PDDL = ("--benchmark", "pddl", "--set", "protocol.steps=2", *FAST[:2])
+PLAYS = ("run", *PDDL, "--methods", "react", "--trials", "1", "--out", "run", "--variants")
+COMPILES = ("compile", *PDDL, "--method", "react", "--tasks", "gripper", "--optimizer", "none", "-o", "new.json")
+
+
+def test_a_server_is_missed_only_where_something_is_left_to_play(rsso, monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, KEY)
+    asked = ("--model", NAME, "--set", f"backends.model.key_variable={VARIABLE}", "--base-url")
+    with provider(look) as served:
+        played, compiled = (rsso(*verb, *asked, served.url) for verb in ((*PLAYS, "gripper::50"), COMPILES))
+    assert (played[0], compiled[0]) == (0, 0), played[2] + compiled[2]
+    begun = time.perf_counter()
+    code, out, err = rsso(*PLAYS, "gripper::50,gripper::51", *asked, CLOSED)
+    assert (code, out, "Connection refused" in err, "plan:" in err) == (1, "", True, False), err
+    assert time.perf_counter() - begun < 3
+    assert rsso(*COMPILES, *asked, CLOSED)[:2] == compiled[:2]
+    (tmp_path / "new.json").unlink()
+    assert rsso(*COMPILES, *asked, CLOSED)[:2] == compiled[:2], "all is in the log"
+    monkeypatch.delenv(VARIABLE)
+    assert rsso(*PLAYS, "gripper::50", *asked, CLOSED)[:2] == played[:2]
 
 
 @contextmanager

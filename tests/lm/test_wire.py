@@ -10,8 +10,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMError, LMTimeoutError
 
-from rsso_dspy.lm import Backend
-from rsso_dspy.logged_lm import LONGEST_ANSWER
+from rsso_dspy.lm import LONGEST_ANSWER, Backend
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.records import Usage
 from rsso_dspy.report.analysis import analyze

@@ -12,7 +12,7 @@ import dspy
 from rsso_dspy.config import CompileOptions
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.executor import EventStream
-from rsso_dspy.logged_lm import make_logged
+from rsso_dspy.lm import make_logged
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import CompileRequest
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer

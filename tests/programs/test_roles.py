@@ -9,7 +9,7 @@ import pytest
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.environments.scienceworld.actions import USUAL
 from rsso_dspy.environments.scienceworld.environment import render_listings
-from rsso_dspy.logged_lm import Listening
+from rsso_dspy.lm import Listening
 from rsso_dspy.memory.constitution import LASTING, Constitution, PartialEpisode
 from rsso_dspy.memory.skill_windows import Window
 from rsso_dspy.programs import render

@@ -10,7 +10,7 @@ import pytest
 
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.executor import FAILURES_TO_STOP, list_pending_jobs
-from rsso_dspy.logged_lm import LoggedLM
+from rsso_dspy.lm import LoggedLM
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.metrics import compute_arm_metrics
 from tests.live import says

@@ -9,10 +9,9 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.executor import Executor, list_pending_jobs
-from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory_files import get_stream_position
-from rsso_dspy.plan import arrange_streams, plan_held_out
+from rsso_dspy.plan import arrange_streams, forecast_calls, plan_held_out
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, add_method
 from rsso_dspy.report.page import trace_learnt_items
 from rsso_dspy.sessions import session

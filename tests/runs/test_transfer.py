@@ -18,9 +18,8 @@ from rsso_dspy.executor import (
     list_pending_jobs,
     make_zero_shot_programs,
 )
-from rsso_dspy.forecast import forecast_calls
 from rsso_dspy.memory_files import export_library
-from rsso_dspy.plan import Plan, plan_held_out
+from rsso_dspy.plan import Plan, forecast_calls, plan_held_out
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.store.run_folder import Store, Training
 from tests.live import FAST
