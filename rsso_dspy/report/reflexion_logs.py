@@ -80,7 +80,7 @@ def _list_trials(variant: Variant, states: Sequence[_Environment]) -> Iterator[T
     for number, state in enumerate(states, start=1):
         outcome: Outcome = "solved" if state.is_success else "failed"
         played = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
-        counts = {"written": held[number] - held[number - 1], "held": held[number]}
+        counts: dict[str, int | float] = {"written": held[number] - held[number - 1], "held": held[number]}
         yield TrialResult(number, played, {REFLECTIONS: counts})
 
 
