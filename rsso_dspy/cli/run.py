@@ -64,8 +64,8 @@ def run_methods(
     typed |= {"trials": trials, "programs": programs, "constitution": constitution}
     file = load_config(start.config, start.set_ or (), whole=False)
     given = (*typed.values(), benchmark, protocol, seed, skills, shard)
-    plainly = replace(start, dry_run=False, max_cost=None, yes=False)
-    says_nothing = all(each is None for each in given) and plainly == options.Start()
+    settings = replace(start, dry_run=False, max_cost=None, yes=False)
+    says_nothing = all(each is None for each in given) and settings == options.Start()
     if replay is not None and says_nothing:
         replay_run(replay, out, start, jobs, file.run.engine)
         return
