@@ -342,7 +342,7 @@ def read_answer(signature: Signature, completion: str) -> Fields | None:
     contradictory = len(row) < len(kinds) and len({each[last] for each in rows if last in each}) > 1
     if not contradictory and (fields := _convert_fields(kinds, row)):
         return _complete(kinds, fields, before, thinking)
-    fields = _read_bare(kinds, _strip_marks(text), labelled=bool(rows[0]))
+    fields = _read_bare(kinds, _strip_marks(text))
     return _complete(kinds, fields, thinking) if fields else None
 
 
@@ -372,7 +372,7 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Field
     return fields if said and all(missing) and 2 * len(missing) < required else {}
 
 
-def _read_bare(kinds: Mapping[str, Kind], text: str, labelled: bool) -> Fields:
+def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
     """Read a text as the one field that is required; {} if it may be something else."""
     required = [(name, kind) for name, kind in kinds.items() if not kind.optional]
     if len(required) != 1 or REFUSAL.match(text):
@@ -382,7 +382,7 @@ def _read_bare(kinds: Mapping[str, Kind], text: str, labelled: bool) -> Fields:
         return _find_action(text)
     if kind.annotation is str:
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
-        clear = not few and not labelled and re.match(r"[^{\[<]*[^\W\d]", text)
+        clear = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
     else:
         clear = get_args(kind.annotation) != (str,) or re.search(r"\n|\A\[|\A- ", text) or NOTHING.fullmatch(text)
     value = _convert(text, kind.annotation, kind.told) if clear else None

@@ -208,9 +208,9 @@ def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: M
     told = {**log.head.get("provenance", {}), "config_hash": identity["config_hash"]}
     head = {**log.head, "protocol": identity["protocol"], "provenance": told}
     if isinstance(work, Unit):
-        rules, results = plan.get_rules(work), log.results
+        rules, results, had = plan.get_rules(work), log.results, log.head.get("trials_allowed") or 0
         head["trials_allowed"] = rules.trials
-        if len(results) == log.head.get("trials_allowed") < rules.trials and not rules.stops_after(results[-1]):
+        if len(results) == had < rules.trials and not rules.stops_after(results[-1]):
             regions, last = [load_memory(name).region for name in work.arm.method.memories], results[-1].trajectory
             if last and any(rules.teaches(each, last, True) != rules.teaches(each, last, False) for each in regions):
                 del lines[max(number for number, line in enumerate(lines) if line.startswith(b'{"trial"'))]

@@ -2,12 +2,13 @@
 
 The corpora are lm/data/malformed_answers.json and malformed_rules.json: what small models say in place of an answer or
 of lists of rules, each with what has to be read of it, or null where nothing may be. An entry marked `unread` may be
-left unread, and is never read as anything else. Those marked `held` were written after the reading, to try it on.
+left unread, and is never read as anything else.
 """
 
 import json
 import re
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -50,14 +51,11 @@ def find_signature(name):
 
 @contextmanager
 def during(**fields):
-    """Play with these settings."""
-    usual = {name: getattr(NOTHING, name) for name in NOTHING.__slots__}
-    with dspy.context(rsso=SimpleNamespace(**usual | fields), disable_history=True):
+    with dspy.context(rsso=replace(NOTHING, **fields), disable_history=True):
         yield
 
 
 def write(messages):
-    """Messages as one text."""
     return "\n".join(f"<{message['role']}>\n{message['content']}" for message in messages)
 
 
@@ -178,12 +176,10 @@ def test_the_form_of_an_answer_is_told():
 
 
 SHOWN = [
-    (["a", "b"], "a; b"),
-    (["a; b", "c\nd"], "- a; b\n- c\n  d"),
-    (["x" * 61], f"- {'x' * 61}"),
+    (["a", "b"], "a; b"), (["a; b", "c\nd"], "- a; b\n- c\n  d"), (["x" * 61], f"- {'x' * 61}"),
     (ERRORS, "- Mistake: Tried the stove. Solution: Use the oven.\n- Mistake: Waited; Solution: Look"),
     ([{"mistake": "Waited.", "solution": "Look."}], "- Mistake: Waited. Solution: Look."),
-]
+]  # fmt: skip
 
 
 def test_values_are_shown_in_one_way():
@@ -195,8 +191,7 @@ def test_values_are_shown_in_one_way():
 
 
 def ask(adapter, *answers, signature=FlatActor, asks_again=True, **fields):
-    """What a Predict makes of these answers in turn, the requests, as lists of role and text, how many answers were
-    repaired, and those that were unread."""
+    """What a Predict makes of these answers, its requests, how many answers were repaired, and those left unread."""
     left, requests, repaired, unread = iter(answers), [], [], []
     ledger = SimpleNamespace(count_repaired=lambda: repaired.append(1), unread=unread.append)
 
@@ -256,14 +251,10 @@ def test_an_answer_is_read_as_it_was_meant_or_not_at_all(entry):
 
 
 def test_most_of_what_holds_an_answer_has_to_be_read():
-    """Every request asks for the form that the adapter reads first; the corpora hold what breaks it. Most actions in
-    them are read, or a step is lost; of lists in forms of their own, each a guess at rules, fewer have to be."""
-    shares = [
-        sum(not entry.get("unread") for entry in held) / len(held)
-        for held in ([entry for entry in ANSWERS if entry["expect"]], [entry for entry in RULES if entry["expected"]])
-    ]
-    assert shares[0] >= 0.845
-    assert shares[1] >= 0.5
+    """An unread action costs a step. Of lists, each form of which would be a guess at rules, fewer have to be read."""
+    for corpus, key, least in ((ANSWERS, "expect", 0.845), (RULES, "expected", 0.585)):
+        held = [entry for entry in corpus if entry[key]]
+        assert sum(not entry.get("unread") for entry in held) >= least * len(held)
 
 
 @pytest.mark.parametrize(

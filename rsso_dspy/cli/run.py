@@ -62,7 +62,8 @@ def run_methods(
 
     typed: dict[str, Any] = {"methods": methods, "tasks": task_names, "variants": variants, "per_task": per_task}
     typed |= {"trials": trials, "programs": programs, "constitution": constitution}
-    file = load_config(start.config, start.set_ or (), whole=False)
+    of_model = options.name_model(start.model, start.base_url, start.backend)  # a key of it alone would be no backend
+    file = load_config(start.config, [*of_model, *(start.set_ or ())], whole=False)
     given = (*typed.values(), benchmark, protocol, seed, skills, shard)
     settings = replace(start, dry_run=False, max_cost=None, yes=False)
     says_nothing = all(each is None for each in given) and settings == options.Start()
