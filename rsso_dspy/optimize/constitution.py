@@ -139,6 +139,9 @@ def plan_constitution_build(
     if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
         raise SplitError(f"a constitution must be built on training variants, but {', '.join(held_out)} are held out")
     check_output_path(out)
+    folder = out.with_name(f"{out.name}.run")
+    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
+        raise UsageError(f"{folder}, where the log of {out.name} is kept, holds foreign files: name another -o")
     lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
     settings = config.memory.constitution.model_copy(update={"categories": lasting})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})

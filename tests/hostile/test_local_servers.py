@@ -1,7 +1,6 @@
 """A model named in one line; names that are wrong, and redirects."""
 
 import gc
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -84,10 +83,8 @@ def test_a_server_is_missed_only_where_something_is_left_to_play(rsso, monkeypat
     with provider(look) as served:
         played, compiled = (rsso(*verb, *asked, served.url) for verb in ((*PLAYS, "gripper::50"), COMPILES))
     assert (played[0], compiled[0]) == (0, 0), played[2] + compiled[2]
-    begun = time.perf_counter()
     code, out, err = rsso(*PLAYS, "gripper::50,gripper::51", *asked, CLOSED)
     assert (code, out, "Connection refused" in err, "plan:" in err) == (1, "", True, False), err
-    assert time.perf_counter() - begun < 3
     assert rsso(*COMPILES, *asked, CLOSED)[:2] == compiled[:2]
     (tmp_path / "new.json").unlink()
     assert rsso(*COMPILES, *asked, CLOSED)[:2] == compiled[:2], "all is in the log"
