@@ -4,8 +4,8 @@
     python scripts/write_recorded.py --check    # fails where the pages say anything else
 
 A page names what it wants between two comments: ``<!-- recorded NAME WHAT -->`` and ``<!-- end -->``. WHAT is
-`sentence` or `tables`. Everything is computed from the folder of the run, by `rsso-dspy report`. NAME may be A,B: the
-arms of run B beside the control of run A.
+`sentence` or `tables`, computed from the folder of the run by `rsso-dspy report`, or `candidates`, read from the
+program's file of a compile. NAME may be A,B: the arms of run B beside the control of run A.
 """
 
 import gzip
@@ -77,8 +77,21 @@ def write_tables(name: str) -> str:
     return "\n\n".join([*shown, f"The model answered for {measure_hours(name.rpartition(',')[2]):.1f} hours.\n"])
 
 
+def write_candidates(name: str) -> str:
+    (file,) = (RECORDED / name).glob("*.json")
+    compiled = json.loads(file.read_bytes())
+    rows = ["| program | points on val | val variants | |", "|---|---|---|---|"]
+    for tried in compiled["tried"]:
+        number = tried["number"]
+        kind = "the program to improve" if number == 0 else "placebo" if tried["placebo"] else f"candidate {number}"
+        cut = "dropped" if tried["dropped"] else ""
+        rows.append(f"| {kind} | {tried['scores']['mean']:.1f} | {len(tried['per_variant'])} | {cut} |")
+    spent = f"{compiled['rollouts']} rollouts, {compiled['usage']['actor']['calls']:,} calls"
+    return "\n".join([*rows, "", f"Verdict: {compiled['confirmation']['verdict']}; {spent}.\n"])
+
+
 def main() -> None:
-    writers = {"sentence": write_sentence, "tables": write_tables}
+    writers = {"sentence": write_sentence, "tables": write_tables, "candidates": write_candidates}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         new = BLOCK.sub(lambda block: block.group(1) + writers[block.group(3)](block.group(2)), text)

@@ -1,6 +1,8 @@
 """The runs of real models that stand in examples/recorded: read and replayed where no model is."""
 
+import gzip
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +44,21 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         logs = (store.read_log(unit) for store in (Store(folder, read_only=True), again))
         first, second = ([log.decode(lines) for lines in log.by_number.values()] for log in logs)
         assert first == second
+
+
+def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path):
+    recorded, again = ROOT / "examples/recorded/babyai-wordings", tmp_path / "wordings.json"
+    for packed in recorded.rglob("*.jsonl.gz"):
+        log = tmp_path / packed.relative_to(recorded).with_suffix("")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(gzip.decompress(packed.read_bytes()))
+    compiled = json.loads((recorded / again.name).read_bytes())
+    shutil.copy(recorded / f"{again.name}.rollouts/run.json", tmp_path / f"{again.name}.rollouts")
+    tasks = ",".join(dict.fromkeys(key.partition("::")[0] for key in compiled["train"]))
+    told = ("--config", recorded.with_suffix(".toml"), "--candidates", ROOT / "examples/candidates.toml", "--yes")
+    code, _, err = rsso("compile", *told, "--method", "react", "--calib", "1-per-task", "--tasks", tasks, "-o", again)
+    assert code == 0, err
+    assert json.loads(again.read_bytes()) == compiled
 
 
 def test_the_pages_say_what_the_recorded_runs_show():
