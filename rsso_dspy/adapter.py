@@ -382,7 +382,7 @@ def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
         return _find_action(text)
     if kind.annotation is str:
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
-        clear = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
+        clear: Any = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
     else:
         clear = get_args(kind.annotation) != (str,) or re.search(r"\n|\A\[|\A- ", text) or NOTHING.fullmatch(text)
     value = _convert(text, kind.annotation, kind.told) if clear else None
@@ -477,7 +477,7 @@ def _convert(said: Any, kind: Any, told: str = "") -> Any:
         return _convert_text(said, told)
     try:
         if hasattr(kind, "model_fields"):
-            (said,) = _split_items(said, kind) or () if isinstance(said, str) else [said]
+            (said,) = (_split_items(said, kind) or [None]) if isinstance(said, str) else [said]
             fields = _convert_fields(_list_kinds(kind.model_fields), _take_fields(said, tuple(kind.model_fields)))
             return kind.model_validate(fields) if fields else None
         said = said.strip(MARKS + "\n.,;") if isinstance(said, str) else said
