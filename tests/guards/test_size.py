@@ -1,6 +1,7 @@
 """How large everything is. A bound may be lowered and never raised."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,19 +11,19 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 25432,
-    "files of the package": 134,
+    "lines of the package": 24348,
+    "files of the package": 120,
     "lines of tests": 18966,
     "lines of reflexion": 2132,
     "lines of reflexion's tests": 1388,
     "functions over 60 lines": 3,
-    "functions with over 8 parameters": 8,
+    "functions with over 8 parameters": 6,
     "options of all commands": 104,
     "options of run": 23,
     "words of the documentation": 33442,
-    "lines of the page's assets": 1280,
+    "lines of the page's assets": 1173,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2423,
+    "lines that the loop imports": 2297,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
@@ -73,8 +74,10 @@ def count_lines(files: Iterable[Path]) -> int:
 
 
 def count_words(file: Path) -> int:
-    """Words of a page without the table of the sources' rows, which is as long as the sources ask for."""
-    return len(file.read_text(encoding="utf-8").partition("## The sources, row by row")[0].split())
+    """Words of a page without the table of the sources' rows, which is as long as the sources ask for, and without what
+    a script writes there of recorded runs."""
+    text = re.sub(r"(?s)<!-- recorded .*?<!-- end -->", "", file.read_text(encoding="utf-8"))
+    return len(text.partition("## The sources, row by row")[0].split())
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
