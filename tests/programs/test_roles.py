@@ -17,7 +17,7 @@ from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.render import is_transcript_of, render_recent_steps, render_transcript, tell_outcome
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, render_excerpts
-from rsso_dspy.records import State, Step, Trajectory, Variant
+from rsso_dspy.records import Lesson, State, Step, Trajectory, Variant
 from tests.live import Engine, model, region, says
 
 CUPS = "a cup (containing red paint)", "a cup (containing blue paint)"
@@ -115,11 +115,12 @@ def test_an_outcome_is_told_in_plain_words(told, text):
 def test_the_rule_in_which_an_answer_was_cut_off_is_left_out_and_a_summary_that_was_is_none(longest, written, merged):
     answer = says(abstract_rules="\n- Doors open.\n- Wat", error_rules="none")
     writer, ledger = ConstitutionWriter(), TrialLedger(lambda _role, _usage: None)
+    known = Constitution().with_lessons([Lesson("abstract", "Water boils.")], "mix", "mix::1")
     settings = {"lm": model(Engine(lambda _: answer)), "adapter": Listening(ChatAdapter())}
     with dspy.context(**settings), ledger.book_under_role("advisor", longest):
-        lessons = writer(PartialEpisode("task", [START], []), Constitution(), categories=LASTING).lessons
+        lessons = writer(PartialEpisode("task", [START], []), known, categories=LASTING).lessons
         assert [lesson.text for lesson in lessons] == written
-        assert len(writer.shorten(Constitution()).lessons) == merged
+        assert len(writer.shorten(known).lessons) == merged
 
 
 # The verbalizer.
