@@ -91,7 +91,7 @@ class Run:
                     with atomic_path(path) as file:
                         file.write_bytes(content)
                 self.store.write_file({**self.store.read_file(), "identity": self.identity})
-            self.store._logs.clear()
+            self.store.assume_logs({})
             told = add_command(self.store, *describe_command(self.config, self.spec))
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
             void_downstream_units(self.plan, self.store)
@@ -146,7 +146,7 @@ def plan_run(
     extend = partial(extend_logs, store, plan, config, bound_to, digests)
     if (extended := extend()) is not None:
         say(f"{spec.out} goes on to {plan.rules.trials} trials a variant; what was answered is not asked again")
-        store._logs.update({path: UnitLog(content, path=path) for path, content in extended.items()})
+        store.assume_logs(extended)
     there = bound_to if extended is None else store.read_identity()[0]
     store.check_identity(there, fingerprint_programs(agents))
     check_streams(plan, store)

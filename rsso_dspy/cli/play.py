@@ -441,6 +441,10 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
     entries = itemize_build_costs(book, build.config)
     usage = {entry.role: entry.usage for entry in entries}
     echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
+    for role, spent in usage.items():
+        if spent.truncated:
+            setting = f"backends.{build.config.backend}.roles.{role}.max_tokens"
+            echo(f"{format_plural(spent.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
     read = format_command("run", "--methods", "rsso", "--constitution", build.out)
     echo(f"\nconstitution: {build.out}  ({read})")
 

@@ -14,7 +14,7 @@ from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
 OUT, SMALL_OUT = Path("runs/run"), Path("runs/small")  # default folders
-SMALL = {"methods": "react,reflexion", "tasks": "lifespan-longest-lived,find-plant", "per_task": 1, "trials": 3}
+SMALL = {"methods": "react,reflexion", "per_task": 1, "trials": 3}
 NEXT = "\nThat was a small run. Next, name what to play and who: rsso-dspy run --help"
 
 
@@ -56,6 +56,7 @@ def run_methods(
     """
     from rsso_dspy.cli.play import plan_and_play, replay_run
     from rsso_dspy.config import Config, load_config
+    from rsso_dspy.environments.benchmark import get_benchmark
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
@@ -71,7 +72,7 @@ def run_methods(
         replay_run(replay, out, start, jobs, file.run.engine)
         return
     if is_small := says_nothing and file == Config():
-        typed, out = SMALL, out or SMALL_OUT
+        typed, out = {"tasks": ",".join(get_benchmark().tasks.examples), **SMALL}, out or SMALL_OUT
         print_status("nothing is named to play, so a small run is played, by the rule-based embedded player")
     asked = file.run.model_copy(update={name: value for name, value in typed.items() if value is not None})
     keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials}

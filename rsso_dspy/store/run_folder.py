@@ -349,7 +349,7 @@ class Store:
             aside = pick_quarantine_path(path)
             if not self.read_only:
                 self.check_exists()
-                os.replace(path, aside)
+                os.replace(find_packed(path) or path, aside)
             self.set_aside.setdefault(aside, f"{aside.with_suffix('')} cannot be read ({error.why})")
             return None
 
