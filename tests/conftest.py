@@ -73,11 +73,19 @@ def fresh_simulators() -> Iterator[None]:
         yield
 
 
+class SharedWorld(ScienceWorld):
+    """One that no test's pool can close, at its end or in a thread that outlives it."""
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.fixture(scope="session")
 def env() -> Iterator[ScienceWorld]:
     """A ScienceWorld environment that all tests play in."""
-    with ScienceWorld() as shared:
-        yield shared
+    shared = SharedWorld()
+    yield shared
+    ScienceWorld.close(shared)
 
 
 @pytest.fixture(autouse=True)

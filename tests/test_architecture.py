@@ -167,11 +167,9 @@ WORDS = {
 """Benchmark to words that only its own texts have."""
 SPEAKS_OF = {
     "cli/options.py": "boil freeze",
-    "cli/run.py": "boil find-plant",
     "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
 }
-"""Files outside of the folders that may say such words: the first helps with an example of a key, the second names
-what to play next, the last one holds a published table."""
+"""Files outside of the folders that may say such words: an example of a key, and a published table."""
 
 
 def read_texts(file: Path) -> list[str]:

@@ -41,7 +41,6 @@ def rsso(monkeypatch, capsys, tmp_path) -> Typed:
 @pytest.fixture
 def at_hand(monkeypatch, env: ScienceWorld) -> None:
     """One simulator that runs already, for commands that play with one."""
-    monkeypatch.setattr(env, "close", lambda: None)
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
 
 

@@ -25,7 +25,6 @@ RUN = ["run", "--tasks", "find-plant", "--per-task", "1", "--trials", "2", *FAST
 def _at_hand(env: ScienceWorld):
     """One simulator that runs already, for all commands."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env, "close", lambda: None)
         patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
         yield
 

@@ -42,7 +42,6 @@ def played(env: ScienceWorld, tmp_path_factory) -> Iterator[Played]:
     at = tmp_path_factory.mktemp("given")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(at)
-        patch.setattr(env, "close", lambda: None)
         patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
 
         def typed(*words: str) -> None:

@@ -59,7 +59,6 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
     """Type a command in an empty folder; gives what it prints. A simulator runs already."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(env, "close", lambda: None)
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
 
     def typed(line: str) -> str:

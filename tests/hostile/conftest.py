@@ -24,7 +24,6 @@ def played(tmp_path_factory, env: ScienceWorld) -> Path:
     """A run of one unit, two trials, with a skill library and reflections."""
     folder = tmp_path_factory.mktemp("played") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env, "close", lambda: None)
         patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
         patch.setattr(sys, "argv", ["rsso-dspy", *ORDER, "--out", str(folder)])
         with pytest.raises(SystemExit) as ended:

@@ -55,7 +55,6 @@ def records(folder: Path) -> list[UnitRecord | TrainingRecord]:
 @contextmanager
 def one_simulator(env: ScienceWorld) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env, "close", lambda: None)
         patch.setattr("rsso_dspy.environments.scienceworld.ScienceWorld", lambda **_: env)
         yield patch
 
