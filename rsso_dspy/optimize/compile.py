@@ -19,7 +19,15 @@ from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize import program_file
 from rsso_dspy.optimize.calibration import PARTS, Calibration, draw_calibration
-from rsso_dspy.optimize.optimizers import BUDGET_SPENT, Optimizer, Search, get_optimizer, make_placebo, read_candidates
+from rsso_dspy.optimize.optimizers import (
+    BUDGET_SPENT,
+    WORTH_SHOWING,
+    Optimizer,
+    Search,
+    get_optimizer,
+    make_placebo,
+    read_candidates,
+)
 from rsso_dspy.optimize.program_file import Compiled, ProgramScores, TriedProgram
 from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher
@@ -348,7 +356,7 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     found = {
         **wanted.describe(live.config),
         "ended_by": rollouts.ended_by,
-        "notes": wanted.notes,
+        "notes": (*wanted.notes, *_tell_untaught(rollouts)),
         "before": _compute_scores(start, val, seeds),
         "after": _compute_scores(best, val, seeds),
         "tried": list(filter(None, rows)),
@@ -367,6 +375,12 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "state": kept.state,
     }
     return program_file.FILE.validate_python(found)
+
+
+def _tell_untaught(rollouts: Rollouts) -> Iterator[str]:
+    untaught = [variant.key for variant, rollout in rollouts.taught.items() if rollout.score < WORTH_SHOWING]
+    if untaught:
+        yield f"nothing is shown of {', '.join(sorted(untaught))}: the teacher did not solve them, or knows no solution"
 
 
 def _describe_candidate(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:

@@ -12,7 +12,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.lm import Backend
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.plan import TEACHING
@@ -133,8 +133,12 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead
 
 
 def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data: str | None = None) -> Runtime:
-    """The runtime with the gold path of a training variant in place of a model: one trial without learning."""
-    path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
+    """The runtime with the gold path of a training variant in place of a model: one trial without learning. A variant
+    whose path is unknown is not solved."""
+    try:
+        path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
+    except GoldUnknown:
+        path = ()  # which teaches nothing, as a note of the compile says
     player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)
     return replace(
         runtime,

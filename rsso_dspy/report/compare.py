@@ -21,6 +21,7 @@ neither of these, and together they gain less than the sum of both. undecided: n
 both intervals to exclude 0, so their error rate is at most that of one interval."""
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
+FLAT_OF = {"react-sso": "react", "reflexion-sso": "reflexion"}  # the same memories in the flat scaffold
 PAPER_LAYOUT = ("sso-adapt", "release")  # presets in which the scaffolds differ also where there is no skill
 
 BESIDE_SKILLS = "reflections beside skills"
@@ -137,7 +138,7 @@ def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]]) -> str:
 
 def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
     """Compute the 2x2 of skills and reflections; None if an arm is missing or no unit was finished in all four."""
-    corners = tuple(_find_corner(arms, name) for name in FACTORIAL_METHODS)
+    corners = tuple(_find_arm_alike(arms, name) for name in FACTORIAL_METHODS)
     played = [_index_scored_units(arms.get(name, ())) for name in corners]
     shared = sorted(set.intersection(*map(set, played)))
     if not shared:
@@ -156,10 +157,11 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
     return Factorial2x2(len(shared), corners, means, interaction, over_one, over_other, reading)
 
 
-def _find_corner(arms: Mapping[str, Sequence[UnitRecord]], method: str) -> str:
+def _find_arm_alike(arms: Mapping[str, Sequence[UnitRecord]], method: str) -> str:
     """Return the method, or if it is missing, that of the flat scaffold with the same memories, where both scaffolds
     send the same: in a conversation."""
-    flat = method.removesuffix("-sso")
+    base, plus, added = method.partition("+")
+    flat = f"{FLAT_OF.get(base, base)}{plus}{added}"
     alike = all(plays_conversation(record.protocol) for record in arms.get(flat, ()))
     return flat if method not in arms and alike else method
 
@@ -211,9 +213,11 @@ def select_contrasts(
     named = {played: name for played, (name,) in by_program.items()}
     asked: dict[tuple[str, str], str] = {}
     for (method, program), name in named.items():
-        for asks, other in _list_baselines(method, program):
-            if named.get(other, name) != name and (name, named[other]) not in asked:
-                asked.setdefault((named[other], name), asks)
+        for asks, (control, of) in _list_baselines(method, program):
+            same_program = {played: arms[arm] for (played, its), arm in named.items() if its == of}
+            other = named.get((_find_arm_alike(same_program, control), of), name)
+            if other != name and (name, other) not in asked:
+                asked.setdefault((other, name), asks)
     told = set(chain.from_iterable(asked))
     first, *rest = arms or ("",)
     return asked | {(first, name): "" for name in rest if name not in told}

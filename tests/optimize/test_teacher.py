@@ -7,7 +7,7 @@ import pytest
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
-from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.errors import GoldUnknown, SplitError, UnknownName, UsageError
 from rsso_dspy.optimize import teacher as teachers
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import build_request, compile_agent
@@ -94,6 +94,17 @@ def test_a_cut_short_compile_keeps_what_the_teacher_played(live, tmp_path, monke
     compiled = compile_agent(Agent("react"), within, request, out=out)
     assert asked == list(FIND)
     assert (compiled.teacher, len(compiled.tried), compiled.rollouts) == ("gold", 2, 2), "what gold plays is no rollout"
+
+
+def test_a_variant_without_a_known_solution_teaches_nothing_and_a_note_says_so(live, monkeypatch):
+    def refuse(variant, *_):
+        raise GoldUnknown(f"no solution of {variant.key} is known")
+
+    monkeypatch.setattr(teachers, "get_benchmark", lambda *_: replace(get_benchmark(), gold_path=refuse))
+    request = replace(wanted("bootstrap", FIND, SHORTEST[:1], steps=4), teacher=Teacher("gold"))
+    compiled = compile_agent(Agent("react"), Models(actor=actor(lambda _: False)).within(live), request)
+    assert [note for note in compiled.notes if f"nothing is shown of {FIND[0].key}" in note]
+    assert (compiled.confirmation.verdict, len(compiled.tried)) == ("not better", 1)
 
 
 # Sets of demonstrations

@@ -78,6 +78,12 @@ def test_a_conversation_has_a_square_of_either_scaffold(protocol, shown):
     names = ("react", "reflexion", "sso", "rsso")
     units = [replace(unit, protocol=protocol) for name in names for unit in arm(name, lambda t, _: t)]
     assert [square.corners for square in compute_factorials(group_by_arm(units)).values()] == [names] * shown
+    asked = select_contrasts(group_by_arm(units))
+    over_retries = {second for (first, second), asks in asked.items() if (first, asks) == ("react", OVER_RETRIES)}
+    assert over_retries == ({"reflexion", "sso", "rsso"} if shown else {"reflexion"})
+    units = [replace(unit, method=f"{unit.method}+constitution") for unit in units]
+    names = [name for name, _ in select_contrasts(group_by_arm(units))]
+    assert (names.count("react") == 3) == shown
 
 
 def test_arms_under_other_rules_are_compared_and_the_rules_named():

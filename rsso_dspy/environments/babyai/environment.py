@@ -138,11 +138,11 @@ class BabyAi(TaughtEnvironment):
     action_templates = view.ACTION_TEMPLATES
 
     def __init__(self) -> None:
-        self._world: Any = None
+        self.world: Any = None
         self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
 
     def reset(self, variant: Variant) -> State:
-        self._world = world = make_world(variant.task)  # a used one may remember the world before
+        self.world = world = make_world(variant.task)  # a used one may remember the world before
         seen, _ = world.reset(seed=get_seed(variant))
         self._look(seen)
         # As AgentBoard's wrapper words it: the order of two parts is lost.
@@ -155,7 +155,7 @@ class BabyAi(TaughtEnvironment):
         return State(self._view.describe(), "", "")
 
     def step(self, action: str) -> Transition:
-        require_played(self._world)
+        require_played(self.world)
         before, asked = self._score, " ".join(action.split())
         observation, valid = self._take(asked.rstrip(".").lower().strip())
         no_effect = observation == NO_CHANGE and bool(asked)
@@ -171,8 +171,12 @@ class BabyAi(TaughtEnvironment):
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it, less what would change nothing."""
-        require_played(self._world)
-        return [text for text, moves in self._view.offer.moves.items() if moves and text != view.CHECK]
+        require_played(self.world)
+        return [*self.list_moves()]
+
+    def list_moves(self) -> dict[str, list[int]]:
+        """Return minigrid's moves by the text of a possible action."""
+        return {text: moves for text, moves in self._view.offer.moves.items() if moves and text != view.CHECK}
 
     def _list_goals(self) -> Sequence[Goal]:
         met = zip(self._patterns, self._progress.is_met, strict=True)
@@ -188,7 +192,7 @@ class BabyAi(TaughtEnvironment):
             return offer.messages.get(text, view.NOT_KNOWN) if text else NO_CHANGE, False
         if not (moves := offer.moves[text]):
             return NO_CHANGE, True
-        ended = self._carry_out(moves)
+        ended = self.carry_out(moves)
         observation = self._view.describe() + (view.COMPLETED if ended else "")
         self._progress.read(observation)
         met, total = sum(self._progress.is_met), len(self._patterns)
@@ -196,13 +200,13 @@ class BabyAi(TaughtEnvironment):
         self._score = SOLVED_SCORE if self.achieved else int(points)
         return observation, True
 
-    def _carry_out(self, moves: Sequence[int]) -> bool:
+    def carry_out(self, moves: Sequence[int]) -> bool:
         """Make moves until one leaves the image as it was; whether the last one, which is all that AgentBoard looks at,
         ended the mission."""
         ended = False
         for move in moves:
             before = self._image
-            seen, reward, ended, _, _ = self._world.step(move)
+            seen, reward, ended, _, _ = self.world.step(move)
             if ended and self.achieved is None:
                 self.achieved = reward > 0
             self._look(seen)
@@ -211,7 +215,7 @@ class BabyAi(TaughtEnvironment):
         return ended
 
     def _look(self, seen: Any) -> None:
-        world, image = self._world, seen["image"]
+        world, image = self.world, seen["image"]
         self._image = image.tobytes()
         carried = world.carrying
         carrying = f"{carried.color} {carried.type}" if carried is not None else ""

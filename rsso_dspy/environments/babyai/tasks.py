@@ -6,7 +6,6 @@ from typing import Any
 
 from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import GoldUnknown
 from rsso_dspy.records import Variant
 
 _NAMES = (
@@ -48,11 +47,3 @@ TABLE = TaskTable(
 def get_seed(variant: Variant) -> int:
     replaced = variant.index in read_data(__package__, "replaced.json").get(variant.task, ())
     return variant.index + _SPARE if replaced else variant.index
-
-
-def find_solution(variant: Variant) -> tuple[str, ...]:
-    """The actions that win a training variant. Raises ``GoldUnknown`` for all but one of each level."""
-    known = read_data(__package__, "solutions.json")[variant.task]
-    if variant.index != known["seed"]:
-        raise GoldUnknown(f"no solution of {variant.key} is known: {variant.task}::{known['seed']} has one")
-    return tuple(known["actions"])
