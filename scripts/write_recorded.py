@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rsso_dspy import load
+
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "examples/recorded"
 IMAGES = ROOT / "docs/images"
@@ -79,15 +81,14 @@ def write_tables(name: str) -> str:
 
 def write_candidates(name: str) -> str:
     (file,) = (RECORDED / name).glob("*.json")
-    compiled = json.loads(file.read_bytes())
+    compiled = load(file)
     rows = ["| program | points on val | val variants | |", "|---|---|---|---|"]
-    for tried in compiled["tried"]:
-        number = tried["number"]
-        kind = "the program to improve" if number == 0 else "placebo" if tried["placebo"] else f"candidate {number}"
-        cut = "dropped" if tried["dropped"] else ""
-        rows.append(f"| {kind} | {tried['scores']['mean']:.1f} | {len(tried['per_variant'])} | {cut} |")
-    spent = f"{compiled['rollouts']} rollouts, {compiled['usage']['actor']['calls']:,} calls"
-    return "\n".join([*rows, "", f"Verdict: {compiled['confirmation']['verdict']}; {spent}.\n"])
+    for tried in compiled.tried:
+        usual = "the program to improve" if tried.number == 0 else f"candidate {tried.number}"
+        kind, cut = "placebo" if tried.placebo else usual, "dropped" if tried.dropped else ""
+        rows.append(f"| {kind} | {tried.scores.mean:.1f} | {len(tried.per_variant)} | {cut} |")
+    spent = f"{compiled.rollouts} rollouts, {compiled.lm_calls:,} calls"
+    return "\n".join([*rows, "", f"Verdict: {compiled.confirmation}. {spent}.\n"])
 
 
 def main() -> None:

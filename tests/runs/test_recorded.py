@@ -46,8 +46,12 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         assert first == second
 
 
-def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path):
-    recorded, again = ROOT / "examples/recorded/babyai-wordings", tmp_path / "wordings.json"
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("wordings", ("--candidates", ROOT / "examples/candidates.toml")), ("gepa", ("--optimizer", "gepa"))],
+)
+def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path, name, options):
+    recorded, again = ROOT / f"examples/recorded/babyai-{name}", tmp_path / f"{name}.json"
     for packed in recorded.rglob("*.jsonl.gz"):
         log = tmp_path / packed.relative_to(recorded).with_suffix("")
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +59,7 @@ def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tm
     compiled = json.loads((recorded / again.name).read_bytes())
     shutil.copy(recorded / f"{again.name}.rollouts/run.json", tmp_path / f"{again.name}.rollouts")
     tasks = ",".join(dict.fromkeys(key.partition("::")[0] for key in compiled["train"]))
-    told = ("--config", recorded.with_suffix(".toml"), "--candidates", ROOT / "examples/candidates.toml", "--yes")
+    told = ("--config", recorded.with_name("babyai-compile.toml"), *options, "--yes")
     code, _, err = rsso("compile", *told, "--method", "react", "--calib", "1-per-task", "--tasks", tasks, "-o", again)
     assert code == 0, err
     assert json.loads(again.read_bytes()) == compiled

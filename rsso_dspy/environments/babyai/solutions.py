@@ -39,7 +39,7 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
     return tuple(actions)
 
 
-class _Bot(BabyAIBot):  # type: ignore[misc]
+class _Bot(BabyAIBot):
     def _breadth_first_search(self, *given: Any, **named: Any) -> Any:
         if self.bfs_counter >= MOST_SEARCHES:
             raise RecursionError
@@ -51,7 +51,7 @@ class _Guided:
     """A world and a bot in it."""
 
     environment: BabyAi
-    bot: _Bot | None = None
+    bot: Any = None  # a `_Bot`
     advised: int | None = None  # the bot's next move; None if it fails
 
     def make_plan(self) -> None:
