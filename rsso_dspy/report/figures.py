@@ -101,22 +101,21 @@ def shorten_name(text: str) -> str:
 def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure]:
     """Draw every figure that the run has data for; with the paper's curves if `with_paper`. Raises `NotInstalled`
     without matplotlib."""
-    with use_figure_style():
-        return list(_draw_figures(found, assign_arm_styles(row.arm for row in found.arms), with_paper))
-
-
-def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> Iterator[ReportFigure]:
+    styles = assign_arm_styles(row.arm for row in found.arms)
     several = any(found.plays[arm] > 1 for arm in found.estimates)
-    if found.estimates and (with_paper or several):
-        yield _draw_best_of_t(found, styles, with_paper)
-    if several:
-        yield _draw_success(found, styles)
-    if any(len(each.scores) > 1 for each in found.estimates.values()):
-        yield _draw_survival(found, styles)
-    if any(pair.interval for pair in found.comparisons):
-        yield _draw_differences(found, styles)
-    if len(found.estimates) > 1 and any(row.calls_per_unit for row in found.arms):
-        yield _draw_efficiency(found, styles)
+    drawn = []
+    with use_figure_style():
+        if found.estimates and (with_paper or several):
+            drawn.append(_draw_best_of_t(found, styles, with_paper))
+        if several:
+            drawn.append(_draw_success(found, styles))
+        if any(len(each.scores) > 1 for each in found.estimates.values()):
+            drawn.append(_draw_survival(found, styles))
+        if any(pair.interval for pair in found.comparisons):
+            drawn.append(_draw_differences(found, styles))
+        if len(found.estimates) > 1 and any(row.calls_per_unit for row in found.arms):
+            drawn.append(_draw_efficiency(found, styles))
+    return drawn
 
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
@@ -192,7 +191,8 @@ def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> N
             axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
         filling = INK if found.interval else "none"
         axes.plot([found.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
-        words = f"{_format_estimate(found)}, n = {units}"
+        mean, *ends = (format(each, "+.1f").replace("-", "−") for each in (found.mean, *found.ends))
+        words = f"{mean} ({' to '.join(ends) if found.interval else 'no interval'}), n = {units}"
         axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
     axes.set_yticks(places, [name for name, *_ in rows])
     axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
@@ -318,18 +318,12 @@ def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool
     return notes if of_means or None not in drawn else [*notes, f"A ring has no interval: {NO_INTERVAL}."]
 
 
-def _format_estimate(found: MeanEstimate) -> str:
-    mean, low, high = (format(each, "+.1f").replace("-", "−") for each in (found.mean, *found.ends))
-    return f"{mean} ({low} to {high})" if found.interval else f"{mean} (no interval)"
-
-
 # Files, and pictures of a page.
 
-FORMATS = (".svg", ".pdf", ".png")
 WRITER = "rsso-dspy"  # creator named in a figure's file
 DOTS = 150  # per inch, of a PNG
 
-_METADATA: dict[str, dict[str, Any]] = {
+FORMATS: dict[str, dict[str, Any]] = {  # file ending to the metadata of such a file
     ".svg": {"Date": None, "Creator": WRITER},
     ".pdf": {"CreationDate": None, "Creator": WRITER},
     ".png": {"Software": WRITER},
@@ -348,4 +342,4 @@ def save_figure(figure: "Figure", path: Path) -> None:
 def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> None:
     look: dict[str, Any] = {"dpi": DOTS, "bbox_inches": "tight", "pad_inches": 0.06}
     with use_figure_style(**settings):
-        figure.savefig(file, format=ending[1:], metadata=_METADATA[ending], **look)
+        figure.savefig(file, format=ending[1:], metadata=FORMATS[ending], **look)
