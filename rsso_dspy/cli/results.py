@@ -19,7 +19,7 @@ from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
-from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
+from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
 from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
@@ -344,10 +344,10 @@ def write_tables_and_figures(
 
 def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, file: Path) -> None:
     """Write the page; without figures if matplotlib is not installed."""
-    figures: list[ReportFigure] = []
     try:
         figures = draw_figures(analysis, with_paper)
     except NotInstalled as error:
+        figures = []
         print_status(f"the page has no figures: {error}")
     records: list[JobRecord] = [*played.records, *played.trainings]
     page = Page(

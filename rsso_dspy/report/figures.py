@@ -47,8 +47,6 @@ SETTINGS: dict[str, Any] = {
     "text.hinting": "none",  # it widens letters by another share at each resolution
 }
 
-_Row = tuple[str, MeanEstimate, int, str]  # name, mean with its interval, units, marker
-
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
@@ -160,7 +158,7 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
 
 
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    rows: list[_Row] = []
+    rows: list[tuple[str, MeanEstimate, int, str]] = []  # name, mean with its interval, units, marker
     notes: list[str] = []
     for pair in found.comparisons:
         if pair.difference is None:
@@ -178,21 +176,14 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
     notes += [*_describe_bars(estimate.interval for _, estimate, *_ in rows), *_list_notes(found, paired=True)]
     sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
     axes = _open_axes(ROW * sum(sizes) + 0.75)
-    _draw_rows(axes, rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
-    axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
-    axes.axvline(0, color=INK, linewidth=0.8)
-    return _finish_figure("differences", axes, notes)
-
-
-def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> None:
-    """Draw the rows from the top, each with its numbers beside the axes. A ring has no interval."""
-    for (_, found, units, marker), place in zip(rows, places, strict=True):
-        if found.interval:
-            axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
-        filling = INK if found.interval else "none"
-        axes.plot([found.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
-        mean, *ends = (format(each, "+.1f").replace("-", "−") for each in (found.mean, *found.ends))
-        words = f"{mean} ({' to '.join(ends) if found.interval else 'no interval'}), n = {units}"
+    places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]  # from the top
+    for (_, estimate, units, marker), place in zip(rows, places, strict=True):
+        if estimate.interval:
+            axes.plot(estimate.ends, [place, place], color=INK, linewidth=1.4)
+        filling = INK if estimate.interval else "none"  # a ring has no interval
+        axes.plot([estimate.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
+        mean, *ends = (format(each, "+.1f").replace("-", "−") for each in (estimate.mean, *estimate.ends))
+        words = f"{mean} ({' to '.join(ends) if estimate.interval else 'no interval'}), n = {units}"
         axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
     axes.set_yticks(places, [name for name, *_ in rows])
     axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
@@ -203,6 +194,9 @@ def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> N
     low, high = axes.get_xlim()
     if high - low < 2:  # so that equal scores look equal
         axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
+    axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
+    axes.axvline(0, color=INK, linewidth=0.8)
+    return _finish_figure("differences", axes, notes)
 
 
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
