@@ -9,7 +9,7 @@ from pathlib import Path
 from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Call, text_of
 from rsso_dspy.cli.options import echo, format_command, format_plural, indent_text, print_paragraph, print_status
-from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.memory.formats import ConstitutionFile
@@ -19,8 +19,7 @@ from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
-from rsso_dspy.report.export import write_inspect_logs
-from rsso_dspy.report.figures import FORMATS, PICTURE, ReportFigure, draw_figures, save_figure
+from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
 from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
@@ -246,8 +245,6 @@ def _print_candidates(compiled: Compiled) -> None:
 
 
 def _print_role(role: RoleDifference) -> None:
-    """Print the instruction of one role, sentence by sentence where it differs from the zero-shot one, and its
-    demonstrations."""
     echo()
     print_paragraph(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}", bold=True)
     marks = {"same": ("", None), "removed": ("- ", "red"), "added": ("+ ", "green")}
@@ -347,10 +344,10 @@ def write_tables_and_figures(
 
 def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, file: Path) -> None:
     """Write the page; without figures if matplotlib is not installed."""
-    figures: list[ReportFigure] = []
     try:
         figures = draw_figures(analysis, with_paper)
     except NotInstalled as error:
+        figures = []
         print_status(f"the page has no figures: {error}")
     records: list[JobRecord] = [*played.records, *played.trainings]
     page = Page(
@@ -377,11 +374,3 @@ def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_pa
 
     write_page(file, page, records, find_calls)
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
-
-
-def write_logs(target: Path, pool: PooledRuns) -> int:
-    """Write logs of Inspect into a folder and return their number."""
-    played, first = collect_played(pool), pool.stores[0]
-    benchmark = first.read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
-    day = "".join(played.dates[:1])
-    return write_inspect_logs(target, first.folder.resolve().name, benchmark, played.records, day)

@@ -91,8 +91,10 @@ def export_runs(
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
-    from rsso_dspy.cli.results import open_runs, print_left_out_files, write_logs
-    from rsso_dspy.report.export import write_parquet
+    from rsso_dspy.api import collect_played
+    from rsso_dspy.cli.results import open_runs, print_left_out_files
+    from rsso_dspy.environments.benchmark import DEFAULT
+    from rsso_dspy.report.export import write_inspect_logs, write_parquet
 
     pool, price_of = open_runs(folders), load_prices(None, None, folders)
     whole = folders[0].resolve()
@@ -100,7 +102,9 @@ def export_runs(
     target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
         if format_ == "inspect":
-            written = format_plural(write_logs(target, pool), "file")
+            benchmark = pool.stores[0].read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
+            logs = write_inspect_logs(target, whole.name, benchmark, collect_played(pool))
+            written = format_plural(logs, "file")
         else:
             rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
             written = format_plural(rows, format_.removesuffix("s"))

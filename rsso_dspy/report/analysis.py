@@ -165,7 +165,7 @@ class Analysis:
     bill: CostReport
     facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
     rule_based: bool
-    alike: bool  # whether all scored arms have scores for the same units
+    alike: bool  # whether all scored arms have scores for the same units; otherwise their means are not comparable
     missing: int  # number of planned units without a record
     missing_shards: tuple[str, ...]  # parts `i/n` of the run that are not here, whose number of units is unknown
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
@@ -222,7 +222,7 @@ def analyze(
         bill=build_cost_report(played, price_of),
         facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
         rule_based=any(record.rule_based for record in everything),
-        alike=metrics.have_same_units(arms.values()),
+        alike=len({frozenset(map(metrics.get_unit_key, records)) for records in scored.values() if records}) <= 1,
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
@@ -265,11 +265,8 @@ def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
     return ErroredUnit(record.arm, record.key, record.seed, record.trials[-1].error or "", skipped)
 
 
-PROVENANCE = (
-    {"rsso_dspy": "rsso-dspy"}
-    | {name: name for name in ("dspy", "scienceworld", "benchmark", "python", "commit")}
-    | {"config_hash": "configuration", "prompts": "prompts"}
-)
+PROVENANCE_KEYS = ("rsso_dspy", "dspy", "scienceworld", "benchmark", "python", "commit", "config_hash", "prompts")
+PROVENANCE = {name: name for name in PROVENANCE_KEYS} | {"rsso_dspy": "rsso-dspy", "config_hash": "configuration"}
 """Key of a record's provenance to its name in reports."""
 
 

@@ -152,8 +152,12 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
         return statistics.bootstrap_mean(sums, signs.count(1) * statistics.MOST_POINTS)
 
     interaction, over_one, over_other = bootstrap(1, -1, -1, 1), bootstrap(0, -1, 0, 1), bootstrap(0, 0, -1, 1)
+    reading: InteractionVerdict = "redundant" if interaction and interaction.high < 0 else "undecided"
+    if all(each and each.low > 0 for each in (over_one, over_other)):
+        reading = "compose"
+    elif all(each and each.high < 0 for each in (over_one, over_other)):
+        reading = "adversarial"
     means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
-    reading = _classify_interaction(interaction, over_one, over_other)
     return Factorial2x2(len(shared), corners, means, interaction, over_one, over_other, reading)
 
 
@@ -170,15 +174,6 @@ def plays_conversation(protocol: str) -> bool:
     preset, *departures = protocol.split()
     layouts = [each for each in departures if each.startswith("layout=")]
     return layouts == ["layout=conversation"] or (not layouts and not preset.startswith(PAPER_LAYOUT))
-
-
-def _classify_interaction(interaction: Interval | None, *over: Interval | None) -> InteractionVerdict:
-    """Read out the interaction and the differences of both memories together over each alone."""
-    if all(each and each.low > 0 for each in over):
-        return "compose"
-    if all(each and each.high < 0 for each in over):
-        return "adversarial"
-    return "redundant" if interaction and interaction.high < 0 else "undecided"
 
 
 def _list_strata(record: UnitRecord, trials: int) -> Iterator[Stratum]:

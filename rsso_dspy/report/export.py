@@ -21,7 +21,7 @@ from rsso_dspy.files import atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf, itemize_costs
 from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage
 from rsso_dspy.redact import Redactor, make_redactor
-from rsso_dspy.report.analysis import PROVENANCE, total_billed
+from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import estimate_mean
@@ -158,16 +158,16 @@ TOKENS = {"input_tokens": "input", "output_tokens": "output", "reasoning_tokens"
 }  # Inspect's counts to those of a usage
 
 
-def write_inspect_logs(target: Path, name: str, benchmark: str, units: Sequence[UnitRecord], day: str) -> int:
-    """Write the logs of a run with this name, first played on this day, into a folder and return their number. Raises
-    `UsageError` before writing if a file there is no such log, or if there is nothing to write."""
-    if not units:
+def write_inspect_logs(target: Path, name: str, benchmark: str, played: RunRecords) -> int:
+    """Write the logs of a run with this name into a folder and return their number. Raises `UsageError` before writing
+    if a file there is no such log, or if there is nothing to write."""
+    if not (units := played.records):
         raise UsageError("there is nothing to write: no unit is finished yet")
     check_output_path(target, "-o")
     arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(units).items()}
     for path in arms:
         check_output_path(path, "-o", LOG)
-    seeds, created = sorted({record.seed for record in units}), f"{day or '1980-01-01'}T00:00:00+00:00"
+    seeds, created = sorted({record.seed for record in units}), f"{[*played.dates, '1980-01-01'][0]}T00:00:00+00:00"
     for path, records in arms.items():
         spec = _build_spec(name, benchmark, records, seeds) | {"created": created}
         with atomic_path(path) as temporary:
@@ -271,8 +271,7 @@ def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a trial: what the agent saw (user), and the action that it took (assistant). These are
-    observations and actions, not the prompts."""
+    """Yield what the agent saw (user) and the actions that it took (assistant), which are not the prompts."""
     played = trial.trajectory
     if played is None:
         return

@@ -47,8 +47,6 @@ SETTINGS: dict[str, Any] = {
     "text.hinting": "none",  # it widens letters by another share at each resolution
 }
 
-_Row = tuple[str, MeanEstimate, int, str]  # name, mean with its interval, units, marker
-
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
@@ -101,22 +99,21 @@ def shorten_name(text: str) -> str:
 def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure]:
     """Draw every figure that the run has data for; with the paper's curves if `with_paper`. Raises `NotInstalled`
     without matplotlib."""
-    with use_figure_style():
-        return list(_draw_figures(found, assign_arm_styles(row.arm for row in found.arms), with_paper))
-
-
-def _draw_figures(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> Iterator[ReportFigure]:
+    styles = assign_arm_styles(row.arm for row in found.arms)
     several = any(found.plays[arm] > 1 for arm in found.estimates)
-    if found.estimates and (with_paper or several):
-        yield _draw_best_of_t(found, styles, with_paper)
-    if several:
-        yield _draw_success(found, styles)
-    if any(len(each.scores) > 1 for each in found.estimates.values()):
-        yield _draw_survival(found, styles)
-    if any(pair.interval for pair in found.comparisons):
-        yield _draw_differences(found, styles)
-    if len(found.estimates) > 1 and any(row.calls_per_unit for row in found.arms):
-        yield _draw_efficiency(found, styles)
+    drawn = []
+    with use_figure_style():
+        if found.estimates and (with_paper or several):
+            drawn.append(_draw_best_of_t(found, styles, with_paper))
+        if several:
+            drawn.append(_draw_success(found, styles))
+        if any(len(each.scores) > 1 for each in found.estimates.values()):
+            drawn.append(_draw_survival(found, styles))
+        if any(pair.interval for pair in found.comparisons):
+            drawn.append(_draw_differences(found, styles))
+        if len(found.estimates) > 1 and any(row.calls_per_unit for row in found.arms):
+            drawn.append(_draw_efficiency(found, styles))
+    return drawn
 
 
 def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
@@ -161,7 +158,7 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
 
 
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    rows: list[_Row] = []
+    rows: list[tuple[str, MeanEstimate, int, str]] = []  # name, mean with its interval, units, marker
     notes: list[str] = []
     for pair in found.comparisons:
         if pair.difference is None:
@@ -179,20 +176,14 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
     notes += [*_describe_bars(estimate.interval for _, estimate, *_ in rows), *_list_notes(found, paired=True)]
     sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
     axes = _open_axes(ROW * sum(sizes) + 0.75)
-    _draw_rows(axes, rows, [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)])
-    axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
-    axes.axvline(0, color=INK, linewidth=0.8)
-    return _finish_figure("differences", axes, notes)
-
-
-def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> None:
-    """Draw the rows from the top, each with its numbers beside the axes. A ring has no interval."""
-    for (_, found, units, marker), place in zip(rows, places, strict=True):
-        if found.interval:
-            axes.plot(found.ends, [place, place], color=INK, linewidth=1.4)
-        filling = INK if found.interval else "none"
-        axes.plot([found.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
-        words = f"{_format_estimate(found)}, n = {units}"
+    places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]  # from the top
+    for (_, estimate, units, marker), place in zip(rows, places, strict=True):
+        if estimate.interval:
+            axes.plot(estimate.ends, [place, place], color=INK, linewidth=1.4)
+        filling = INK if estimate.interval else "none"  # a ring has no interval
+        axes.plot([estimate.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
+        mean, *ends = (format(each, "+.1f").replace("-", "−") for each in (estimate.mean, *estimate.ends))
+        words = f"{mean} ({' to '.join(ends) if estimate.interval else 'no interval'}), n = {units}"
         axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
     axes.set_yticks(places, [name for name, *_ in rows])
     axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
@@ -203,6 +194,9 @@ def _draw_rows(axes: "Axes", rows: Sequence[_Row], places: Sequence[float]) -> N
     low, high = axes.get_xlim()
     if high - low < 2:  # so that equal scores look equal
         axes.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
+    axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
+    axes.axvline(0, color=INK, linewidth=0.8)
+    return _finish_figure("differences", axes, notes)
 
 
 def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
@@ -318,18 +312,12 @@ def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool
     return notes if of_means or None not in drawn else [*notes, f"A ring has no interval: {NO_INTERVAL}."]
 
 
-def _format_estimate(found: MeanEstimate) -> str:
-    mean, low, high = (format(each, "+.1f").replace("-", "−") for each in (found.mean, *found.ends))
-    return f"{mean} ({low} to {high})" if found.interval else f"{mean} (no interval)"
-
-
 # Files, and pictures of a page.
 
-FORMATS = (".svg", ".pdf", ".png")
 WRITER = "rsso-dspy"  # creator named in a figure's file
 DOTS = 150  # per inch, of a PNG
 
-_METADATA: dict[str, dict[str, Any]] = {
+FORMATS: dict[str, dict[str, Any]] = {  # file ending to the metadata of such a file
     ".svg": {"Date": None, "Creator": WRITER},
     ".pdf": {"CreationDate": None, "Creator": WRITER},
     ".png": {"Software": WRITER},
@@ -348,4 +336,4 @@ def save_figure(figure: "Figure", path: Path) -> None:
 def _draw_into(figure: "Figure", file: Any, ending: str, **settings: Any) -> None:
     look: dict[str, Any] = {"dpi": DOTS, "bbox_inches": "tight", "pad_inches": 0.06}
     with use_figure_style(**settings):
-        figure.savefig(file, format=ending[1:], metadata=_METADATA[ending], **look)
+        figure.savefig(file, format=ending[1:], metadata=FORMATS[ending], **look)

@@ -197,8 +197,7 @@ def _list_held_reflections(record: UnitRecord) -> list[int]:
 
 
 def classify_failure(trajectory: Trajectory) -> str:
-    """Why a trial was not solved, the first that fits: the environment ended it at a loss (wrong answer), it ended in a
-    loop, it earned nothing (not found), its steps were used up, anything else."""
+    """Return why a trial was not solved: the first of these reasons that fits."""
     steps = trajectory.steps
     if trajectory.outcome == "failed" and steps and steps[-1].reward < 0:
         return "wrong answer"
@@ -277,11 +276,6 @@ def list_allowed_trials(arms: Sequence[Sequence[UnitRecord]]) -> list[int]:
         return record.trials_allowed or (0 if record.trajectories[-1].solved else len(record.trials))
 
     return [max(map(count, select_scored_units(records)), default=0) or most for records in arms]
-
-
-def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:
-    """Return whether all scored arms have scores for the same units; otherwise their means are not comparable."""
-    return len({frozenset(map(get_unit_key, kept)) for records in arms if (kept := select_scored_units(records))}) <= 1
 
 
 def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:

@@ -120,23 +120,18 @@ def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
     style = (assets / "page.css").read_text(encoding="utf-8")
     parts = ((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     script = '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    sources = "script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:".format(*digests)
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     index = redact_json(json.dumps({"units": entries, "templates": replace_controls(page.templates)}))
     return environment.get_template("page.html.j2").render(
         page=page,
         units=len(entries),
-        policy=Markup(_build_security_policy(script, style)),
+        policy=Markup(policy),
         style=Markup(style),
         script=Markup(script),
         index=Markup(index.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")),
     )
-
-
-def _build_security_policy(*own: str) -> str:
-    """Return the Content-Security-Policy: only content of the file itself, its script and its style by their hashes."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in own]
-    script, style = (f"'sha256-{digest}'" for digest in digests)
-    sources = f"default-src 'none'; script-src {script}; style-src {style}; img-src data:"
-    return f"{sources}; base-uri 'none'; form-action 'none'"
 
 
 # A record for the viewer: a line of the list, and a compressed chunk that is opened on demand. A chunk holds every
@@ -276,8 +271,7 @@ def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
 def _locate_windows(
     windows: Sequence[Sequence[int]], memory: Mapping[str, Any], record: TrialsRecord
 ) -> Iterator[StepRange]:
-    """Yield windows as steps of their trials. A window whose actions the trial did not take comes from another
-    record."""
+    """Yield windows as steps of their trials, without those that come from another record."""
     played = {result.trial: _get_trial_steps(result) for result in record.trials}
     for piece, start, end in windows:
         stored = memory["pieces"][piece]

@@ -9,21 +9,11 @@ from importlib import resources
 from statistics import fmean
 from typing import Any, cast
 
+from rsso_dspy.report import statistics
 from rsso_dspy.report.sheets import Cell, Sheet, Tone, build_sheet, format_difference, format_number, mark_best
-from rsso_dspy.report.statistics import (
-    BootstrapInterval,
-    SignTestResult,
-    WilcoxonResult,
-    bootstrap_mean,
-    run_sign_test,
-    run_wilcoxon_test,
-)
 
 METHODS = ("react", "reflexion", "sso", "rsso")
-DELTAS = {
-    "rsso - sso": ("rsso", "sso"),
-    "reflexion - react": ("reflexion", "react"),
-}  # of Table 2: SSO and flat scaffold
+DELTAS = {"rsso - sso": ("rsso", "sso"), "reflexion - react": ("reflexion", "react")}  # of Table 2, both scaffolds
 MEANS = (*METHODS, *DELTAS)  # columns of Table 2
 
 
@@ -31,9 +21,9 @@ MEANS = (*METHODS, *DELTAS)  # columns of Table 2
 class RecomputedStatistics:
     """The statistics of rSSO against SSO, recomputed from Table 2."""
 
-    wilcoxon: WilcoxonResult
-    sign: SignTestResult
-    interval: BootstrapInterval  # of the mean over variants, clustered by task type
+    wilcoxon: statistics.WilcoxonResult
+    sign: statistics.SignTestResult
+    interval: statistics.BootstrapInterval  # of the mean over variants, clustered by task type
     micro: Mapping[str, float]  # method to the mean over variants
     macro: Mapping[str, float]  # method to the mean over task types
 
@@ -79,17 +69,16 @@ def recompute_statistics() -> RecomputedStatistics:
     differences = [round(values[0], 6) for values in by_task.values()]
     total = sum(row["n"] for row in rows)
     return RecomputedStatistics(
-        run_wilcoxon_test(differences),
-        run_sign_test(differences),
-        cast(BootstrapInterval, bootstrap_mean(by_task)),
+        statistics.run_wilcoxon_test(differences),
+        statistics.run_sign_test(differences),
+        cast(statistics.BootstrapInterval, statistics.bootstrap_mean(by_task)),
         {method: sum(row[method] * row["n"] for row in rows) / total for method in METHODS},
         {method: fmean(row[method] for row in rows) for method in METHODS},
     )
 
 
 def _build_rsso_tables() -> list[Sheet]:
-    """Build Table 1, Figure 2 as a table, and Table 2 with both differences, the published means over all variants and
-    those recomputed from its rows."""
+    """Build Table 1, Figure 2 as a table, and Table 2 with the means recomputed from its rows."""
     published, found = load_published_tables(), recompute_statistics()
     own, gains = published["table1"], published["trial_1_to_2_gain"]
     marked = mark_best([(row["mean"], tuple(row["solve"]), tuple(row["acc100"])) for row in own])

@@ -203,37 +203,28 @@ def to_markdown(sheet: Sheet) -> str:
     return "\n".join([*lines, *(f"\n{_flatten_text(note)}" for note in sheet.notes)]) + "\n"
 
 
-_TABLE = r"""% {title}
+def to_latex(sheet: Sheet) -> str:
+    """Render the sheet with a caption of title and notes, shrunk where it is wider than the text."""
+    head, *rows = (" & ".join(row) + r" \\" for row in _escape_rows(sheet, _escape_latex, 2))
+    caption = " ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes))
+    form, body = "".join("r" if numeric else "l" for numeric in sheet.numeric), "\n".join(rows)
+    return rf"""% {_flatten_text(sheet.title)}
 % needs \usepackage{{booktabs,graphicx}}
 \begin{{table}}
 \centering
 \caption{{{caption}}}
-\label{{tab:{name}}}
+\label{{tab:{sheet.name}}}
 \sbox0{{%
 \begin{{tabular}}{{{form}}}
 \toprule
-{columns}
+{head}
 \midrule
-{rows}
+{body}
 \bottomrule
 \end{{tabular}}}}
 \ifdim\wd0>\linewidth\resizebox{{\linewidth}}{{!}}{{\usebox0}}\else\usebox0\fi
 \end{{table}}
 """
-
-
-def to_latex(sheet: Sheet) -> str:
-    """Render the sheet as a table with rules of booktabs, a caption of title and notes, and the label ``tab:NAME``. It
-    needs the packages booktabs and graphicx, which shrinks a table that is wider than the text."""
-    head, *rows = (" & ".join(row) + r" \\" for row in _escape_rows(sheet, _escape_latex, 2))
-    return _TABLE.format(
-        title=_flatten_text(sheet.title),
-        caption=" ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes)),
-        name=sheet.name,
-        form="".join("r" if numeric else "l" for numeric in sheet.numeric),
-        columns=head,
-        rows="\n".join(rows),
-    )
 
 
 def to_csv(sheet: Sheet) -> str:

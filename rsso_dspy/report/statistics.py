@@ -100,12 +100,9 @@ def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
     """Return the two-sided p: the share of all 2^n assignments of signs whose smaller rank sum is at most this one,
     counted by rank sum, in half ranks because ties share ranks."""
     halves = np.rint(2 * ranks).astype(int)
-    share = np.zeros(halves.sum() + 1)
-    share[0] = 1.0
+    share = np.ones(1)
     for rank in halves:
-        moved = np.zeros_like(share)
-        moved[rank:] = share[: len(share) - rank]
-        share = (share + moved) / 2
+        share = np.convolve(share, [0.5, *np.zeros(rank - 1), 0.5])
     return float(min(1.0, 2 * share[: round(2 * statistic) + 1].sum()))
 
 

@@ -392,8 +392,6 @@ OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says fir
 
 
 def write_headline(found: Analysis) -> str:
-    """Write the result of a run: which arm scored highest, which comparisons it decides, what is missing, what it took,
-    and how to play a language model if none played."""
     if all(arm.mean is None for arm in found.arms):
         return "No unit has a score yet."
     said = [_describe_best(found), *_describe_comparisons(found)]
@@ -441,8 +439,7 @@ def _describe_comparisons(found: Analysis) -> list[str]:
 
 
 def _judge_open(pair: Comparison) -> str:
-    """Why a comparison is not decided: no pair differs, a run over this few task types could decide no difference, or
-    the interval includes 0."""
+    """Return why a comparison is not decided."""
     if pair.pairs > 1 and not pair.higher and not pair.lower:
         return EQUAL
     hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
