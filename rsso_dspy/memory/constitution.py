@@ -89,8 +89,8 @@ class Constitution:
         rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
         return Constitution((*self.rules, rule), number, (*self.edits, "written"))
 
-    def drop_categories(self, categories: Sequence[Category]) -> "Constitution":
-        return replace(self, rules=tuple(rule for rule in self.rules if rule.lesson.category not in categories))
+    def keep_categories(self, categories: Sequence[Category]) -> "Constitution":
+        return replace(self, rules=self.select_rules(*categories))
 
     def drop_rule(self, rule: Rule) -> "Constitution":
         return replace(self, rules=tuple(each for each in self.rules if each != rule), edits=(*self.edits, "dropped"))
@@ -316,7 +316,7 @@ class ConstitutionMemory(Memory):
             due = ended is not None or self._is_write_due(len(trajectory.steps))
             if trajectory.steps and self.settings.lasting and due:
                 self._write_rules(trajectory.states, trajectory.steps, ended)
-            self.constitution = self.constitution.drop_categories(["progress"])
+            self.constitution = self.constitution.keep_categories(LASTING)
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
             self._tasks += new
             if new and self._tasks % self.settings.s_freq == 0:
@@ -328,8 +328,7 @@ class ConstitutionMemory(Memory):
         return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
 
     def restore(self, data: dict[str, Any]) -> None:
-        book = Constitution.load(data)
-        self._kept = self.constitution = replace(book, rules=book.select_rules(*self.settings.lasting))
+        self._kept = self.constitution = Constitution.load(data).keep_categories(self.settings.lasting)
         self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
 
     @classmethod
