@@ -294,7 +294,6 @@ class RecordedCalls:
         return trial, 0 if self._attempts is not None else attempt, role, request["model"], *told
 
     def take(self, place: Place, request: Mapping[str, Any]) -> Call | None:
-        """Return the next call with this request; None if there is none."""
         if place.trial not in self.trials:
             return None
         messages = [encode_message(self._calls.texts, each, add=False) for each in request["messages"]]

@@ -148,7 +148,6 @@ class LocalRoute:
 
 
 def load_torch(folder: Path) -> Callable[[str], np.ndarray]:
-    """Load the model as sentence-transformers runs it, on one thread."""
     import torch
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging

@@ -24,7 +24,6 @@ LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode()
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
-    """Return a source for each of these memories (name to snapshot) from one place."""
     return tuple(Source(memory, kind, name, digest, size=count_entries(memories, memory)) for memory in memories)
 
 

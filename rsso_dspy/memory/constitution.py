@@ -3,7 +3,6 @@ immutable: every edit returns a new one. Rules are compared by their words. `Con
 trial and keeps them afterwards."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
@@ -212,7 +211,6 @@ class ConstitutionSettings:
 
     @property
     def lasting(self) -> tuple[Category, ...]:
-        """The categories that are left once an episode is over."""
         return tuple(category for category in self.categories if category in LASTING)
 
     def count_writings(self, steps: int) -> int:
@@ -229,7 +227,6 @@ class ConstitutionSettings:
 
 
 def _split_calls(categories: tuple[Category, ...], form: Calls) -> list[tuple[Category, ...]]:
-    """The categories of each call that asks for these."""
     return [(category,) for category in categories] if form == "separate" else [categories] if categories else []
 
 
@@ -375,8 +372,8 @@ class ConstitutionMemory(Memory):
         return int(named[1]) if named else UNRANKED
 
     def _take_over(self, book: Constitution) -> None:
-        for edit, count in Counter(book.edits[len(self.constitution.edits) :]).items():
-            self._counts[edit] += count
+        for edit in book.edits[len(self.constitution.edits) :]:
+            self._counts[edit] += 1
         self.constitution = book
 
     def _list_crowded(self) -> list[Category]:

@@ -56,7 +56,6 @@ class SkillSettings:
             )
 
     def describe(self, state: State) -> str:
-        """What is embedded of a state."""
         return state.inventory_first if self.inventory_first else state.description
 
     @classmethod

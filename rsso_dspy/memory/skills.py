@@ -68,7 +68,6 @@ class RunningMoments:
         return value * self.count > self.total or (constant and self.is_constant)
 
     def standardise(self, values: Sequence[float]) -> Floats:
-        """Return max(0, (x - mean + 2 sd) / sd) with the population deviation; ``NEUTRAL`` if that is zero."""
         if self.is_constant:
             return np.full(len(values), NEUTRAL)
         mean = self.total / self.count
@@ -176,13 +175,11 @@ def describe_skill(skill: Skill) -> str:
 
 
 def render_skills(skills: Sequence[Skill]) -> Recall:
-    items = tuple(
-        "\n".join(
-            [f"Subgoal {number}: {skill.target}", *(f"{i}. {text}" for i, text in enumerate(skill.instructions, 1))]
-        )
-        for number, skill in enumerate(skills, start=1)
-    )
-    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=items)
+    items = []
+    for number, skill in enumerate(skills, start=1):
+        steps = (f"{place}. {text}" for place, text in enumerate(skill.instructions, start=1))
+        items.append("\n".join([f"Subgoal {number}: {skill.target}", *steps]))
+    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=tuple(items))
 
 
 def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
