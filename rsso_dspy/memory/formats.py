@@ -2,7 +2,7 @@
 
     kind, schema     what the file is
     provenance       who learned it, from which variants, with which models
-    memory           of a library: the snapshot with its settings, see `skills/library.py`; no embeddings
+    memory           of a library: the snapshot with its settings, see `skills.SkillMemoryState`; no embeddings
     rules            of a constitution, in order
     examples         of a constitution: examples of play with rules drawn by patterns, for neuro-symbolic writers
 

@@ -220,7 +220,6 @@ def _follows(action: str, instruction: str) -> bool:
 class SkillMemoryState:
     pieces: list[Piece] = field(default_factory=list)
     candidates: tuple[SkillCandidate, ...] = ()  # pairs matched in the last update, in order. Not part of a snapshot.
-    built: int = 0  # number of leading pieces that need no matching
     similarities: dict[str, RunningMoments] = field(
         default_factory=lambda: {"state": RunningMoments(), "action": RunningMoments()}
     )
@@ -244,7 +243,7 @@ class SkillMemoryState:
             "settings": asdict(settings),
             "texts": list(texts),
             "pieces": pieces,
-            "built": self.built,
+            "built": len(self.pieces),  # all are matched
             "similarities": {name: list(astuple(moments)) for name, moments in self.similarities.items()},
             "pool": [[score, *candidate.dump()] for candidate, score in self.pool],
             "selected": [[asdict(scores), *candidate.dump()] for candidate, scores in self.selected],
@@ -262,7 +261,6 @@ class SkillMemoryState:
             raise RunMismatch(f"this skill memory has other settings: {changes}; restore these or start a new run")
         return cls(
             pieces=[Piece.load(entry, data["texts"]) for entry in data["pieces"]],
-            built=data["built"],
             similarities={name: RunningMoments(*moments) for name, moments in data["similarities"].items()},
             pool=[(SkillCandidate.load(row), score) for score, *row in data["pool"]],
             selected=[(SkillCandidate.load(row), SkillScores(**scores)) for scores, *row in data["selected"]],
@@ -327,7 +325,7 @@ class SkillMemory(Memory):
         number = held.pieces[-1].trajectory + 1 if held.pieces else 0
         new = cut_trajectory(trajectory, self.settings, number)
         held.pieces.extend(new)
-        held.candidates = tuple(self._match_new_pieces())
+        held.candidates = tuple(self._match_pieces(len(new)))
         counts |= {"pieces": len(new), "candidates": len(held.candidates)}
         if held.candidates:
             self._select_skill_set(held.candidates)
@@ -369,13 +367,12 @@ class SkillMemory(Memory):
             self.held.feedback.append([(name, *event) for name, event in events.items()])
             del self.held.feedback[:-FEEDBACK_TRIALS]
 
-    def _match_new_pieces(self) -> list[SkillCandidate]:
+    def _match_pieces(self, count: int) -> list[SkillCandidate]:
+        """Match so many last pieces with earlier ones."""
         pieces, settings = self.held.pieces, self.settings
         oldest = max(0, len(pieces) - settings.max_trajectories)
-        todo = range(max(self.held.built, oldest + 1), len(pieces))
-        self.held.built = len(pieces)
         found: list[SkillCandidate] = []
-        for new in todo:
+        for new in range(max(len(pieces) - count, oldest + 1), len(pieces)):
             if not settings.build_repeats and any(piece.content == pieces[new].content for piece in pieces[:new]):
                 continue
             across, own = settings.pairs == "across-trials", pieces[new].trajectory
