@@ -15,7 +15,6 @@ found by its trial and attempt, its role, its exact text and its number among eq
 
 import json
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
@@ -272,23 +271,20 @@ class RecordedCalls:
         self._attempts = attempts
         self._known: dict[tuple[Any, ...], list[Lines]] = {}
         self._given: dict[tuple[Any, ...], int] = {}
-        self.unused: dict[int, deque[Lines]] = {}
+        self.unused: dict[int, list[Lines]] = {}
         self.trials: dict[int, list[Lines]] = {}
         self.vectors: dict[tuple[str, str], str] = {}
         for lines in calls.by_number.values():
             head = lines[0]
             if head["role"] == EMBEDDER:
                 self.vectors[head["model"], head["messages"][0][1]] = lines[-1]["answer"][0]
-            elif head["trial"] >= first:
-                self._add(head, lines)
-
-    def _add(self, head: Mapping[str, Any], lines: Lines) -> None:
-        trial, attempt = head["trial"], head["attempt"]
-        self.unused.setdefault(trial, deque()).append(lines)
-        counts = self._attempts is None or attempt == self._attempts.get(trial, attempt)
-        if counts and ("answer" in lines[-1] or "error" in lines[-1]):
-            self.trials.setdefault(trial, []).append(lines)
-            self._known.setdefault(self._key(trial, attempt, head["role"], head, head["messages"]), []).append(lines)
+            elif (trial := head["trial"]) >= first:
+                self.unused.setdefault(trial, []).append(lines)
+                counts = attempts is None or head["attempt"] == attempts.get(trial, head["attempt"])
+                if counts and ("answer" in lines[-1] or "error" in lines[-1]):
+                    self.trials.setdefault(trial, []).append(lines)
+                    key = self._key(trial, head["attempt"], head["role"], head, head["messages"])
+                    self._known.setdefault(key, []).append(lines)
 
     def _key(self, trial: int, attempt: int, role: str, request: Mapping[str, Any], messages: Any) -> tuple[Any, ...]:
         """Return what is equal for equal requests of a role. Only the presence of a seed counts, because it follows
@@ -298,7 +294,6 @@ class RecordedCalls:
         return trial, 0 if self._attempts is not None else attempt, role, request["model"], *told
 
     def take(self, place: Place, request: Mapping[str, Any]) -> Call | None:
-        """Return the next call with this request; None if there is none."""
         if place.trial not in self.trials:
             return None
         messages = [encode_message(self._calls.texts, each, add=False) for each in request["messages"]]

@@ -95,15 +95,14 @@ def embed_digest(text: str) -> np.ndarray:
 def embed_words(text: str) -> np.ndarray:
     """Hash words and pairs of neighbouring words into 512 dimensions: similarity measures shared words."""
     words = re.findall(r"\w+", text.lower())
-    features = Counter(words)
-    features.update(f"{first} {second}" for first, second in pairwise(words))
-    vector = [0.0] * 512
+    features = Counter([*words, *map(" ".join, pairwise(words))])
+    vector = np.zeros(512)
     for feature, count in features.items():
         value = zlib.crc32(feature.encode())  # signs make collisions cancel on average instead of adding up
         vector[value % 512] += (1 if value >> 31 else -1) * (1 + math.log(count))
-    if not any(vector):
+    if not vector.any():
         vector[0] = 1.0  # no word at all, or words that cancel out: one direction for all such texts
-    return normalize_vector(np.array(vector))
+    return normalize_vector(vector)
 
 
 WITHOUT_FILES: dict[str, Callable[[str], np.ndarray]] = {"hash": embed_digest, "lexical": embed_words}
@@ -149,7 +148,6 @@ class LocalRoute:
 
 
 def load_torch(folder: Path) -> Callable[[str], np.ndarray]:
-    """Load the model as sentence-transformers runs it, on one thread."""
     import torch
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,7 @@ from rsso_dspy.config import Config
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.files import make_marked_kind
 from rsso_dspy.memory.constitution import LASTING, Constitution
-from rsso_dspy.memory.formats import (
-    LIBRARY_KIND,
-    ConstitutionFile,
-    SkillLibraryFile,
-    read_constitution,
-    read_library,
-)
+from rsso_dspy.memory.formats import LIBRARY_KIND, ConstitutionFile, SkillLibraryFile, read_constitution, read_library
 from rsso_dspy.memory.skills import parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
@@ -30,7 +24,6 @@ LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode()
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
-    """Return a source for each of these memories (name to snapshot) from one place."""
     return tuple(Source(memory, kind, name, digest, size=count_entries(memories, memory)) for memory in memories)
 
 
@@ -90,9 +83,7 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
     if not book.constitution.select_rules(*kept):
         raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
     check_sources(file, book.provenance, book.variants, config, plan.variants, say)
-    memories = {"constitution": book.constitution.dump()}
-    sources = sources_of(memories, "file", file.name, _hash_text(book.constitution.text))
-    return InitialMemories(memories, sources, variants=book.variants)
+    return _take_from_file(file, "constitution", book.constitution.dump(), book.constitution.text, book.variants)
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
@@ -102,17 +93,14 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     library = read_library(file)
     variants = tuple(str(key) for key in library.provenance.get("variants", ()))
     check_sources(file, library.provenance, variants, config, plan.variants, say)
-    settings = resolve_protocol(config).skills
-    library.check(str(file), settings, config.embedder.model)
-    memories = {"skills": library.snapshot}
-    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
-    return InitialMemories(
-        memories, sources_of(memories, "file", file.name, _hash_text(library.to_json())), states, variants
-    )
+    library.check(str(file), resolve_protocol(config).skills, config.embedder.model)
+    kept = _take_from_file(file, "skills", library.snapshot, library.to_json(), variants)
+    return replace(kept, states=sum(len(piece["states"]) for piece in library.snapshot["pieces"]))
 
 
-def _hash_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def _take_from_file(file: Path, name: str, snapshot: Any, content: str, variants: tuple[str, ...]) -> InitialMemories:
+    memories, digest = {name: snapshot}, hashlib.sha256(content.encode()).hexdigest()[:12]
+    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), variants=variants)
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
@@ -150,7 +138,7 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
         "start": describe_sources([source for source in first.sources if source.kind != "stream"]),
         "made_by": last.provenance,
     }
-    return ConstitutionFile(book.drop_categories(["progress"]), made_by)
+    return ConstitutionFile(book.keep_categories(LASTING), made_by)
 
 
 # Libraries of a run

@@ -3,7 +3,6 @@ immutable: every edit returns a new one. Rules are compared by their words. `Con
 trial and keeps them afterwards."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
@@ -89,8 +88,8 @@ class Constitution:
         rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
         return Constitution((*self.rules, rule), number, (*self.edits, "written"))
 
-    def drop_categories(self, categories: Sequence[Category]) -> "Constitution":
-        return replace(self, rules=tuple(rule for rule in self.rules if rule.lesson.category not in categories))
+    def keep_categories(self, categories: Sequence[Category]) -> "Constitution":
+        return replace(self, rules=self.select_rules(*categories))
 
     def drop_rule(self, rule: Rule) -> "Constitution":
         return replace(self, rules=tuple(each for each in self.rules if each != rule), edits=(*self.edits, "dropped"))
@@ -212,7 +211,6 @@ class ConstitutionSettings:
 
     @property
     def lasting(self) -> tuple[Category, ...]:
-        """The categories that are left once an episode is over."""
         return tuple(category for category in self.categories if category in LASTING)
 
     def count_writings(self, steps: int) -> int:
@@ -229,7 +227,6 @@ class ConstitutionSettings:
 
 
 def _split_calls(categories: tuple[Category, ...], form: Calls) -> list[tuple[Category, ...]]:
-    """The categories of each call that asks for these."""
     return [(category,) for category in categories] if form == "separate" else [categories] if categories else []
 
 
@@ -316,7 +313,7 @@ class ConstitutionMemory(Memory):
             due = ended is not None or self._is_write_due(len(trajectory.steps))
             if trajectory.steps and self.settings.lasting and due:
                 self._write_rules(trajectory.states, trajectory.steps, ended)
-            self.constitution = self.constitution.drop_categories(["progress"])
+            self.constitution = self.constitution.keep_categories(LASTING)
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
             self._tasks += new
             if new and self._tasks % self.settings.s_freq == 0:
@@ -328,8 +325,7 @@ class ConstitutionMemory(Memory):
         return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
 
     def restore(self, data: dict[str, Any]) -> None:
-        book = Constitution.load(data)
-        self._kept = self.constitution = replace(book, rules=book.select_rules(*self.settings.lasting))
+        self._kept = self.constitution = Constitution.load(data).keep_categories(self.settings.lasting)
         self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
 
     @classmethod
@@ -376,8 +372,8 @@ class ConstitutionMemory(Memory):
         return int(named[1]) if named else UNRANKED
 
     def _take_over(self, book: Constitution) -> None:
-        for edit, count in Counter(book.edits[len(self.constitution.edits) :]).items():
-            self._counts[edit] += count
+        for edit in book.edits[len(self.constitution.edits) :]:
+            self._counts[edit] += 1
         self.constitution = book
 
     def _list_crowded(self) -> list[Category]:

@@ -356,8 +356,7 @@ class Expel(EntryMemory):
         """Have the trial's attempt and `others` read, and apply the edits, except of an unknown insight."""
         known = {number: entry.id for number, entry in enumerate(self.held, start=1)}
         insights = [entry.text for entry in self.held]
-        told = {"known_insights": insights, "failed_attempt": failed, "successful_attempts": solved}
-        said = self.ask(trajectory, counts, **told)
+        said = self.ask(trajectory, counts, known_insights=insights, failed_attempt=failed, successful_attempts=solved)
         sources = ((trajectory.variant.key, trajectory.trial), *others)
         for edit in (said and said.insight_edits) or ():
             operation, text = edit.operation.lower(), clean_text(edit.text)

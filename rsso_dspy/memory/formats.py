@@ -2,7 +2,7 @@
 
     kind, schema     what the file is
     provenance       who learned it, from which variants, with which models
-    memory           of a library: the snapshot with its settings, see `skills/library.py`; no embeddings
+    memory           of a library: the snapshot with its settings, see `skills.SkillMemoryState`; no embeddings
     rules            of a constitution, in order
     examples         of a constitution: examples of play with rules drawn by patterns, for neuro-symbolic writers
 
@@ -90,7 +90,6 @@ def read_library(path: Path | str) -> SkillLibraryFile:
 
 # A constitution.
 
-Id = Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")]  # category and number; empty: to be given
 Cleaned = Annotated[str, AfterValidator(clean_text)]
 
 
@@ -98,7 +97,7 @@ class _RuleRow(BaseModel, strict=True):
     category: Literal["abstract", "error"]
     text: Cleaned
     solution: Cleaned = ""
-    id: Id = ""
+    id: Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")] = ""  # category and number; empty: to be given
     task: str = ""
     source: str = "written by hand"
     count: int = Field(1, ge=1)

@@ -189,7 +189,7 @@ class ReflectionMemory(Memory):
         if not trajectory.solved or self.settings.successes:
             self._failures += not trajectory.solved
             self._write_plan(trajectory, counts)
-            self._let_go(trajectory.variant.key, counts)
+            self._let_go(trajectory.variant, counts)
         return {**counts, "held": len(self._list_shown())}
 
     def _write_plan(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
@@ -216,7 +216,7 @@ class ReflectionMemory(Memory):
         origin = (trajectory.variant.key, trajectory.task) if settings.tells_variants_apart else ("", "")
         self._own.append(Reflection(trajectory.trial, plan, *origin, trajectory.solved))
 
-    def _let_go(self, variant: str, counts: dict[str, int]) -> None:
+    def _let_go(self, variant: Variant, counts: dict[str, int]) -> None:
         """Drop the plans that are too many; a hierarchical memory distils them first. Of plans that a stream passes on,
         those of the task type count as well."""
         most = self.settings.most_kept
@@ -224,9 +224,8 @@ class ReflectionMemory(Memory):
         self._own = self._own[-most:]
         if not self.settings.has("hierarchical"):
             return
-        task_type = variant.partition("::")[0]
         if self.settings.is_passed_on:
-            same = [each for each in self._others if each.task_type == task_type]
+            same = [each for each in self._others if each.task_type == variant.task]
             gone = same[: max(0, len(same) + len(self._own) - most)]
             leaving = [*gone, *leaving]
             self._others = [each for each in self._others if each not in gone]
@@ -235,24 +234,22 @@ class ReflectionMemory(Memory):
         counts["calls"] += 1
         said = self.services.ask(
             DISTILLER,
-            task_type=task_type,
+            task_type=variant.task,
             known_never=self._long_term.never,
             known_always=self._long_term.always,
-            known_strategy=self._long_term.strategies.get(task_type, ""),
+            known_strategy=self._long_term.strategies.get(variant.task, ""),
             plans="\n\n".join(f"Attempt {number}: {each.plan}" for number, each in enumerate(leaving, start=1)),
         )
         if said is None:
             counts["malformed"] += 1
         else:
             counts["distilled"] = len(leaving)
-            self._long_term = self._long_term.replace_lines(
-                task_type, said, [each.variant or variant for each in leaving]
-            )
+            learnt_on = [each.variant or variant.key for each in leaving]
+            self._long_term = self._long_term.replace_lines(variant.task, said, learnt_on)
 
     def _list_shown(self) -> list[Reflection]:
         """The unit's own plans that a prompt shows: of an adaptive memory five after five failures."""
-        wide = self.settings.has("adaptive") and self._failures >= WIDE
-        return self._own[-(max(self.settings.size, WIDE) if wide else self.settings.size) :]
+        return self._own[-(self.settings.most_kept if self._failures >= WIDE else self.settings.size) :]
 
     def _select_others(self) -> list[Reflection]:
         """Plans of other variants: the newest of the task type, oldest first; then those of the nearest tasks; each

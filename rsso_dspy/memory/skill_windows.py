@@ -6,7 +6,7 @@ mean: a difference of cumulative sums along a diagonal of one matrix per pair of
 once and referred to by its index."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -56,7 +56,6 @@ class SkillSettings:
             )
 
     def describe(self, state: State) -> str:
-        """What is embedded of a state."""
         return state.inventory_first if self.inventory_first else state.description
 
     @classmethod
@@ -133,10 +132,6 @@ class Window:
         piece, part = pieces[span.piece], slice(span.start, span.end)
         return cls(*span, piece.states[part], piece.actions[part][1:], piece.rewards[part])
 
-    @property
-    def span(self) -> Span:
-        return Span(self.piece, self.start, self.end)
-
 
 @dataclass(frozen=True, slots=True)
 class SkillCandidate:
@@ -180,7 +175,7 @@ class Verbalization:
 @dataclass(frozen=True, slots=True)
 class Skill(Verbalization):
     id: str  # digest of the content of its windows: the same examples have the same id in every run
-    windows: tuple[Window, ...] = field(repr=False)
+    spans: tuple[Span, ...]  # of its windows, the earlier piece first
     scores: SkillScores
     retrieved: int = 0  # number of steps at which it was shown
     targeted: int = 0  # number of steps at which the actor named its target as the subgoal
@@ -189,16 +184,13 @@ class Skill(Verbalization):
     def dump(self) -> dict[str, Any]:
         data = {name: getattr(self, name) for name in _PLAIN}
         data |= {"instructions": list(self.instructions), "scores": asdict(self.scores)}
-        return data | {"windows": [list(window.span) for window in self.windows]}
+        return data | {"windows": [list(span) for span in self.spans]}
 
     @classmethod
-    def load(cls, entry: dict[str, Any], pieces: Sequence[Piece]) -> "Skill":
-        return cls(
-            **{name: entry[name] for name in _PLAIN},
-            instructions=tuple(entry["instructions"]),
-            windows=tuple(Window.from_span(Span(*numbers), pieces) for numbers in entry["windows"]),
-            scores=SkillScores(**entry["scores"]),
-        )
+    def load(cls, entry: dict[str, Any]) -> "Skill":
+        spans = tuple(Span(*numbers) for numbers in entry["windows"])
+        instructions, scores = tuple(entry["instructions"]), SkillScores(**entry["scores"])
+        return cls(**{name: entry[name] for name in _PLAIN}, instructions=instructions, spans=spans, scores=scores)
 
 
 _PLAIN = ("id", "name", "summary", "target", "retrieved", "targeted", "beyond")
@@ -250,10 +242,9 @@ def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[
     one past the piece: those windows hold one state less than their bounds."""
     lengths = range(settings.min_window, settings.max_window + 1)
     if settings.extraction == "sliding":
-        size, spare = len(rewards), 1 if settings.count_overhang else 0
-        found = [(start, start + length) for start in range(size) for length in lengths]
-        fit = [each for each in found if each[1] <= size + spare]
-        return [(start, end) for start, end in fit if min(end, size) - start >= settings.min_window]
+        size, last = len(rewards), len(rewards) + settings.count_overhang
+        found = [(start, start + length) for start in range(size) for length in lengths if start + length <= last]
+        return [(start, end) for start, end in found if min(end, size) - start >= settings.min_window]
     # The state after a reward ends one segment and starts the next.
     boundaries = [index for index, reward in enumerate(rewards) if reward > 0]
     first = dict(zip(boundaries, [0, *boundaries], strict=False))

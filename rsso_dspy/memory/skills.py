@@ -68,7 +68,6 @@ class RunningMoments:
         return value * self.count > self.total or (constant and self.is_constant)
 
     def standardise(self, values: Sequence[float]) -> Floats:
-        """Return max(0, (x - mean + 2 sd) / sd) with the population deviation; ``NEUTRAL`` if that is zero."""
         if self.is_constant:
             return np.full(len(values), NEUTRAL)
         mean = self.total / self.count
@@ -108,17 +107,11 @@ def score_candidates(
     total = sum((weights[name] * terms[name] for name in weights), np.zeros(len(pool))) / sum(weights.values())
     # Whole billionths: mathematically equal values tie, whatever the rounding of the last bit.
     total = np.rint(total * BILLION) / BILLION
-    columns = (*terms.values(), total)
-    return [SkillScores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [SkillScores(*row) for row in np.column_stack([*terms.values(), total]).tolist()]
 
 
 # Selection: beam search for the candidates without conflicts with the largest sum of scores (SSO, section 3.3; release,
 # skillset.py:241-273). Two conflict if windows of theirs overlap or touch in a piece. Sets are bit masks over the pool.
-
-
-class Selection(NamedTuple):
-    best: tuple[int, ...]  # positions in the pool: the best set, best candidate first
-    used: tuple[int, ...]  # every candidate of any beam, most used first; equally used ones in pool order
 
 
 class Beam(NamedTuple):
@@ -128,10 +121,11 @@ class Beam(NamedTuple):
     open: int  # candidates that may still join: later in the pool than all members, and without conflicts
 
 
-def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
-    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round."""
+def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> tuple[list[int], list[int]]:
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round. Returns
+    positions in it: the best set, best candidate first; and all of any beam, most used first, equals in pool order."""
     if not pool:
-        return Selection((), ())
+        return [], []
     spans = np.array([candidate.spans for candidate in pool], dtype=np.int64)
     pieces, starts, ends = np.moveaxis(spans, 2, 0)
 
@@ -158,7 +152,7 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
             for position in beam.members:
                 uses[position] += 1
     used = sorted((position for position, count in enumerate(uses) if count), key=lambda position: -uses[position])
-    return Selection(beams[0].members, tuple(used))
+    return list(beams[0].members), used
 
 
 def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]:
@@ -181,13 +175,11 @@ def describe_skill(skill: Skill) -> str:
 
 
 def render_skills(skills: Sequence[Skill]) -> Recall:
-    items = tuple(
-        "\n".join(
-            [f"Subgoal {number}: {skill.target}", *(f"{i}. {text}" for i, text in enumerate(skill.instructions, 1))]
-        )
-        for number, skill in enumerate(skills, start=1)
-    )
-    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=items)
+    items = []
+    for number, skill in enumerate(skills, start=1):
+        steps = (f"{place}. {text}" for place, text in enumerate(skill.instructions, start=1))
+        items.append("\n".join([f"Subgoal {number}: {skill.target}", *steps]))
+    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=tuple(items))
 
 
 def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
@@ -228,7 +220,6 @@ def _follows(action: str, instruction: str) -> bool:
 class SkillMemoryState:
     pieces: list[Piece] = field(default_factory=list)
     candidates: tuple[SkillCandidate, ...] = ()  # pairs matched in the last update, in order. Not part of a snapshot.
-    built: int = 0  # number of leading pieces that need no matching
     similarities: dict[str, RunningMoments] = field(
         default_factory=lambda: {"state": RunningMoments(), "action": RunningMoments()}
     )
@@ -241,6 +232,10 @@ class SkillMemoryState:
     """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
     answers: dict[tuple[str, ...], bool] = field(default_factory=dict)  # by ids: the new skill, then the library
 
+    def list_first_states(self) -> list[State]:
+        """The first state of each window of the library, skill by skill."""
+        return [self.pieces[at].states[start] for name in self.library for at, start, _ in self.skills[name].spans]
+
     def dump(self, settings: SkillSettings) -> dict[str, Any]:
         texts: dict[str, int] = {}
         pieces = [piece.dump(texts) for piece in self.pieces]
@@ -248,7 +243,7 @@ class SkillMemoryState:
             "settings": asdict(settings),
             "texts": list(texts),
             "pieces": pieces,
-            "built": self.built,
+            "built": len(self.pieces),  # all are matched
             "similarities": {name: list(astuple(moments)) for name, moments in self.similarities.items()},
             "pool": [[score, *candidate.dump()] for candidate, score in self.pool],
             "selected": [[asdict(scores), *candidate.dump()] for candidate, scores in self.selected],
@@ -264,14 +259,12 @@ class SkillMemoryState:
         if differing := [name for name in now if name not in FREE and then[name] != now[name]]:
             changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
             raise RunMismatch(f"this skill memory has other settings: {changes}; restore these or start a new run")
-        pieces = [Piece.load(entry, data["texts"]) for entry in data["pieces"]]
         return cls(
-            pieces=pieces,
-            built=data["built"],
+            pieces=[Piece.load(entry, data["texts"]) for entry in data["pieces"]],
             similarities={name: RunningMoments(*moments) for name, moments in data["similarities"].items()},
             pool=[(SkillCandidate.load(row), score) for score, *row in data["pool"]],
             selected=[(SkillCandidate.load(row), SkillScores(**scores)) for scores, *row in data["selected"]],
-            skills={entry["id"]: Skill.load(entry, pieces) for entry in data["skills"]},
+            skills={entry["id"]: Skill.load(entry) for entry in data["skills"]},
             library=list(data["library"]),
             feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
             answers={tuple(question): answer for question, answer in data["answers"]},
@@ -282,7 +275,9 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
     """Load a snapshot and its settings. Raises `UsageError` naming ``where`` if it is damaged."""
     try:
         settings = SkillSettings(**snapshot["settings"])
-        return SkillMemoryState.load(snapshot, settings), settings
+        held = SkillMemoryState.load(snapshot, settings)
+        held.list_first_states()  # fails where a piece of a skill is missing
+        return held, settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
@@ -315,9 +310,9 @@ class SkillMemory(Memory):
             return []
         describe, texts = self.settings.describe, self._texts
         here = texts.index_texts([describe(state)])
-        starts = texts.index_texts(describe(window.states[0]) for skill in self.library for window in skill.windows)
+        starts = texts.index_texts(map(describe, self.held.list_first_states()))
         cosines = iter(texts.compute_similarities(starts, here)[:, 0].tolist())
-        means = [sum(next(cosines) for _ in skill.windows) // len(skill.windows) for skill in self.library]
+        means = [sum(next(cosines) for _ in skill.spans) // len(skill.spans) for skill in self.library]
         return sorted(zip(self.library, means, strict=True), key=lambda pair: -pair[1])
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
@@ -330,7 +325,7 @@ class SkillMemory(Memory):
         number = held.pieces[-1].trajectory + 1 if held.pieces else 0
         new = cut_trajectory(trajectory, self.settings, number)
         held.pieces.extend(new)
-        held.candidates = tuple(self._match_new_pieces())
+        held.candidates = tuple(self._match_pieces(len(new)))
         counts |= {"pieces": len(new), "candidates": len(held.candidates)}
         if held.candidates:
             self._select_skill_set(held.candidates)
@@ -372,13 +367,12 @@ class SkillMemory(Memory):
             self.held.feedback.append([(name, *event) for name, event in events.items()])
             del self.held.feedback[:-FEEDBACK_TRIALS]
 
-    def _match_new_pieces(self) -> list[SkillCandidate]:
+    def _match_pieces(self, count: int) -> list[SkillCandidate]:
+        """Match so many last pieces with earlier ones."""
         pieces, settings = self.held.pieces, self.settings
         oldest = max(0, len(pieces) - settings.max_trajectories)
-        todo = range(max(self.held.built, oldest + 1), len(pieces))
-        self.held.built = len(pieces)
         found: list[SkillCandidate] = []
-        for new in todo:
+        for new in range(max(len(pieces) - count, oldest + 1), len(pieces)):
             if not settings.build_repeats and any(piece.content == pieces[new].content for piece in pieces[:new]):
                 continue
             across, own = settings.pairs == "across-trials", pieces[new].trajectory
@@ -405,9 +399,9 @@ class SkillMemory(Memory):
         scores = score_candidates(distinct, held.pieces, held.similarities, events, self.settings)
         pool = sorted(zip(distinct, scores, strict=True), key=lambda pair: -pair[1].total)
         worth = [round(scores.total * BILLION) for _, scores in pool]
-        choice = search_skill_set([each for each, _ in pool], worth, self.settings.beams)
-        held.selected = [pool[position] for position in choice.best]
-        kept_next = (pool[position] for position in choice.used[: self.settings.pool_size])
+        best, used = search_skill_set([each for each, _ in pool], worth, self.settings.beams)
+        held.selected = [pool[position] for position in best]
+        kept_next = (pool[position] for position in used[: self.settings.pool_size])
         held.pool = [(candidate, scores.total) for candidate, scores in kept_next]
 
     def _get_window_content(self, spans: Sequence[Span]) -> Content:
@@ -421,7 +415,7 @@ class SkillMemory(Memory):
         positions = {content: position for position, content in enumerate(pool)}
         events: dict[int, list[tuple[float, bool]]] = {}
         for name, gain, followed in (event for trial in self.held.feedback for event in trial):
-            content = self._get_window_content([window.span for window in self.held.skills[name].windows])
+            content = self._get_window_content(self.held.skills[name].spans)
             if content in positions:
                 events.setdefault(positions[content], []).append((gain, followed))
         return events
@@ -440,11 +434,11 @@ class SkillMemory(Memory):
         counts["written"] = sum(name not in before for name in self.held.library)
 
     def _verbalize(self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]) -> Skill | None:
-        examples = self._get_windows(candidate.spans)
-        told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
+        spans = self._look_past_reward(candidate.spans) if self.settings.past_reward else candidate.spans
+        told = tuple(Window.from_span(span, self.held.pieces) for span in spans)
         name = _compute_skill_id(told)
         if name in self.held.skills:
-            skill = replace(self.held.skills[name], windows=examples, scores=scores)
+            skill = replace(self.held.skills[name], spans=candidate.spans, scores=scores)
         else:
             counts["verbalize_calls"] += 1
             services, verbalizer = self.services, self.asks[0]
@@ -454,23 +448,20 @@ class SkillMemory(Memory):
             words = said and said.skill
             if words is None or not words.instructions or not words.target.strip():
                 return None
-            beyond = len(told[0].actions) - len(examples[0].actions)
-            skill = Skill(**asdict(words), id=name, windows=examples, scores=scores, beyond=beyond)
+            beyond = spans[0].end - candidate.spans[0].end
+            skill = Skill(**asdict(words), id=name, spans=candidate.spans, scores=scores, beyond=beyond)
         self.held.skills[name] = skill
         return skill
 
-    def _get_windows(self, spans: Sequence[Span]) -> tuple[Window, ...]:
-        return tuple(Window.from_span(span, self.held.pieces) for span in spans)
-
-    def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
+    def _look_past_reward(self, spans: Sequence[Span]) -> Sequence[Span]:
         """The windows, with the next action where all pieces go on with the same one at no cost; unless it is a number,
         which means nothing without its question."""
         pieces = [(self.held.pieces[span.piece], span.end) for span in spans]
         if all(end < len(piece) and piece.rewards[end] >= 0 for piece, end in pieces):
             following = {normalize_text(piece.actions[end]) for piece, end in pieces}
             if len(following) == 1 and (action := following.pop()) and not action.isdigit():
-                spans = [span._replace(end=span.end + 1) for span in spans]
-        return self._get_windows(spans)
+                return [span._replace(end=span.end + 1) for span in spans]
+        return spans
 
     def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
         if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):

@@ -29,7 +29,7 @@ def test_a_library_that_went_through_a_file_is_the_library_that_went_in(file, li
     assert read_library(file) == library
     again, memory = skill_memory(), taught(FOUR)
     again.restore(read_library(file).snapshot)
-    for state in (window.states[0] for skill in memory.library for window in skill.windows):
+    for state in memory.held.list_first_states():
         assert again.rank_skills(state) == memory.rank_skills(state)
         assert again.recall([state], []) == memory.recall([state], [])
     SkillLibraryFile({}, skill_memory().snapshot()).check("it", SkillSettings(), "any")

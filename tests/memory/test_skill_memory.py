@@ -60,7 +60,9 @@ def test_the_words_go_one_action_past_the_reward_where_both_examples_do(trials, 
         assert [window.actions for window in writer.asked[0]] == [actions if on else ("act b", "act c")] * 2
         best = memory.library[0]
         assert best.beyond == (beyond if on else 0)
-        assert [window.actions for window in best.windows] == [("act b", "act c")] * 2
+        assert [memory.held.pieces[at].actions[start:end] for at, start, end in best.spans] == [
+            ("", "act b", "act c")
+        ] * 2
         again = skill_memory(SkillSettings(past_reward=not on))
         again.restore(json.loads(json.dumps(memory.snapshot())))
         assert again.library == memory.library
@@ -93,8 +95,8 @@ def test_skills_come_by_nearness_of_their_start_at_most_three_and_equals_in_the_
     memory = taught(FOUR)
     assert skill_memory().recall([plain("room a")], []) == memory.preamble() == NOTHING
     assert len(memory.library) == 4
-    for skill in memory.library:
-        recall = memory.recall([skill.windows[0].states[0]], [])
+    for skill, start in zip(memory.library, memory.held.list_first_states()[::2], strict=True):
+        recall = memory.recall([start], [])
         assert (recall.ids[0], recall.targets[0]) == (skill.id, skill.target)
         assert recall.text.startswith(
             f"- Subgoal 1: {skill.target}\n  1. {skill.instructions[0]}\n  2. wait\n- Subgoal 2"
@@ -102,7 +104,7 @@ def test_skills_come_by_nearness_of_their_start_at_most_three_and_equals_in_the_
         assert len(recall.ids) == 3
     left_out = next(skill for skill in memory.library if skill.id not in recall.ids)
     memory.learn(trajectory(["x", "y"], ["go"], [0], 3, {0: (left_out.target, (left_out.id,))}))
-    assert memory.recall([skill.windows[0].states[0]], []) == recall, "one that was targeted is not added beyond three"
+    assert memory.recall([start], []) == recall, "one that was targeted is not added beyond three"
     memory = taught(FOUR, embed=lambda texts: np.ones((len(texts), 1)))
     assert memory.recall([plain("anywhere")], []).ids == tuple(skill.id for skill in memory.library[:3])
 

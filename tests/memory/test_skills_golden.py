@@ -44,7 +44,7 @@ def test_release_preset_reproduces_the_published_code(case):
         assert totals == pytest.approx([item["score"] for item in expected["selected"]], abs=1e-7)
     for query in case["retrieval"]:
         ranked = memory.rank_skills(plain(query["description"]))
-        windows = [bounds(window.span for window in skill.windows) for skill, _ in ranked]
+        windows = [bounds(skill.spans) for skill, _ in ranked]
         assert windows == [item["windows"] for item in query["ranked"]]
         nearness = [similarity / BILLION for _, similarity in ranked]
         assert nearness == pytest.approx([item["similarity"] for item in query["ranked"]], abs=5e-9)

@@ -63,7 +63,7 @@ def test_same_candidates_scores_sets_and_retrieval(preset, played, shared_words)
         assert [score for _, score in found.pool] == pytest.approx([entry[3] for entry in slow.pool], abs=1e-6)
         assert [item.spans for item, _ in found.selected] == slow.selected
     for state in played[-1].states[:3]:
-        ranked = [tuple(window.span for window in skill.windows) for skill, _ in memory.rank_skills(state)]
+        ranked = [skill.spans for skill, _ in memory.rank_skills(state)]
         assert ranked == slow.rank(state.description)
     assert memory.rank_skills(plain("nowhere")) or not slow.selected
 
@@ -79,8 +79,7 @@ def test_beam_search_agrees_and_its_set_has_no_conflict(items, width):
     ordered = sorted(items, key=lambda item: -item[2])
     pool = [SkillCandidate((first, second), 0, 0) for first, second, _ in ordered]
     scores = [points for *_, points in ordered]
-    choice = search_skill_set(pool, scores, width)
-    best, used = search([item.spans for item in pool], scores, width)
-    assert (list(choice.best), list(choice.used)) == (best, used)
-    chosen = [pool[position].spans for position in choice.best]
+    best, used = search_skill_set(pool, scores, width)
+    assert (best, used) == search([item.spans for item in pool], scores, width)
+    chosen = [pool[position].spans for position in best]
     assert not any(conflict(one, two) for index, one in enumerate(chosen) for two in chosen[:index])
