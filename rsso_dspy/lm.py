@@ -340,7 +340,7 @@ class Logged:
     def _attempt(self, number: int, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         """Ask the model once; write and book what comes of it."""
         heard, begun = RequestTracker(), time.perf_counter()
-        ledger, calls = get_playing().ledger, get_playing().calls
+        settings, calls = {**self.kwargs, **kwargs}, get_playing().calls
         try:
             answer = self.send(heard, prompt, messages, kwargs)
             if heard.changed:
@@ -355,7 +355,8 @@ class Logged:
             failure = normalize_error(error)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
-            cut = is_overlong or heard.cut or (ledger is not None and ledger.is_cut(heard.usage))
+            most = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
+            cut = is_overlong or heard.cut or any((each.get("completion_tokens") or 0) >= most for each in heard.usage)
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
                 calls.end(number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds)

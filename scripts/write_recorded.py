@@ -86,7 +86,9 @@ def write_candidates(name: str) -> str:
     for tried in compiled.tried:
         usual = "the program to improve" if tried.number == 0 else f"candidate {tried.number}"
         kind, cut = "placebo" if tried.placebo else usual, "dropped" if tried.dropped else ""
-        rows.append(f"| {kind} | {tried.scores.mean:.1f} | {len(tried.per_variant)} | {cut} |")
+        rows.append(
+            f"| {kind} | {tried.scores.mean:.1f} | {sum(key in compiled.val for key in tried.per_variant)} | {cut} |"
+        )
     spent = f"{compiled.rollouts} rollouts, {compiled.lm_calls:,} calls"
     return "\n".join([*rows, "", f"Verdict: {compiled.confirmation}. {spent}.\n"])
 

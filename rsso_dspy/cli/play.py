@@ -41,7 +41,7 @@ from rsso_dspy.plan import Forecast, forecast_calls, list_large_costs, price_for
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol
-from rsso_dspy.records import SOLVED_SCORE, TrainingRecord
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Usage
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.runs import Engine, Run, get_engine, plan_run
 from rsso_dspy.sessions import Session, session
@@ -410,6 +410,7 @@ def compile_and_print(
         with open_watched(watch, config, jobs, skills, told) as (live, events):
             compiled = compile_agent(Agent(request.method.name), live, request, jobs, events, out)
     echo("\n".join(describe_compile(compiled)))
+    _tell_cut_answers(compiled.usage, config)
     flag = " --candidate" if compiled.candidate else ""
     verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")
@@ -441,12 +442,15 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
     entries = itemize_build_costs(book, build.config)
     usage = {entry.role: entry.usage for entry in entries}
     echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
+    _tell_cut_answers(usage, build.config)
+    echo(f"\nconstitution: {build.out}  ({format_command('run', '--methods', 'rsso', '--constitution', build.out)})")
+
+
+def _tell_cut_answers(usage: Mapping[str, Usage], config: Config) -> None:
     for role, spent in usage.items():
         if spent.truncated:
-            setting = f"backends.{build.config.backend}.roles.{role}.max_tokens"
+            setting = f"backends.{config.backend}.roles.{role}.max_tokens"
             echo(f"{format_plural(spent.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
-    read = format_command("run", "--methods", "rsso", "--constitution", build.out)
-    echo(f"\nconstitution: {build.out}  ({read})")
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:

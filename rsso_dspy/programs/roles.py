@@ -52,8 +52,7 @@ class Roles:
             )
         module, role = self.modules.get(name) or MODULES[name].make(), _name_role(name)
         lm = self._find_model(role)
-        booked = self.ledger.book_under_role(role, _find_max_tokens(module, lm))
-        with booked, dspy.context(lm=lm), playing(rollout=self.rollout):
+        with self.ledger.book_under_role(role), dspy.context(lm=lm), playing(rollout=self.rollout):
             try:
                 return _replace_surrogates((getattr(module, method) if method else module)(**inputs))
             except AdapterParseError as error:
@@ -121,12 +120,6 @@ def find_users_lm() -> dspy.BaseLM | None:
     return None if get_playing().session_models_only else dspy.settings.lm or main_thread_config.get("lm")
 
 
-def _find_max_tokens(module: dspy.Module, lm: dspy.BaseLM) -> int | None:
-    own = (predictor.lm for predictor in module.predictors() if predictor.lm is not None)
-    settings = getattr(next(own, lm), "kwargs", {})
-    return settings.get("max_tokens") or settings.get("max_completion_tokens")
-
-
 def _replace_surrogates(answer: dspy.Prediction) -> dspy.Prediction:
     """Replace lone surrogates in the answer, which no file and no later prompt can hold."""
 
@@ -164,14 +157,13 @@ class TrialLedger(UsageTracker):
         self.was_cut = self._is_cut = False  # whether the last answer was cut off, or too long; and the next one
         self._unread: list[str] = []
         self._usage: dict[str, Usage] = {}
-        self._longest: int | None = None
         self._outer: Any = None
         self._spend, self._recall = spend, recall
 
     @contextmanager
-    def book_under_role(self, role: str, longest: int | None = None) -> Iterator[None]:
-        """Add the usage in the block to `role`. An answer of `longest` tokens counts as truncated."""
-        self.speaker, self._longest, self._unread, self._outer = role, longest, [], dspy.settings.usage_tracker
+    def book_under_role(self, role: str) -> Iterator[None]:
+        """Add the usage in the block to `role`."""
+        self.speaker, self._unread, self._outer = role, [], dspy.settings.usage_tracker
         self.was_cut = False
         with dspy.context(usage_tracker=self), playing(ledger=self):
             yield
@@ -181,10 +173,6 @@ class TrialLedger(UsageTracker):
         self.was_cut, self._is_cut = self._is_cut, False
         if self._outer is not None:
             self._outer.add_usage(lm, usage_entry)
-
-    def is_cut(self, usage: Sequence[Mapping[str, Any]]) -> bool:
-        most = self._longest
-        return most is not None and any((each.get("completion_tokens") or 0) >= most for each in usage)
 
     def note_truncated(self) -> None:
         self._is_cut = True  # the answer whose usage follows

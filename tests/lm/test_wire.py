@@ -46,10 +46,7 @@ class Wetness(dspy.Signature):
 def ask(models: Backend, role: str = "actor", ledger: TrialLedger | None = None) -> str:
     """Ask a question in a role and book it on the ledger."""
     lm, ledger = models.lm(role, 0), ledger or booked()
-    with (
-        dspy.context(adapter=models.adapter, disable_history=True),
-        ledger.book_under_role(role, lm.kwargs.get("max_tokens")),
-    ):
+    with dspy.context(adapter=models.adapter, disable_history=True), ledger.book_under_role(role):
         return dspy.Predict(Wetness)(question="Is water wet?", lm=lm).answer
 
 

@@ -116,8 +116,8 @@ def test_the_rule_in_which_an_answer_was_cut_off_is_left_out_and_a_summary_that_
     answer = says(abstract_rules="\n- Doors open.\n- Wat", error_rules="none")
     writer, ledger = ConstitutionWriter(), TrialLedger(lambda _role, _usage: None)
     known = Constitution().with_lessons([Lesson("abstract", "Water boils.")], "mix", "mix::1")
-    settings = {"lm": model(Engine(lambda _: answer)), "adapter": Listening(ChatAdapter())}
-    with dspy.context(**settings), ledger.book_under_role("advisor", longest):
+    lm = model(Engine(lambda _: answer)).copy(max_tokens=longest)
+    with dspy.context(lm=lm, adapter=Listening(ChatAdapter())), ledger.book_under_role("advisor"):
         lessons = writer(PartialEpisode("task", [START], []), known, categories=LASTING).lessons
         assert [lesson.text for lesson in lessons] == written
         assert len(writer.shorten(known).lessons) == merged
