@@ -4,8 +4,8 @@
     python scripts/write_recorded.py --check    # fails where the pages say anything else
 
 A page names what it wants between two comments: ``<!-- recorded NAME WHAT -->`` and ``<!-- end -->``. WHAT is
-`sentence` or `tables`, computed from the folder of the run by `rsso-dspy report`, or `candidates`, read from the
-program's file of a compile. NAME may be A,B: the arms of run B beside the control of run A.
+`sentence` or `tables`, computed from the folder of the run by `rsso-dspy report`, or `compiles`, read from programs.
+NAME may be A,B: the arms of run B beside the control of run A, or all compiles of a table.
 """
 
 import gzip
@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rsso_dspy import load
+from rsso_dspy.optimize.program_file import describe_noise
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "examples/recorded"
@@ -79,22 +80,31 @@ def write_tables(name: str) -> str:
     return "\n\n".join([*shown, f"The model answered for {measure_hours(name.rpartition(',')[2]):.1f} hours.\n"])
 
 
-def write_candidates(name: str) -> str:
-    (file,) = (RECORDED / name).glob("*.json")
-    compiled = load(file)
-    rows = ["| program | points on val | val variants | |", "|---|---|---|---|"]
-    for tried in compiled.tried:
-        usual = "the program to improve" if tried.number == 0 else f"candidate {tried.number}"
-        kind, cut = "placebo" if tried.placebo else usual, "dropped" if tried.dropped else ""
-        rows.append(
-            f"| {kind} | {tried.scores.mean:.1f} | {sum(key in compiled.val for key in tried.per_variant)} | {cut} |"
-        )
-    spent = f"{compiled.rollouts} rollouts, {compiled.lm_calls:,} calls"
-    return "\n".join([*rows, "", f"Verdict: {compiled.confirmation}. {spent}.\n"])
+def write_compiles(names: str) -> str:
+    """A row a compile: points on val; the chosen candidate minus the program to improve on the confirm variants; and
+    the true gain that such a compile confirms in four of five cases."""
+    rows = [
+        "| compile | program to improve | placebo | candidates | dropped | on confirm | p | power | rollouts | calls |"
+    ]
+    rows.append("|---|---|---|---|---|---|---|---|---|---|")
+    for name in names.split(","):
+        (file,) = (RECORDED / name).glob("*.json")
+        compiled = load(file)
+        start, *others = compiled.tried
+        placebos, candidates = ([each for each in others if each.placebo is kind] for kind in (True, False))
+        points = (", ".join(f"{each.scores.mean:.1f}" for each in them) for them in ([start], placebos, candidates))
+        (power,) = re.findall(r"about (\d+) points", " ".join(describe_noise(compiled)))
+        shown, seen = ("", ""), compiled.confirmation
+        if seen and seen.difference is not None:
+            gain, low, high = (f"{100 * each:+.1f}" for each in (seen.difference, seen.low, seen.high))
+            shown = f"{gain}, {low} to {high}", f"{seen.p:.3f}"
+        cells = file.stem, *points, str(sum(each.dropped for each in candidates)), *shown, power
+        rows.append(f"| {' | '.join(cells)} | {compiled.rollouts} | {compiled.lm_calls:,} |")
+    return "\n".join(rows) + "\n"
 
 
 def main() -> None:
-    writers = {"sentence": write_sentence, "tables": write_tables, "candidates": write_candidates}
+    writers = {"sentence": write_sentence, "tables": write_tables, "compiles": write_compiles}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         new = BLOCK.sub(lambda block: block.group(1) + writers[block.group(3)](block.group(2)), text)

@@ -34,11 +34,6 @@ def test_the_report_of_a_golden_run_is_the_same(name):
                 assert any(wanted.items() <= each.items() for each in now), f"{held} has no row {wanted}; it has {now}"
 
 
-def test_what_a_kill_cut_short_is_on_the_bill():
-    facts = read_lines("killed", GOLDEN)[0]["facts"]
-    assert sum(usage["calls"] for _, _, usage in facts["abandoned"]) > 0
-
-
 @pytest.mark.parametrize("row", read_lines("figures", HERE), ids=lambda row: row["recording"])
 def test_the_report_of_a_recorded_run_is_the_same(row):
     results = [line for line in read_lines(row["recording"]) if "trial" in line]

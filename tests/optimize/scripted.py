@@ -15,7 +15,7 @@ from rsso_dspy.executor import EventStream
 from rsso_dspy.lm import make_logged
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import CompileRequest
-from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
+from rsso_dspy.optimize.optimizers import PROPOSAL_CHARACTERS, Optimizer, get_optimizer
 from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.optimize.verdict import Rollout
 from rsso_dspy.programs.methods import get_method
@@ -39,7 +39,8 @@ class Models:
         self.engines = {role: Engine(script) for role, script in scripts.items()}
 
     def __call__(self, role: str, _rollout: int) -> dspy.BaseLM:
-        return make_logged(dspy.LM("embedded/explorer", engine=self.engines[role], cache=False, num_retries=0))
+        engine, most = self.engines[role], PROPOSAL_CHARACTERS  # this engine counts a character as a token
+        return make_logged(dspy.LM("embedded/explorer", engine=engine, cache=False, num_retries=0, max_tokens=most))
 
     @property
     def asked(self) -> dict[str, int]:

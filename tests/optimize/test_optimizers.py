@@ -152,8 +152,9 @@ def test_mipro_finds_a_demonstration_and_shows_it_to_the_proposer(live):
 def test_a_proposer_that_never_says_anything_usable_changes_nothing(live, answer):
     models = Models(actor=actor(lambda _: False), proposer=lambda _: answer)
     compiled = compile_agent(Agent("react"), models.within(live), wanted("mipro", rollouts=20))
-    assert compiled.candidate is None
-    assert len(compiled.tried) == 1
+    proposing = compiled.usage["proposer"]
+    assert (compiled.candidate, len(compiled.tried), proposing.calls > 0) == (None, 1, True)
+    assert proposing.truncated == proposing.calls * bool(answer)
 
 
 # Wordings of a person's own
