@@ -13,17 +13,17 @@ from rsso_dspy.cli.app import app
 BOUNDS = {
     "lines of the package": 24353,
     "files of the package": 120,
-    "lines of tests": 18955,
+    "lines of tests": 18954,
     "lines of reflexion": 2132,
     "lines of reflexion's tests": 1388,
     "functions over 60 lines": 3,
     "functions with over 8 parameters": 6,
     "options of all commands": 104,
     "options of run": 23,
-    "words of the documentation": 32805,
+    "words of the documentation": 32803,
     "lines of the page's assets": 1173,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2297,
+    "lines that the loop imports": 2285,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 

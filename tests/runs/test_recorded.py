@@ -46,11 +46,8 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         assert first == second
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("wordings", ("--candidates", ROOT / "examples/candidates.toml")), ("gepa", ("--optimizer", "gepa"))],
-)
-def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path, name, options):
+@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap"])
+def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path, name):
     recorded, again = ROOT / f"examples/recorded/babyai-{name}", tmp_path / f"{name}.json"
     for packed in recorded.rglob("*.jsonl.gz"):
         log = tmp_path / packed.relative_to(recorded).with_suffix("")
@@ -59,6 +56,8 @@ def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tm
     compiled = json.loads((recorded / again.name).read_bytes())
     shutil.copy(recorded / f"{again.name}.rollouts/run.json", tmp_path / f"{again.name}.rollouts")
     tasks = ",".join(dict.fromkeys(key.partition("::")[0] for key in compiled["train"]))
+    options = {"wordings": ("--candidates", ROOT / "examples/candidates.toml")}.get(name, ("--optimizer", name))
+    options += ("--teacher", compiled["teacher"]) if compiled["teacher"] else ()
     told = ("--config", recorded.with_name("babyai-compile.toml"), *options, "--yes")
     code, _, err = rsso("compile", *told, "--method", "react", "--calib", "1-per-task", "--tasks", tasks, "-o", again)
     assert code == 0, err
