@@ -177,7 +177,7 @@ class Student(Agent):
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             dspy.settings.trace.extend(
-                (predictors[name], _intern_texts(given), dspy.Prediction(**_intern_texts(said)))
+                (predictors[name], intern_texts(given), dspy.Prediction(**intern_texts(said)))
                 for name, given, said in self.list_shown(rollout)
                 if name in predictors
             )
@@ -185,10 +185,16 @@ class Student(Agent):
         return dspy.Prediction(**said, benchmark=rollouts.live.runtime.benchmark)
 
 
-def _intern_texts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
-    would differ between a rollout that was played and one read from a file."""
-    return {sys.intern(name): sys.intern(v) if type(v) is str else v for name, v in fields.items()}
+def intern_texts(value: Any) -> Any:
+    """A copy with one object for equal texts, and none for equal lists. DSPy seeds its sampling with a pickle of the
+    demonstrations, which would differ between a rollout that was played and one read from a file."""
+    if isinstance(value, dspy.History):
+        return dspy.History(messages=intern_texts(value.messages))
+    if isinstance(value, dict):
+        return {sys.intern(name): intern_texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [*map(intern_texts, value)]
+    return sys.intern(value) if type(value) is str else value
 
 
 @contextmanager
