@@ -245,7 +245,7 @@ def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, and the
     benchmark's action templates. The fingerprint of each arm's program covers the other writers."""
-    texts = [of.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
+    texts = [of.hints.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
     for name in sorted({*signatures.__all__} - {"DistillReflections", "ErrorRule"}):
         signature = getattr(signatures, name)
         fields = [(key, str(each.annotation), each.json_schema_extra["desc"]) for key, each in signature.fields.items()]

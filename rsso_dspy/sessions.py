@@ -120,7 +120,7 @@ def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
         rules=protocol.rules,
         constitution=protocol.constitution,
         examples=format_examples(Path(book.examples) if book.examples else None, played.hints.examples()),
-        about=played.about,
+        about=played.hints.about,
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
         implied_templates=get_benchmark().action_templates["sso"],
         reflections=make_reflection_settings(config),

@@ -97,7 +97,7 @@ def test_a_bill_adds_interrupted_trials_to_the_records():
     interrupted = ("rsso", "actor", Usage(calls=1, input=3))
     bill = build_cost_report(RunRecords([own, own], abandoned=[interrupted]), {"m": PRICE}.get)
     (entry,) = bill.entries
-    assert bill.billed == bill.sum_arm("rsso") == entry.billed > 0
+    assert bill.billed == entry.billed > 0
     assert bill.spent == pytest.approx(entry.billed + compute_cost(interrupted[2], PRICE))
     assert bill.answered == entry.usage + interrupted[2]
     begun = replace(record("rsso", "boil", 23, [[10]]), models={"actor": "m"})

@@ -79,10 +79,6 @@ class Benchmark:
     hints: Hints = field(default_factory=Hints)  # what actor, symbolic writers and the feedback of a compile are told
     data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
 
-    @property
-    def about(self) -> str:
-        return self.hints.about
-
     def simplify(self, variant: Variant, setting: str) -> Variant:
         return replace(variant, simplification=setting if self.tasks.simplifications else "")
 

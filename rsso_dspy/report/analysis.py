@@ -55,9 +55,6 @@ class CostReport:
     answered: Usage  # of all answers that this run received, also of interrupted trials and those being played now
     spent: float | None  # for these
 
-    def sum_arm(self, arm: str) -> float | None:
-        return total_billed(entry for entry in self.entries if entry.arm == arm)
-
 
 def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
     finished = [*played.records, *played.trainings]
@@ -312,7 +309,8 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
     for row, each in zip(found.arms, data["arms"], strict=True):
         same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
         measures[row.arm] = same | {name: each.pop(name) for name in MEASURES}
-        each |= {"cost": total_billed(found.spent[row.arm]), "paid": found.bill.sum_arm(row.arm)}
+        paid = total_billed(entry for entry in found.bill.entries if entry.arm == row.arm)
+        each |= {"cost": total_billed(found.spent[row.arm]), "paid": paid}
         each |= _serialize_learning(row.learning)
     return {
         "facts": {name: list(values) for name, values in found.facts.items() if values},

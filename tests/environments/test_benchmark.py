@@ -31,7 +31,7 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
     about = tomllib.loads(texts.read_text(encoding="utf-8"))["about"]
     assert 0 < len(about) < 700
     if name != "alfworld" or find_spec("alfworld"):
-        assert get_benchmark(name).about == about
+        assert get_benchmark(name).hints.about == about
         assert set(get_benchmark(name).tasks.examples) <= {*get_benchmark(name).tasks.names()}
         taught = get_benchmark(name).hints.lessons
         conditions = {each for row in (*taught.mistakes, *taught.progress) for each in row.when.split()}

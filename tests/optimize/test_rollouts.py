@@ -1,5 +1,6 @@
 """A rollout is played once, whoever asks and however often, and not at all when nothing is left to spend."""
 
+import pickle
 import threading
 
 import dspy
@@ -9,12 +10,12 @@ from dspy.utils.parallelizer import ParallelExecutor
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.feedback import metric
 from rsso_dspy.optimize.optimizers import Search, Student
-from rsso_dspy.optimize.rollouts import CompileStopped
+from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts
 from rsso_dspy.optimize.verdict import CandidateProgram, Rollout
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from tests.live import says
-from tests.optimize.scripted import GO, LONGEST, STEPS, Models, actor, rollouts_of
+from tests.optimize.scripted import GO, LONGEST, STEPS, Models, actor, rollouts_of, wanted
 
 FIRST = LONGEST[0]
 
@@ -60,6 +61,17 @@ def test_copies_of_a_student_share_its_rollouts_and_leave_their_own_calls_in_the
         assert metric(None, played) == 0.5
         assert {goal.done for goal in played.progress[0]} == {True, False}
     assert models.asked["actor"] == STEPS
+
+
+def test_calls_are_pickled_alike_whether_their_rollout_was_played_or_read(live, models, tmp_path):
+    """DSPy seeds its choice of demonstrations with the pickle."""
+    pickled, request = set(), wanted(train=LONGEST[1:], val=LONGEST[:1])
+    for _ in range(2):
+        logs = RolloutLogs(tmp_path / "program.json")
+        with logs.open_for_request({"identity": {}}), dspy.context(trace=[]):
+            make_student(Rollouts(models.within(live), request, logs=logs), Agent("react"))(variant=FIRST.key)
+            pickled.add(pickle.dumps([(given, said.toDict()) for _, given, said in dspy.settings.trace]))
+    assert (len(pickled), models.asked["actor"]) == (1, STEPS)
 
 
 def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_again(live, monkeypatch):

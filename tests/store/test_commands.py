@@ -39,18 +39,6 @@ def test_a_command_is_read_back_as_it_was_given_with_copies_of_its_files(tmp_pat
     assert load_config(paths[0]).hash() == config.hash()
 
 
-def test_no_password_gets_into_the_folder(tmp_path):
-    address = "http://user:hunter2@127.0.0.1:8000/v1?key=hunter2"
-    config = load_config(
-        overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"]
-    )
-    store = open_store(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run"))
-    assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
-    again = load_config(*extract_given(store, tmp_path / "given"))
-    assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
-    assert again.hash() == config.hash()
-
-
 @pytest.mark.parametrize("settings", [[], ["protocol.setting=transfer", "protocol.train_trials=1"]])
 @pytest.mark.parametrize("of", [1, 3])
 def test_shards_are_the_run_each_unit_once_and_arms_stay_together(settings, of):
