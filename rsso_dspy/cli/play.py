@@ -37,7 +37,7 @@ from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_p
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
 from rsso_dspy.optimize.program_file import Compiled, load_programs
 from rsso_dspy.optimize.rollouts import RolloutFinished, RolloutLogs
-from rsso_dspy.plan import Forecast, forecast_calls, list_large_costs, price_forecast
+from rsso_dspy.plan import TEACHING, Forecast, forecast_calls, list_large_costs, price_forecast
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol
@@ -410,7 +410,7 @@ def compile_and_print(
         with open_watched(watch, config, jobs, skills, told) as (live, events):
             compiled = compile_agent(Agent(request.method.name), live, request, jobs, events, out)
     echo("\n".join(describe_compile(compiled)))
-    _tell_cut_answers(compiled.usage, config)
+    _tell_cut_answers(compiled.usage, config.backend, teacher.name if teacher else "")
     flag = " --candidate" if compiled.candidate else ""
     verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
     echo(f"\nprogram: {out}  ({verb}{flag})")
@@ -442,14 +442,15 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
     entries = itemize_build_costs(book, build.config)
     usage = {entry.role: entry.usage for entry in entries}
     echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
-    _tell_cut_answers(usage, build.config)
+    _tell_cut_answers(usage, build.config.backend)
     echo(f"\nconstitution: {build.out}  ({format_command('run', '--methods', 'rsso', '--constitution', build.out)})")
 
 
-def _tell_cut_answers(usage: Mapping[str, Usage], config: Config) -> None:
+def _tell_cut_answers(usage: Mapping[str, Usage], backend: str, teacher: str = "") -> None:
     for role, spent in usage.items():
         if spent.truncated:
-            setting = f"backends.{config.backend}.roles.{role}.max_tokens"
+            name = teacher if role.startswith(TEACHING) else backend
+            setting = f"backends.{name}.roles.{role.removeprefix(TEACHING)}.max_tokens"
             echo(f"{format_plural(spent.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
 
 

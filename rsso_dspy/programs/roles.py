@@ -162,7 +162,6 @@ class TrialLedger(UsageTracker):
 
     @contextmanager
     def book_under_role(self, role: str) -> Iterator[None]:
-        """Add the usage in the block to `role`."""
         self.speaker, self._unread, self._outer = role, [], dspy.settings.usage_tracker
         self.was_cut = False
         with dspy.context(usage_tracker=self), playing(ledger=self):

@@ -1,4 +1,4 @@
-"""The signatures of all language-model calls: inputs, outputs and instructions. Prompts are defined only here, so that
+"""The signatures of all that agents ask: inputs, outputs and instructions. Their prompts are defined only here, so that
 an optimizer can reach all of them. No two are equal in fields and instructions: optimizers tell predictors by these."""
 
 from rsso_dspy.signatures.actor import FlatActor, SkillActor

@@ -109,10 +109,7 @@ def test_logs_of_reflexion_give_the_tables_of_a_run(tmp_path):
 
 @pytest.mark.parametrize(
     ("trials", "message"),
-    [
-        (("s0", ""), "they list other environments"),
-        (("s0", "00"), "env_0 is solved, and later not"),
-    ],
+    [(("s0", ""), "they list other environments"), (("s0", "00"), "env_0 is solved, and later not")],
 )
 def test_logs_that_are_not_of_one_run_are_refused(trials, message, run, tmp_path):
     logs = write_logs(tmp_path / "logs", *trials)

@@ -71,6 +71,7 @@ def test_gold_paths_of_train_variants_are_in_the_students_prompts(rsso):
 def test_another_backend_teaches_and_is_billed_apart(rsso):
     with provider(imitate) as student, provider(count) as wise:
         words = (*COMPILE, "--teacher", "wise", *backend("mine", student), *backend("wise", wise), "--max-cost", "50")
+        words = (*words, "--set", "backends.wise.max_tokens=1")
         forecast = int(re.search(r"teacher-actor (\d+)", rsso(*words, "--dry-run")[2]).group(1))
         code, out, err = rsso(*words, "-o", "mine.json")
         assert code == 0, err
@@ -81,4 +82,5 @@ def test_another_backend_teaches_and_is_billed_apart(rsso):
     assert (made["teacher"], made["model"]) == ("hosted_vllm/wise", "hosted_vllm/mine")
     assert all(text in err for text in ("[2/", "teacher up::"))
     assert f"teacher-actor {len(wise.requests)}" in out
+    assert "of the teacher-actor cut off at max_tokens: raise backends.wise.roles.actor.max_tokens" in out
     assert made["candidate"]["state"]["actor"]["demos"]

@@ -13,7 +13,7 @@ from rsso_dspy.cli.app import app
 BOUNDS = {
     "lines of the package": 24353,
     "files of the package": 120,
-    "lines of tests": 18954,
+    "lines of tests": 18949,
     "lines of reflexion": 2132,
     "lines of reflexion's tests": 1388,
     "functions over 60 lines": 3,
@@ -23,7 +23,7 @@ BOUNDS = {
     "words of the documentation": 32804,
     "lines of the page's assets": 1173,
     "modules that the loop imports": 17,
-    "lines that the loop imports": 2285,
+    "lines that the loop imports": 2284,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 

@@ -51,10 +51,7 @@ VERBS = {
 
 @pytest.mark.parametrize(
     ("verb", "does", "sent", "code"),
-    [
-        ("run", SAYS_NOTHING, signal.SIGTERM, 143),
-        ("compile", DEAF_WITH_A_CHILD, signal.SIGINT, 130),
-    ],
+    [("run", SAYS_NOTHING, signal.SIGTERM, 143), ("compile", DEAF_WITH_A_CHILD, signal.SIGINT, 130)],
 )
 def test_who_ends_a_command_while_java_starts_leaves_no_process(verb, does, sent, code, tmp_path, pids):
     fake = put_on_path(does, tmp_path / "bin", pids)

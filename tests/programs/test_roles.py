@@ -91,10 +91,7 @@ UNDONE = "The attempt ended with the task undone, at"
     [
         (tell_outcome(FAILED), OUTCOME),
         (ending("solved", 8), "Solved: step 1, wait, completed the task. Points: +8 at step 1."),
-        (
-            ending("budget", 10, 0, 0, 0),
-            f"{UNDONE} 10 of 100 points: +10 at step 1. The last 3 steps earned nothing.",
-        ),
+        (ending("budget", 10, 0, 0, 0), f"{UNDONE} 10 of 100 points: +10 at step 1. The last 3 steps earned nothing."),
         (ending("budget", 0), f"{UNDONE} 0 of 100 points: no step earned any."),
         (
             ending("failed", 0, at_reset=8),

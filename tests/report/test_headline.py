@@ -53,11 +53,7 @@ CASES = {
         ["It took 32 model calls and 0.2k tokens, price unknown.", OWN_MODEL],
         ["at no cost", "unpriced"],
     ),
-    "no pair": (
-        arm(R, LOW[:1]) + arm(S, [None, 50]),
-        ["nothing is compared", "1 unit ended in an error"],
-        ["beats"],
-    ),
+    "no pair": (arm(R, LOW[:1]) + arm(S, [None, 50]), ["nothing is compared", "1 unit ended in an error"], ["beats"]),
 }
 
 

@@ -46,7 +46,7 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         assert first == second
 
 
-@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap"])
+@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap", "mipro"])
 def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path, name):
     recorded, again = ROOT / f"examples/recorded/babyai-{name}", tmp_path / f"{name}.json"
     for packed in recorded.rglob("*.jsonl.gz"):
@@ -58,6 +58,7 @@ def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tm
     tasks = ",".join(dict.fromkeys(key.partition("::")[0] for key in compiled["train"]))
     options = {"wordings": ("--candidates", ROOT / "examples/candidates.toml")}.get(name, ("--optimizer", name))
     options += ("--teacher", compiled["teacher"]) if compiled["teacher"] else ()
+    options += ("--set", "backends.llama.roles.proposer.max_tokens=800") if name == "mipro" else ()
     told = ("--config", recorded.with_name("babyai-compile.toml"), *options, "--yes")
     code, _, err = rsso("compile", *told, "--method", "react", "--calib", "1-per-task", "--tasks", tasks, "-o", again)
     assert code == 0, err

@@ -25,7 +25,10 @@ def open_store(config: Config, asked: RunSpec) -> Store:
 
 
 def test_a_command_is_read_back_as_it_was_given_with_copies_of_its_files(tmp_path):
-    config = load_config(overrides=["embedder.model=hash"])
+    address = "http://user:hunter2@127.0.0.1:8000/v1?key=hunter2"
+    config = load_config(
+        overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"]
+    )
     file, given = tmp_path / "mine.json", tmp_path / "given"
     file.write_text("{}")
     order = RunSpec(
@@ -37,6 +40,8 @@ def test_a_command_is_read_back_as_it_was_given_with_copies_of_its_files(tmp_pat
     paths = extract_given(store, given)
     assert [path.relative_to(given).as_posix() for path in paths] == ["config.toml", "programs/mine.json"]
     assert load_config(paths[0]).hash() == config.hash()
+    assert load_config(paths[0]).active_backend.base_url == "http://127.0.0.1:8000/v1"
+    assert not [path for path in order.out.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
 @pytest.mark.parametrize("settings", [[], ["protocol.setting=transfer", "protocol.train_trials=1"]])
@@ -71,7 +76,7 @@ def test_parts_are_read_as_one_run_that_knows_what_is_missing(tmp_path):
     for store, each in ((first, record("sso", "boil", 22, [[10]])), (first, errored), (second, longer)):
         save(store, each)
     played = collect_played(PooledRuns([first, second]))
-    assert [unit.variant.key for unit in played.records if not unit.has_errors] == ["boil::22", "boil::27"]
+    assert [(unit.variant.index, unit.has_errors) for unit in played.records] == [(22, False), (21, True), (27, False)]
     assert (played.missing, played.missing_shards) == (1, ["3/3"])
     first.open(IDENTITY, {"sso": "1"}, "3/3")
     assert first.read_file()["shards"] == ["1/3", "3/3"]
