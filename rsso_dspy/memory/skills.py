@@ -272,11 +272,11 @@ class SkillMemoryState:
 
 
 def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
-    """Load a snapshot and its settings. Raises `UsageError` naming ``where`` if it is damaged."""
+    """Load a snapshot and its settings. Raises `UsageError` naming ``where`` if damaged, as without a skill's piece."""
     try:
         settings = SkillSettings(**snapshot["settings"])
         held = SkillMemoryState.load(snapshot, settings)
-        held.list_first_states()  # fails where a piece of a skill is missing
+        _ = [held.pieces[at].states[start] for skill in held.skills.values() for at, start, _ in skill.spans]
         return held, settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
