@@ -27,14 +27,20 @@ from typing import Any
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import choose_interface
-from rsso_dspy.environments.alfworld.tasks import COUNTS
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session, session
 
 NAME = "model"
 LEVELS = ["GoToRedBall", "GoToObjS6", "GoToLocalS8N7", "Open", "Pickup", "PickupLoc", "GoToDoor", "OpenDoorLoc"]
 UNITS = {
-    "alfworld": [f"{task}::{in_train}" for task, (in_train, _, _) in COUNTS.items()],
+    "alfworld": [  # the first development game of each type
+        "pick_and_place_simple::790",
+        "look_at_obj_in_light::308",
+        "pick_clean_then_place_in_recep::650",
+        "pick_heat_then_place_in_recep::459",
+        "pick_cool_then_place_in_recep::533",
+        "pick_two_obj_and_place::813",
+    ],
     "babyai": [f"{level}::{seed}" for level in LEVELS for seed in (200, 201)],
     "pddl": ["blockworld::0", "gripper::0", "barman::0", "tyreworld::0"],
     "scienceworld": ["find-plant::150", "find-living-thing::150", "use-thermometer::280"],

@@ -25,15 +25,20 @@ ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "examples/recorded"
 IMAGES = ROOT / "docs/images"
 PAGES = (ROOT / "README.md", ROOT / "docs/BENCHMARKS.md")
-CONTROL = "react"
 BLOCK = re.compile(r"(<!-- recorded (\S+) (\S+) -->\n).*?(?=<!-- end -->)", re.S)
 
 
+def read_arms(name: str) -> list[str]:
+    return list(json.loads((RECORDED / name / "run.json").read_bytes())["arms"])
+
+
 def run_report(name: str, *options: str) -> str:
+    """The report of these runs. The first arm of the first one is the control."""
     folders = [str(RECORDED / each) for each in name.split(",")]
+    control = read_arms(name.partition(",")[0])[0]
     command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "report", *folders]
     settings = {**os.environ, "COLUMNS": "10000"}
-    done = subprocess.run([*command, "--against", CONTROL, *options], check=True, stdout=-1, text=True, env=settings)
+    done = subprocess.run([*command, "--against", control, *options], check=True, stdout=-1, text=True, env=settings)
     return done.stdout.strip()
 
 
@@ -52,22 +57,25 @@ def make_tables(name: str) -> dict[str, str]:
 
 def choose_rows(table: str, name: str) -> str:
     """The rows of a table on the control and on the arms of the last run of `name`; all rows of a single run."""
-    arms = json.loads((RECORDED / name.rpartition(",")[2] / "run.json").read_bytes())["arms"]
+    control, arms = read_arms(name.partition(",")[0])[0], read_arms(name.rpartition(",")[2])
     head, rows = table.splitlines()[:2], table.splitlines()[2:]
     firsts = [row.split("|")[1].strip() for row in rows]
-    chosen = [row for row, first in zip(rows, firsts, strict=True) if first == CONTROL or first.split(" - ")[0] in arms]
+    chosen = [row for row, first in zip(rows, firsts, strict=True) if first == control or first.split(" - ")[0] in arms]
     return "\n".join([*head, *(chosen if "," in name else rows)])
 
 
-def measure_hours(name: str) -> float:
-    """Hours in which the model answered. An answer that several arms share took its time once."""
+def measure_hours(names: str) -> float:
+    """Hours in which the model answered in the last run. An answer that several arms share took its time once, and none
+    where an earlier run has it."""
     seconds = {}
-    for file in (RECORDED / name / "units").rglob("*.jsonl.gz"):
-        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
-            if line.startswith('{"call"') and (call := json.loads(line)).get("answer"):
-                place = (*file.parts[-2:], call["trial"], call["step"], call["role"], str(call["answer"]))
-                seconds[(*place, call["seconds"])] = call["seconds"]
-    return sum(seconds.values()) / 3600
+    for name in names.split(","):
+        known = set(seconds)
+        for file in (RECORDED / name / "units").rglob("*.jsonl.gz"):
+            for line in gzip.decompress(file.read_bytes()).decode().splitlines():
+                if line.startswith('{"call"') and (call := json.loads(line)).get("answer"):
+                    place = (*file.parts[-2:], call["trial"], call["step"], call["role"], str(call["answer"]))
+                    seconds[(*place, call["seconds"])] = call["seconds"]
+    return sum(took for each, took in seconds.items() if each not in known) / 3600
 
 
 def write_sentence(name: str) -> str:

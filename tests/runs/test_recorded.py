@@ -16,8 +16,7 @@ __all__ = ["rsso"]
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(file.parent for file in (ROOT / "examples/recorded").glob("*/run.json"))
-PLAYED = 3
-"""Variants of each run that are played again, with all its arms: the longest ones."""
+PLAYED = 3  # variants of each run that are played again, with all its arms: the longest ones
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -29,7 +28,8 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
     longest = sorted(recorded.values(), key=lambda unit: -sum(len(each.steps) for each in unit.trajectories))
     chosen = list(dict.fromkeys(unit.key for unit in longest))[:PLAYED]
     run = json.loads((folder / "run.json").read_bytes())
-    told = ["--config", ROOT / "examples/recorded/babyai-2x2.toml", "--methods", ",".join(run["arms"])]
+    configs = (folder.with_suffix(".toml"), folder.with_name("babyai-2x2.toml"))
+    told = ["--config", next(file for file in configs if file.exists()), "--methods", ",".join(run["arms"])]
     if rules := run["given"].get("constitution/constitution.json"):
         (tmp_path / "constitution.json").write_text(rules, encoding="utf-8")
         told += ["--constitution", tmp_path / "constitution.json"]
