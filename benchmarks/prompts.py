@@ -33,14 +33,7 @@ from rsso_dspy.sessions import Session, session
 NAME = "model"
 LEVELS = ["GoToRedBall", "GoToObjS6", "GoToLocalS8N7", "Open", "Pickup", "PickupLoc", "GoToDoor", "OpenDoorLoc"]
 UNITS = {
-    "alfworld": [  # the first development game of each type
-        "pick_and_place_simple::790",
-        "look_at_obj_in_light::308",
-        "pick_clean_then_place_in_recep::650",
-        "pick_heat_then_place_in_recep::459",
-        "pick_cool_then_place_in_recep::533",
-        "pick_two_obj_and_place::813",
-    ],
+    "alfworld": [],  # the first development game of each type
     "babyai": [f"{level}::{seed}" for level in LEVELS for seed in (200, 201)],
     "pddl": ["blockworld::0", "gripper::0", "barman::0", "tyreworld::0"],
     "scienceworld": ["find-plant::150", "find-living-thing::150", "use-thermometer::280"],
@@ -92,8 +85,10 @@ def main() -> None:
     with ExitStack() as within:
         url = options.base_url or within.enter_context(serve(options.gguf, options.threads))
         settings = [*make_overrides(url), f"benchmark={options.benchmark}", *options.set]
-        live = within.enter_context(session(load_config(Path(os.devnull), settings)))
-        for unit in options.units.split(",") if options.units else UNITS[options.benchmark]:
+        config = load_config(Path(os.devnull), settings)
+        live, tasks = within.enter_context(session(config)), config.active_benchmark.tasks
+        firsts = [f"{name}::{tasks.indices(name, 'dev')[0]}" for name in tasks.names]
+        for unit in options.units.split(",") if options.units else UNITS[options.benchmark] or firsts:
             for name, play in (("plain", play_plain), ("product", play_product)):
                 if options.only in (None, name):
                     row = play(url, live, unit, options.steps)
