@@ -87,7 +87,7 @@ def main() -> None:
         settings = [*make_overrides(url), f"benchmark={options.benchmark}", *options.set]
         config = load_config(Path(os.devnull), settings)
         live, tasks = within.enter_context(session(config)), config.active_benchmark.tasks
-        firsts = [f"{name}::{tasks.indices(name, 'dev')[0]}" for name in tasks.names]
+        firsts = [f"{name}::{tasks.indices(name, 'dev')[0]}" for name in tasks.names()]
         for unit in options.units.split(",") if options.units else UNITS[options.benchmark] or firsts:
             for name, play in (("plain", play_plain), ("product", play_product)):
                 if options.only in (None, name):
