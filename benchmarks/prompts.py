@@ -6,7 +6,7 @@
 
 llama.cpp's own server (PyPI `xllamacpp`) serves the file in this process, or `--base-url` names one. The plain prompt
 is no part of the product: three sentences of instruction, then a message a step with the observation and the possible
-actions, answered by the action alone. Units are of development splits (of PDDL, which has none, training problems), one
+actions, answered by the action alone. Units are of development splits (of PDDL, training problems), one
 trial each at temperature 0, played in turn by both.
 
 The last line is one JSON object: the sums of each prompt.
