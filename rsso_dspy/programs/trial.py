@@ -83,8 +83,6 @@ class TrialRun:
                     break
         return TrialResult(self.number, trajectory, **told, **self.ledger.to_result_fields())
 
-    # What the loop asks for.
-
     def begin_step(self, number: int) -> None:
         """Book calls under this step from now on. Raises `Stopped` once the run is stopped."""
         if self.roles.runtime.stopped():
@@ -129,8 +127,6 @@ class TrialRun:
         told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
         return Step(**told, recalled=items, rejected=answer.rejected), move
 
-    # What was shown.
-
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
         the possible actions are listed, they are left out."""
@@ -172,6 +168,7 @@ FORGOTTEN = "What was said before is left out."
 REFUSED = "The last action was refused. Take one that is possible."
 WITHOUT_EFFECT = "That changed nothing. Take another action."
 AGAIN = "{action}: tried here {times} times now, and nothing changed. Take another action."
+SEEN_AGAIN = "{action}: tried here {times} times now, and nothing that you see changed."
 
 Turn = dict[str, Any]  # the inputs of one step, the outputs of the answer to it, and the answer's text as `said`
 
@@ -251,10 +248,12 @@ class Conversation:
         step = steps[-1]
         if not step.understood:
             return REFUSED
-        if not step.no_effect and (states[-1] != states[-2] or states[-1].look):  # a look may stay while time passes
+        if not step.no_effect and states[-1] != states[-2]:
             return ""
-        times = self._tried[self._situation].count(step.action)
-        return AGAIN.format(action=step.action, times=times) if times > 1 else WITHOUT_EFFECT
+        in_view = bool(states[-1].look) and not step.no_effect  # while all in view stays as it is, time may pass
+        if (times := self._tried[self._situation].count(step.action)) > 1:
+            return (SEEN_AGAIN if in_view else AGAIN).format(action=step.action, times=times)
+        return "" if in_view else WITHOUT_EFFECT
 
     def _list_actions(self) -> list[str]:
         """Return the actions that can be taken now, those last that were taken in the very same situation before; none

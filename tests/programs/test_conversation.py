@@ -31,7 +31,8 @@ class Listing(Counting):
 
 
 def seen(text: str) -> State:
-    return State(text, "", "")
+    observation, _, look = text.partition(" | ")
+    return State(observation, look, "")
 
 
 def talk(steps, rules=LISTED, scaffold="flat", **changing):
@@ -61,7 +62,9 @@ def test_actions_are_listed_those_last_that_were_tried_in_the_same_situation():
         ([("add 1", "One.", True)], None),
         ([("add 1", "You begin.", True)], WITHOUT_EFFECT),
         ([("fly", "You cannot.", False)], REFUSED),
-        ([("add 1", "You begin.", True)] * 3, "add 1: tried here 3 times now"),
+        ([("add 1", "You begin.", True)] * 3, "add 1: tried here 3 times now, and nothing changed. Take"),
+        ([("wait", "Wait. | A room.", True)] * 2, None),  # in a room, seen for the first time after the first of them
+        ([("wait", "Wait. | A room.", True)] * 3, "wait: tried here 2 times now, and nothing that you see changed."),
     ],
 )
 def test_what_changed_nothing_or_was_refused_is_said(steps, notice):
@@ -161,14 +164,6 @@ def test_no_message_of_a_trial_ever_changes_and_the_models_turns_are_its_own_wor
     for before, after in pairwise(sent[:3]):
         assert after[: len(before)] == before
     assert [text for role, text in sent[-1] if role == "assistant"] == said[:2]
-
-
-def test_a_look_that_stays_while_time_passes_is_not_said_to_be_in_vain():
-    for look, told in (("", WITHOUT_EFFECT), ("A kitchen.", None)):
-        conversation, waited = Conversation(Listing(), LISTED), State("You wait.", look, "")
-        conversation.begin_turn([waited], [])
-        turn = conversation.begin_turn([waited, waited], [Step("wait", "wait", waited, 0, 0, True)])
-        assert turn.get("notice") == told
 
 
 def test_an_action_that_was_refused_or_without_effect_leaves_the_player_where_it_was():

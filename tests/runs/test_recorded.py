@@ -46,7 +46,7 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         assert first == second
 
 
-@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap", "mipro"])
+@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap", "bootstrap-3", "mipro"])
 def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path, name):
     recorded, again = ROOT / f"examples/recorded/babyai-{name}", tmp_path / f"{name}.json"
     for packed in recorded.rglob("*.jsonl.gz"):
@@ -55,12 +55,14 @@ def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tm
         log.write_bytes(gzip.decompress(packed.read_bytes()))
     compiled = json.loads((recorded / again.name).read_bytes())
     shutil.copy(recorded / f"{again.name}.rollouts/run.json", tmp_path / f"{again.name}.rollouts")
-    tasks = ",".join(dict.fromkeys(key.partition("::")[0] for key in compiled["train"]))
-    options = {"wordings": ("--candidates", ROOT / "examples/candidates.toml")}.get(name, ("--optimizer", name))
+    tasks = list(dict.fromkeys(key.partition("::")[0] for key in compiled["train"]))
+    options = ("--calib", f"{len(compiled['train']) // len(tasks)}-per-task", "--tasks", ",".join(tasks))
+    optimizer = compiled["optimizer"]
+    options += {"wordings": ("--candidates", ROOT / "examples/candidates.toml")}.get(name, ("--optimizer", optimizer))
     options += ("--teacher", compiled["teacher"]) if compiled["teacher"] else ()
     options += ("--set", "backends.llama.roles.proposer.max_tokens=800") if name == "mipro" else ()
-    told = ("--config", recorded.with_name("babyai-compile.toml"), *options, "--yes")
-    code, _, err = rsso("compile", *told, "--method", "react", "--calib", "1-per-task", "--tasks", tasks, "-o", again)
+    told = ("--config", recorded.with_name("babyai-compile.toml"), "--method", "react", *options, "--yes", "-o", again)
+    code, _, err = rsso("compile", *told)
     assert code == 0, err
     assert json.loads(again.read_bytes()) == compiled
 
