@@ -46,7 +46,7 @@ def test_a_recorded_run_is_reported_and_replays_byte_for_byte_without_a_model(fo
         assert first == second
 
 
-@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap", "bootstrap-3", "mipro"])
+@pytest.mark.parametrize("name", ["wordings", "gepa", "bootstrap", "mipro"])
 def test_a_recorded_compile_replays_to_the_same_program_without_a_model(rsso, tmp_path, name):
     recorded, again = ROOT / f"examples/recorded/babyai-{name}", tmp_path / f"{name}.json"
     for packed in recorded.rglob("*.jsonl.gz"):
