@@ -250,10 +250,10 @@ class Conversation:
             return REFUSED
         if not step.no_effect and states[-1] != states[-2]:
             return ""
-        in_view = bool(states[-1].look) and not step.no_effect  # while all in view stays as it is, time may pass
+        time_may_pass = bool(states[-1].look) and not step.no_effect  # what is not in view may have changed
         if (times := self._tried[self._situation].count(step.action)) > 1:
-            return (SEEN_AGAIN if in_view else AGAIN).format(action=step.action, times=times)
-        return "" if in_view else WITHOUT_EFFECT
+            return (SEEN_AGAIN if time_may_pass else AGAIN).format(action=step.action, times=times)
+        return "" if time_may_pass else WITHOUT_EFFECT
 
     def _list_actions(self) -> list[str]:
         """Return the actions that can be taken now, those last that were taken in the very same situation before; none
