@@ -79,7 +79,8 @@ def main() -> None:
     if options.gguf is None:
         parser.error("name a model: --gguf FILE")
     digest = hashlib.sha256(options.gguf.read_bytes()).hexdigest()
-    print(f"{options.gguf.name}, sha256 {digest}, {options.threads} threads, temperature 0, {options.steps} steps")
+    server = options.base_url or f"{options.threads} threads"
+    print(f"{options.gguf.name}, sha256 {digest}, {server}, temperature 0, {options.steps} steps")
     print_head("unit", "prompt", "points", "steps", "refused", "uncached a step", "written a step", "seconds a step")
     sums = {"plain": Row(), "product": Row()}
     with ExitStack() as within:
