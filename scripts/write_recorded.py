@@ -12,13 +12,16 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import sys
+from contextlib import redirect_stdout
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from rsso_dspy import load
+from rsso_dspy.cli import main as run_command
 from rsso_dspy.optimize.program_file import describe_noise
 
 ROOT = Path(__file__).parents[1]
@@ -36,10 +39,15 @@ def run_report(name: str, *options: str) -> str:
     """The report of these runs. The first arm of the first one is the control."""
     folders = [str(RECORDED / each) for each in name.split(",")]
     control = read_arms(name.partition(",")[0])[0]
-    command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "report", *folders]
-    settings = {**os.environ, "COLUMNS": "10000"}
-    done = subprocess.run([*command, "--against", control, *options], check=True, stdout=-1, text=True, env=settings)
-    return done.stdout.strip()
+    command = ["rsso-dspy", "report", *folders, "--against", control, *options]
+    wide = patch.dict(os.environ, COLUMNS="10000")
+    with redirect_stdout(StringIO()) as printed, patch.object(sys, "argv", command), wide:
+        try:
+            run_command()
+        except SystemExit as ended:
+            if ended.code:
+                raise
+    return printed.getvalue().strip()
 
 
 @cache

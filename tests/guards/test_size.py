@@ -11,9 +11,9 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 24353,
+    "lines of the package": 24352,
     "files of the package": 120,
-    "lines of tests": 18949,
+    "lines of tests": 18892,
     "lines of reflexion": 2132,
     "lines of reflexion's tests": 1388,
     "functions over 60 lines": 3,
