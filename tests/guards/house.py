@@ -19,15 +19,19 @@ from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import Config as GenerationConfig
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from rsso_dspy.config import Config, load_config
+from rsso_dspy.config import CompileOptions, Config, load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.executor import Event, EventStream, TrialFinished, UnitFinished
 from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.optimize.compile import build_request, compile_agent
 from rsso_dspy.optimize.constitution import plan_constitution_build
+from rsso_dspy.optimize.rollouts import RolloutFinished
+from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.playing import get_playing
 from rsso_dspy.pricing import make_price_lookup
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import (
     Failure,
     Source,
@@ -75,9 +79,9 @@ def write_value(value: Any) -> str:
 
 
 def play(job: Data, folder: Path, answer: Answer, tell: Tell) -> None:
-    """Play a job: a run of units, or the build of a constitution. The same job with the same folder goes on
+    """Play a job: a run of units, a compile, or the build of a constitution. The same job with the same folder goes on
     where it was cut off."""
-    kinds = {"run": play_run, "constitution": play_constitution}
+    kinds = {"run": play_run, "compile": play_compile, "constitution": play_constitution}
     with answering(answer, folder / "cache"):
         kinds[job["kind"]](job, load(job["settings"]), folder, tell)
 
@@ -182,6 +186,48 @@ def play_constitution(job: Data, config: Config, folder: Path, tell: Tell) -> No
     with session(config) as live:
         book = built.run(live, built.make_spend_limit(), events)
     tell({"rules": name_memory("constitution", book.constitution.dump()), "examples": list(book.examples)})
+
+
+def play_compile(job: Data, config: Config, folder: Path, tell: Tell) -> None:
+    drawn = draw_calibration(job["calib"], job["tasks"], config.seed, config.simplification, config.benchmark_in_data)
+    with session(config) as live:
+        request = build_request(
+            Agent(job["method"]).method,
+            live.protocol,
+            drawn,
+            job["optimizer"],
+            CompileOptions(trials=job["trials"], steps=job["steps"]),
+            job["max_rollouts"],
+            seed=config.seed,
+            teacher=choose_teacher(job["teacher"], config) if "teacher" in job else None,
+        )
+        events = EventStream()
+        events.subscribe(RolloutFinished, lambda event: tell(describe_rollout(event)))
+        compiled = compile_agent(Agent(job["method"]), live, request, 1, events, folder / "compiled.json")
+        tell(describe_compiled(compiled.agent(), json.loads((folder / "compiled.json").read_text(encoding="utf-8"))))
+
+
+def describe_rollout(event: RolloutFinished) -> Data:
+    rollout = event.rollout
+    return {
+        "rollout": rollout.variant.key,
+        "candidate": event.candidate.number,
+        "placebo": event.candidate.placebo,
+        "score": round(rollout.score, 6),
+        "trials": [describe_trial(trial, {}) for trial in rollout.trials],
+    }
+
+
+def describe_compiled(agent: Agent, data: Data) -> Data:
+    """The program that a compile ends with, and its verdict."""
+    state = {
+        name: {"instructions": each["signature"]["instructions"], "demos": each["demos"]}
+        for name, each in agent.dump_state().items()
+        if name != "metadata"
+    }
+    kept = ("ended_by", "before", "after", "train", "val", "confirm", "rollouts", "lm_calls", "confirmation")
+    improved = (data.get("confirmation") or {}).get("verdict") == "confirmed"
+    return {"program": state, "improved": improved, **{name: data[name] for name in kept if name in data}}
 
 
 # The neutral form of units and trials.

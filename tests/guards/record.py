@@ -8,7 +8,8 @@ Two runs write the same bytes. A new job is a recording that holds nothing but i
 
     write_lines("sso", [{"job": {"kind": "run", "methods": ["sso"], "variants": ["boil::22"], "settings": {...}}}])
 
-`mangled` has every third answer of the actor in another form, and some in none.
+`mangled` has every third answer of the actor in another form, and some in none; `handicapped` has an actor without
+advice lose steps, so that a compile has something to find.
 """
 
 import argparse
@@ -57,7 +58,7 @@ def record(name: str, job: Job, out: Path) -> None:
     if not house.is_playable(job):
         print(f"{name}: not recorded, its benchmark is not installed here", file=sys.stderr)
         return
-    answer = mangle if job.get("mangled") else answer_well
+    answer = mangle if job.get("mangled") else handicap if job.get("handicapped") else answer_well
     recorder = Recorder(job, answer)
     with tempfile.TemporaryDirectory() as folder:
         house.play(job, Path(folder), recorder.answer, recorder.tell)
@@ -67,6 +68,14 @@ def record(name: str, job: Job, out: Path) -> None:
 
 def answer_well(call: dict[str, Any], _: int) -> str:
     return house.answer_offline(call)
+
+
+def handicap(call: dict[str, Any], number: int) -> str:
+    """Let an actor without advice and demonstrations lose every second step: a compile has something to find."""
+    system, *_ = call["messages"]
+    if call["role"] != "actor" or number % 2 or "Advice from" in system["content"] or "Examples:" in system["content"]:
+        return house.answer_offline(call)
+    return "Thought: Nothing comes to mind.\nAction: wait1"
 
 
 def mangle(call: dict[str, Any], number: int) -> str:

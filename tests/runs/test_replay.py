@@ -97,9 +97,7 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert (process.returncode, "repeat the command" in said) == (130, True)
-    assert (len(list(Store(cut).units())), len(list_trials(cut))) == (1, 4), (
-        "a trial of the second unit is finished too"
-    )
+    assert (len(list(Store(cut).units())), len(list_trials(cut))) == (1, 4), "one trial of the second unit is too"
     with subprocess.Popen(hold(cut, 5), stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert until(lambda: process.poll() is not None or len(list_trials(cut)) == 5, 120)
         assert process.poll() is None, "it came to its end before it was killed"
