@@ -257,7 +257,11 @@ def compile_agent(
     beside it: cut short and called again, it plays none of them twice."""
     live.check_models([agent])
     check_writers([agent.method], live.config)
-    program_file.check_stock_modules(agent)
+    if program_file.hash_schema(agent) != program_file.hash_schema(Agent(agent.method.name)):
+        raise UsageError(
+            "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
+            "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
+        )
     logs = RolloutLogs(out, live.backend.replay)
     with logs.open_for_request(wanted.describe(live.config)):
         rollouts = Rollouts(live, wanted, jobs, events, logs)

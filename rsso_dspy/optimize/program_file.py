@@ -181,14 +181,6 @@ class Compiled:
 FILE = TypeAdapter(Compiled)
 
 
-def check_stock_modules(agent: Agent) -> None:
-    if hash_schema(agent) != hash_schema(Agent(agent.method.name)):
-        raise UsageError(
-            "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
-            "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
-        )
-
-
 def hash_schema(agent: Agent) -> str:
     """Hash of names, kinds and types of the fields of all predictors, which a saved state must fit; not of words."""
     fields = {

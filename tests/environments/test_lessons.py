@@ -44,7 +44,7 @@ def episode(*moves, look=KITCHEN, inventory=NOTHING):
     steps = []
     for action, answer, *elsewhere in moves:
         states.append(State(answer, *(elsewhere or [look]), inventory))
-        steps.append(Step(action, action, states[-1], 0, 0, understood=actions.is_understood(answer)))
+        steps.append(Step(action, action, states[-1], 0, 0, understood=answer not in (actions.NOT_KNOWN, UNKNOWN)))
     return states, steps
 
 

@@ -79,11 +79,6 @@ def is_task_reset(action: str) -> bool:
     return "".join(word for word in words if word not in FILL_WORDS) == "resettask"
 
 
-def is_understood(answer: str) -> bool:
-    """Return whether the simulator understood the action. A question about an ambiguity counts as understood."""
-    return not answer.startswith((NOT_KNOWN, NO_EFFECT))
-
-
 def did_nothing(answer: str) -> bool:
     return "\n" not in answer.strip() and _NOTHING.match(answer) is not None
 

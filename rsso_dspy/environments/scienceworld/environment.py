@@ -103,7 +103,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             action=sent,
             reward=self._score - before[2],
             score=self._score,
-            understood=actions.is_understood(answer),
+            understood=not answer.startswith((actions.NOT_KNOWN, actions.NO_EFFECT)),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
             asked_back=self._question is not None,
