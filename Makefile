@@ -22,6 +22,7 @@ demo: install-demo
 	@mkdir -p runs/demo
 	$(RSSO) run --replay $(RECORDED) --config $(RECORDED).toml --methods react,reflexion \
 	  --variants $(HELPED),$(MISLED) --out runs/demo/replayed > runs/demo/replayed.txt
+	@$(RSSO) report runs/demo/replayed | sed -n '/^By task type/,/^Overall/p'
 	$(RSSO) report $(RECORDED) --against react --html runs/demo/report.html > runs/demo/report.txt
 	@awk -v RS= 'END { print }' runs/demo/report.txt
 	@echo; echo "2 of 3: the same comparison on three variants, played here by rules: what is written after a trial is read in the next"
@@ -29,7 +30,7 @@ demo: install-demo
 	@echo; echo "3 of 3: two instructions by hand, one kind, one that knows animals: a compile tells which of them helps"
 	$(RSSO) compile --method reflexion --candidates examples/lifespans/candidates.toml --calib 3-per-task \
 	  --tasks lifespan-longest-lived $(RULES) --jobs $(JOBS) -o runs/demo/program.json
-	@echo; echo "Open runs/demo/report.html: every prompt, answer and trial of part 1. Then play your own model:"
+	@echo; echo "Open runs/demo/report.html: every prompt, answer and trial of the recorded run. Then play your own model:"
 	@echo "  . .venv/bin/activate && rsso-dspy run --model PROVIDER/NAME --methods react,reflexion --per-task 1 --dry-run"
 	@echo "Read on: docs/TUTORIAL.md"
 

@@ -747,7 +747,7 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
         if provider in NATIVE and status != 200 and not (status == 404 and name in said):
             with suppress(ValueError, LookupError, TypeError):
                 for each in json.loads(ask("GET", "models")[1])["data"]:
-                    listed |= dict.fromkeys(map(str, (each["id"], *each.get("aliases", ()))))
+                    listed |= dict.fromkeys(f"{provider}/{alias}" for alias in (each["id"], *each.get("aliases", ())))
             status, said = ask("POST", talks, {"model": name, "messages": [], "max_tokens": 1})
     except (requests.ReadTimeout, HTTPError):
         status, said = 200, ""  # it began to answer
@@ -758,8 +758,8 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
         return "base_url", f"nothing answers at {shown}{way} ({list_causes(error)[-1]})"
     if provider in NATIVE and status in (401, 403) and (key or f"{provider.upper()}_API_KEY" not in os.environ):
         return "key_variable", f"{shown} refuses {'this' if key else 'to answer without a'} key ({status}: {said:.200})"
-    if status == 200 and listed and name not in listed:
-        return "model", f"{shown} has no {name}, though it answers to that name: it has {', '.join(listed)[:200]}"
+    if status == 200 and listed and f"{provider}/{name}" not in listed:
+        return "model", f"{shown} has {', '.join(listed)[:200]}, not {provider}/{name}, though it answers to any name"
     if provider in NATIVE and status == 404:
         wrong = "model" if name in said or "model" in said.lower() else "base_url"
         return wrong, f"{shown} does not have {name if wrong == 'model' else f'/{talks}'} (404: {said:.200})"

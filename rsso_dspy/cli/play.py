@@ -127,10 +127,9 @@ class RunProgress(ProgressBar):
 
     def on_job_finished(self, event: UnitFinished) -> None:
         record = event.record
-        scores = [trajectory.accumulator for trajectory in record.trajectories]
-        text = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
-        if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
-            text += " solved"  # with the points that the variant held at reset
+        scores = [(each.accumulator, each.solved) for each in record.trajectories]  # without the points held at reset
+        told = " ".join(f"{points}{' solved' * (solved and points < SOLVED_SCORE)}" for points, solved in scores)
+        text = f"error: {record.trials[-1].error}" if record.has_errors else told
         text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
         with self._lock:
             self.done += 1
@@ -150,7 +149,7 @@ class CompileProgress(ProgressBar):
         player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
-            text = f"{player} {rollout.variant.key}: {100 * rollout.score:.1f}  {rollouts.lm_calls:,} calls"
+            text = f"{player} {rollout.variant.key}: metric {100 * rollout.score:.1f}  {rollouts.lm_calls:,} calls"
             self.update_bar(text, text)
 
 
@@ -380,6 +379,7 @@ def compile_and_print(
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
     options, teacher = request.options, request.teacher
+    steps = f"each of the protocol's steps, {options.steps} at most"
     if not (finished or kept or start.dry_run):  # what is kept may be all that it takes
         start.check_backend(config)
         if teacher and teacher.backend:
@@ -397,7 +397,7 @@ def compile_and_print(
         request.forecast(protocol),
         f"plan: {request.optimizer.name} compiles {request.method.name} on {request.calibration.size} ({calib}), "
         f"protocol {protocol.id}, into {out}",
-        [f"at most {request.max_rollouts} rollouts of {options.trials} trials of {options.steps} steps"],
+        [f"at most {request.max_rollouts} rollouts of {format_plural(options.trials, 'trial')}, {steps}"],
         [*notes, *([f"{out} holds the result already: kept"] if finished else [])],
         teacher.models if teacher else {},
         jobs,

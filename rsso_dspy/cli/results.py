@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Call, text_of
@@ -100,7 +101,7 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
         f"{trajectory.asked_back} asked back, {trajectory.no_effect} without effect",
         bold=True,
     )
-    before: dict[tuple[str, int], str] = {}
+    before: dict[tuple[str, int], Any] = {}
     echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
         for call in (each for each in calls if each.step == number and each.role == "actor"):
@@ -118,15 +119,16 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
         echo(f"{role}, unreadable answer:\n{indent_text(text)}", dim=True)
 
 
-def _print_call(call: Call, before: dict[tuple[str, int], str]) -> None:
+def _print_call(call: Call, before: dict[tuple[str, int], Any]) -> None:
     """Print a call without the messages that repeat those of the previous request of its role, kept in `before`."""
     parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
-    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}", fg="cyan")
-    for place, message in enumerate(call.request["messages"]):
-        text, at = text_of(message.get("content")), (call.role, place)
-        content = "as in the previous request" if before.get(at) == text else f"\n{indent_text(text)}"
-        before[at] = text
-        echo(f"      [{message.get('role')}] {content}", fg="cyan")
+    sent = [(each.get("role"), text_of(each.get("content"))) for each in call.request["messages"]]
+    new = [message for place, message in enumerate(sent) if before.get((call.role, place)) != message]
+    before |= {(call.role, place): message for place, message in enumerate(sent)}
+    again = f"{len(sent) - len(new)} of {len(sent)} messages as in the previous request"
+    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}; {again}", fg="cyan")
+    for role, text in new:
+        echo(f"      [{role}]\n{indent_text(text)}", fg="cyan")
     failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
     name = f", {call.served}" if call.served else ""
     echo(f"      [answered{name}, {call.seconds:g} s{failed}]", dim=True)
@@ -182,8 +184,8 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     yield from program_file.describe_noise(compiled)
     yield (
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, "
-        f"{describe_spending(compiled.usage, calls=compiled.lm_calls)}; a rollout is {compiled.trials} trials of "
-        f"{compiled.steps} steps at most"
+        f"{describe_spending(compiled.usage, calls=compiled.lm_calls)}; a rollout is "
+        f"{format_plural(compiled.trials, 'trial')}, each of the protocol's steps, {compiled.steps} at most"
     )
     if compiled.abandoned:
         yield f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}"

@@ -291,9 +291,9 @@ def describe_smallest_gain(pairs: int, seeds: int) -> str:
     flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
     if (gain := find_smallest_gain(pairs, seeds)) is None:
         return (
-            f"no gain is confirmed in four of five such compiles: where {flips}, even the largest possible gain, "
-            f"{100 * LARGEST_GAIN:.1f} points, is confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} "
-            f"of 100 ({played}); a larger --calib or more --seeds would do"
+            f"where {flips}, a true gain of {100 * LARGEST_GAIN:.1f} points, the most that these flips can make, is "
+            f"confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of 100 such compiles ({played}): only "
+            "one on more of the variants would be seen; a larger --calib or more --seeds sees smaller ones"
         )
     given = "scores differ from seed to seed, and " if seeds > 1 else ""
     return (

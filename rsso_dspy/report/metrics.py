@@ -199,7 +199,7 @@ def _list_held_reflections(record: UnitRecord) -> list[int]:
 def classify_failure(trajectory: Trajectory) -> str:
     """Return why a trial was not solved: the first of these reasons that fits."""
     steps = trajectory.steps
-    if trajectory.outcome == "failed" and steps and steps[-1].reward < 0:
+    if trajectory.outcome == "failed" and steps:
         return "wrong answer"
     if trajectory.outcome in ("repeated", "exhausted") or find_action_loop(steps):
         return "loops"

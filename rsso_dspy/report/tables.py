@@ -249,11 +249,11 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
 
 def _build_strata_table(found: Analysis) -> Sheet:
     rows = [
-        (pair.name, *(cell for gain in pair.gains for cell in (gain.units, format_difference(gain.difference))))
+        (pair.name, gain.stratum, gain.units, format_difference(gain.difference))
         for pair in found.comparisons
+        for gain in pair.gains
     ]
-    names = [gain.stratum for pair in found.comparisons[:1] for gain in pair.gains]
-    return _build_table("strata", ("second - first", *chain(*((f"n {name}", name) for name in names))), rows)
+    return _build_table("strata", ("second - first", "stratum", "units", "points"), rows)
 
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
@@ -440,7 +440,7 @@ def _describe_comparisons(found: Analysis) -> list[str]:
 
 def _judge_open(pair: Comparison) -> str:
     """Return why a comparison is not decided."""
-    if pair.pairs > 1 and not pair.higher and not pair.lower:
+    if not pair.higher and not pair.lower:
         return EQUAL
     hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
     return TOO_FEW if hopeless else UNCERTAIN
@@ -469,7 +469,9 @@ def _describe_spending(found: Analysis) -> list[str]:
     spent, billed = found.bill.answered, found.bill.spent
     price = "at no cost" if found.bill.free else "price unknown" if billed is None else format_dollars(billed)
     calls = f"{spent.calls:,} model call{'s' if spent.calls > 1 else ''}"
-    return [f"It took {calls} and {format_tokens(spent.input + spent.output)} tokens, {price}."] if spent.calls else []
+    shared = ", shared answers counted for each arm" if found.facts.get("answers") else ""
+    tokens = format_tokens(spent.input + spent.output)
+    return [f"It took {calls} and {tokens} tokens{shared}, {price}."] if spent.calls else []
 
 
 def _describe_unscored(found: Analysis) -> Iterator[str]:

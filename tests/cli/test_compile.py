@@ -41,7 +41,7 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
             ("--max-rollouts", "8"),
             (
                 r"gepa compiles rsso on 1 train, 1 val and 3 confirm variants \(1-per-task\)",
-                "at most 8 rollouts of 2 trials of 60 steps",
+                "at most 8 rollouts of 2 trials, each of the protocol's steps, 60 at most",
                 r"at most \d+ model calls \(actor \d+, reflector 8, proposer \d+\)",
                 r"about 0\.[1-9]\d*M tokens in and \d+\.\dk out",
                 "rule-based",

@@ -96,7 +96,7 @@ def test_every_other_command_works(typed, monkeypatch, name):
         "constitution.json": lambda file: file.write_text(book({"variants": ["find-plant::0"]})),
         "boil.json": lambda file: file.write_text(SkillLibraryFile({"variants": ["boil::0"]}, library).to_json()),
     }
-    text = "\n".join(block.text for block in blocks(page(name)) if not block.language)
+    text = "\n".join(block.text for block in blocks(page(name)) if not block.language).replace("\\\n", "")
     lines = [line.partition(" #")[0].strip() for line in text.splitlines() if line.startswith("rsso-dspy ")]
     assert sum("--out runs/first" in line for line in lines) == 1
     for line in lines:

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 HELD_NOW = {
     "solved": {"learning": ("to 50%", "to 75%"), "measures": ("steps/solved", "tokens/solved", "USD/solved")},
+    "strata": {},
     "tests": {"differences": ("p", "Holm")},
     "tokens": {"tokens": ("role", "calls", "in", "out", "malformed", "invalid")},
 }

@@ -52,7 +52,7 @@ MINE = ("--backend", "mine", "--set", f"backends.mine.model={NAME}", "--set", "b
         (None, TYPED, "Connection refused): start the server, or change --base-url (of"),
         (None, MINE, "Connection refused): start the server, or change backends.mine.base_url (of the actor)"),
         (MISSING, TYPED, 'The model `tiny` does not exist."}}): change --model (of the actor)'),
-        (UNLISTED, MINE, "it has big: change backends.mine.model (of the actor)"),
+        (UNLISTED, MINE, "has hosted_vllm/big, not hosted_vllm/tiny, though"),
         (MISSING, MINE, 'does not exist."}}): change backends.mine.model (of the actor)'),
         ((b"no key", 401), TYPED, "refuses to answer without a key (401: no key): set the"),
         ((b"page not found", 404), TYPED, "does not have /chat/completions (404: page not"),

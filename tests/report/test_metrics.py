@@ -106,7 +106,7 @@ def test_an_arm_tells_its_gain_of_trial_2_its_scaffold_and_the_reflections_of_a_
     ("outcome", "actions", "first", "last", "why"),
     [
         ("failed", ("a", "focus on cup"), 0, -100, "wrong answer"),
-        ("failed", "ab", 0, 0, "other"),
+        ("failed", "ab", 0, 0, "wrong answer"),
         ("stalled", "ab", 0, 0, "other"),
         ("repeated", "aa", 0, 0, "loops"),
         ("exhausted", "aa", 0, 0, "loops"),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,8 @@ SETTINGS = [
     "embedder.model=numpy/all-MiniLM-L6-v2",  # torch takes four times as long to load as the rest
     "protocol.preset=sso-adapt/2-cap60", "protocol.trials=3", "protocol.stop_on_success=false",
 ]  # fmt: skip
-COMMON = [
-    # The shortest trials in which a skill is recalled: on the second variant, in the third.
-    "--methods", "rsso", "--variants", "find-plant::229,find-living-thing::228",
-    *(word for setting in SETTINGS for word in ("--set", setting)),
-]  # fmt: skip
+COMMON = ["--methods", "rsso", *(word for setting in SETTINGS for word in ("--set", setting))]
+QUICK = ["--benchmark", "babyai", "--variants", "GoToRedBall::1234,PickupDistDebug::1234"]  # trial 3 reads a skill
 MAIN = "from rsso_dspy.cli import main; main()"
 HELD = """
 import sys, time
@@ -56,12 +54,12 @@ fast it plays, what comes from outside finds it in the middle of a trial."""
 
 
 def command(out: Path, *more: str) -> list[str]:
-    return [sys.executable, "-c", MAIN, "run", *COMMON, "--out", str(out), *more]
+    return [sys.executable, "-c", MAIN, "run", *COMMON, *(more or QUICK), "--out", str(out)]
 
 
-def hold(out: Path, trials: int, script: str = HELD) -> list[str]:
+def hold(out: Path, trials: int, script: str = HELD, played: Sequence[str] = QUICK) -> list[str]:
     """The command with one job, held once so many trials are finished."""
-    return [sys.executable, "-c", script, *command(out)[3:], str(out), str(trials)]
+    return [sys.executable, "-c", script, *command(out, *played)[3:], str(out), str(trials)]
 
 
 def seed(number: int) -> dict[str, str]:
@@ -82,7 +80,7 @@ def list_trials(out: Path) -> list[tuple[str, int]]:
 
 def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in_the_same_bytes(tmp_path):
     first, cut = tmp_path / "first", tmp_path / "cut"
-    subprocess.run(command(first, "--jobs", "1"), env=seed(1), check=True, capture_output=True)
+    subprocess.run(command(first, *QUICK, "--jobs", "1"), env=seed(1), check=True, capture_output=True)
     whole, changed = files(first), {path: path.stat().st_mtime_ns for path in first.rglob("*.json*")}
     done = subprocess.run(command(first), check=True, capture_output=True, text=True)
     assert "2 units finished, 0 to play" in done.stderr
@@ -104,7 +102,7 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
         process.kill()
     kept = {path: path.read_bytes() for path in cut.glob("units/*/*/*.jsonl")}
     assert [record.arm for record in Store(cut).load_begun()] == ["rsso"], "it had begun to learn skills"
-    subprocess.run(command(cut, "--jobs", "2"), env=seed(3), check=True, capture_output=True)
+    subprocess.run(command(cut, *QUICK, "--jobs", "2"), env=seed(3), check=True, capture_output=True)
     assert files(cut) == whole
     assert all(path.read_bytes().startswith(content) for path, content in kept.items())
     noted = list_trials(cut)
@@ -116,7 +114,7 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, again):
-    words = hold(tmp_path, 1, HELD.replace("not heard and ", "") if again else HELD)
+    words = hold(tmp_path, 1, HELD.replace("not heard and ", "") if again else HELD, ["--variants", "find-plant::229"])
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         held_still = tmp_path.with_name(f"{tmp_path.name}.held")

@@ -29,7 +29,7 @@ FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 LONGEST = 300  # maximum characters sent per action; the longest valid actions have less than half as many
 _PUNCTUATION = ".,!?\"')(}{][:; \t\n"
 _AROUND = re.compile(r"^\W*(?:(?:next )?(?:action|command|answer)\W*:\W*|\d+[.)]\s+\W*)?|[^\w)]+$")
-_NOTHING = re.compile(
+NOTHING = re.compile(
     r"It'?s not clear|I'?m not sure how|Nothing happens|You (?:are|must|need)\b|There(?:'s| is| are) (?:no|nothing)\b"
     r"|.{0,80}\b(?:can'?t|cannot|isn'?t|doesn'?t|must be|appears to be (?:no|in))\b"
     r"|.{0,80}\b(?:is|are) (?:already|not|no longer)\b",
@@ -77,10 +77,6 @@ def is_task_reset(action: str) -> bool:
     that their points could be earned again. The parser skips all but letters and articles."""
     words = re.findall(r"[a-z]+", action.lower())
     return "".join(word for word in words if word not in FILL_WORDS) == "resettask"
-
-
-def did_nothing(answer: str) -> bool:
-    return "\n" not in answer.strip() and _NOTHING.match(answer) is not None
 
 
 def name_place(state: State) -> str:

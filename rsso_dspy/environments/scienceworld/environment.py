@@ -107,7 +107,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
             asked_back=self._question is not None,
-            no_effect=same and actions.did_nothing(answer),
+            no_effect=same and "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None,
         )
 
     def render(self, states: Sequence[State]) -> list[str]:
