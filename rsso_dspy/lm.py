@@ -725,8 +725,8 @@ def check_backend(table: BackendConfig, name_setting: Callable[[Role, str], str]
 
 def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[str, str]:
     """Return the setting that is wrong and why, after asking a server of its model, and then with a request without
-    messages, which costs nothing. A server that answers it has one model for all names, and lists that. Empty where
-    nothing is known to be wrong. No redirect is followed with the key."""
+    messages, which costs nothing. llama.cpp's answers to any name, so its list tells. Empty where nothing is known to
+    be wrong. No redirect is followed with the key."""
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -741,25 +741,24 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
             said = answer.raw.read(LONGEST_REFUSAL, decode_content=True).decode(errors="replace")
             return answer.status_code, redact(" ".join(said.split()))
 
-    listed: dict[str, None] = {}
     try:
         status, said = ask("GET", f"models/{quote(name, safe='')}")
-        if provider in NATIVE and status != 200 and not (status == 404 and name in said):
-            with suppress(ValueError, LookupError, TypeError):
-                for each in json.loads(ask("GET", "models")[1])["data"]:
-                    listed |= dict.fromkeys(f"{provider}/{alias}" for alias in (each["id"], *each.get("aliases", ())))
+        if provider in NATIVE and status != 200 and not (status == 404 and name in said.replace(f"models/{name}", "")):
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
+                models = json.loads(ask("GET", "models")[1])["data"]
+                named = [alias for each in models for alias in dict.fromkeys((each["id"], *each.get("aliases", ())))]
+                if name not in named and {each["owned_by"] for each in models} == {"llamacpp"}:
+                    there = ", ".join(f"{provider}/{each}" for each in named)
+                    return "model", f"{shown} has {there:.200}, not {name}, though it answers to any name"
             status, said = ask("POST", talks, {"model": name, "messages": [], "max_tokens": 1})
-    except (requests.ReadTimeout, HTTPError):
-        status, said = 200, ""  # it began to answer
-    except requests.RequestException as error:
+    except (requests.RequestException, HTTPError, ValueError) as error:  # a redirect may lead to what is no address
         if isinstance(error, requests.exceptions.SSLError) or not isinstance(error, requests.ConnectionError):
             return "", ""  # the client of the model may trust other certificates
         way = f" through {proxy}, a proxy of the environment," if (proxy := find_proxy(url)) else ""
-        return "base_url", f"nothing answers at {shown}{way} ({list_causes(error)[-1]})"
+        who = "nothing" if isinstance(cause := list_causes(error)[-1], OSError) else "no model server"
+        return "base_url", f"{who} answers at {shown}{way} ({' '.join(str(cause).split())})"
     if provider in NATIVE and status in (401, 403) and (key or f"{provider.upper()}_API_KEY" not in os.environ):
         return "key_variable", f"{shown} refuses {'this' if key else 'to answer without a'} key ({status}: {said:.200})"
-    if status == 200 and listed and f"{provider}/{name}" not in listed:
-        return "model", f"{shown} has {', '.join(listed)[:200]}, not {provider}/{name}, though it answers to any name"
     if provider in NATIVE and status == 404:
         wrong = "model" if name in said or "model" in said.lower() else "base_url"
         return wrong, f"{shown} does not have {name if wrong == 'model' else f'/{talks}'} (404: {said:.200})"

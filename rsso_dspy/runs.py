@@ -108,7 +108,7 @@ class Run:
             except Stopped:
                 raise LimitReached(
                     f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher "
-                    "limit to resume."
+                    "limit, or none, to resume."
                 ) from None
 
 

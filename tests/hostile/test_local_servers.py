@@ -40,8 +40,8 @@ def test_a_line_names_a_model_as_a_file_would(words, table):
 
 CLOSED = "http://127.0.0.1:9/v1"
 MISSING = (b'{"error": {"message": "The model `tiny` does not exist."}}', 404)
-PATHS = {"/v1/models": (200, {}, b'{"data": [{"id": "big"}]}'), "/v1/models/tiny": (404, {}, b"")}
-UNLISTED = (b"cut off", 200, {"Content-Length": 99}, PATHS)
+PATHS = {"/v1/models": (200, {}, b'{"data": [{"id": "big", "owned_by": "llamacpp"}]}')}
+UNLISTED = (b"no /v1/models/tiny", 404, {}, PATHS)
 TYPED = ("--model", NAME, "--base-url")
 MINE = ("--backend", "mine", "--set", f"backends.mine.model={NAME}", "--set", "backends.mine.base_url=")
 
@@ -52,7 +52,7 @@ MINE = ("--backend", "mine", "--set", f"backends.mine.model={NAME}", "--set", "b
         (None, TYPED, "Connection refused): start the server, or change --base-url (of"),
         (None, MINE, "Connection refused): start the server, or change backends.mine.base_url (of the actor)"),
         (MISSING, TYPED, 'The model `tiny` does not exist."}}): change --model (of the actor)'),
-        (UNLISTED, MINE, "has hosted_vllm/big, not hosted_vllm/tiny, though"),
+        (UNLISTED, MINE, "has hosted_vllm/big, not tiny, though it answers to"),
         (MISSING, MINE, 'does not exist."}}): change backends.mine.model (of the actor)'),
         ((b"no key", 401), TYPED, "refuses to answer without a key (401: no key): set the"),
         ((b"page not found", 404), TYPED, "does not have /chat/completions (404: page not"),
