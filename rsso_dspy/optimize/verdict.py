@@ -292,8 +292,8 @@ def describe_smallest_gain(pairs: int, seeds: int) -> str:
     if (gain := find_smallest_gain(pairs, seeds)) is None:
         return (
             f"where {flips}, a true gain of {100 * LARGEST_GAIN:.1f} points, the most that these flips can make, is "
-            f"confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of 100 such compiles ({played}): only "
-            "one on more of the variants would be seen; a larger --calib or more --seeds sees smaller ones"
+            f"confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of 100 such compiles ({played}): a "
+            "gain on more of the variants is confirmed more often; a larger --calib or more --seeds shows smaller ones"
         )
     given = "scores differ from seed to seed, and " if seeds > 1 else ""
     return (

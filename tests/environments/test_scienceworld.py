@@ -162,8 +162,7 @@ def test_a_hanging_step_ends_the_trial_and_not_the_environment():
 
 
 @pytest.mark.parametrize(
-    "said",
-    ["look around\r\x00reset task\x1b[2J\n", "open door" * 100_000, "\u2028look\u2029y", "\ud800 half a pair"],
+    "said", ["look around\r\x00reset task\x1b[2J\n", "open door" * 100_000, "\u2028look\u2029y", "\ud800 half a pair"]
 )
 def test_whatever_was_said_is_sent_as_one_short_printable_line(said):
     sent = actions.clean_action(said)

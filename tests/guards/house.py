@@ -32,17 +32,7 @@ from rsso_dspy.optimize.teacher import choose_teacher
 from rsso_dspy.playing import get_playing
 from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.records import (
-    Failure,
-    Source,
-    State,
-    Step,
-    TrainingRecord,
-    Trajectory,
-    TrialResult,
-    UnitRecord,
-    Variant,
-)
+from rsso_dspy.records import Failure, Source, State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Variant
 from rsso_dspy.records import Usage as Spent
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.tables import build_table_files

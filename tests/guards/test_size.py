@@ -13,7 +13,7 @@ from rsso_dspy.cli.app import app
 BOUNDS = {
     "lines of the package": 24350,
     "files of the package": 120,
-    "lines of tests": 18946,
+    "lines of tests": 18930,
     "lines of reflexion": 2132,
     "lines of reflexion's tests": 1388,
     "functions over 60 lines": 3,

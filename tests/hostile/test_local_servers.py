@@ -13,7 +13,7 @@ from rsso_dspy.cli.options import name_model
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
 from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.lm import Backend, import_litellm
+from rsso_dspy.lm import Backend, check_backend, import_litellm
 from tests.provider_formats import WIRES
 from tests.provider_runs import KEY, VARIABLE, look
 from tests.provider_server import provider, replying
@@ -70,6 +70,22 @@ def test_what_keeps_a_model_from_answering_is_said_once_before_the_plan(rsso, mo
         code, out, err = rsso(*verb, *words[:-1], *typed, *FAST)
     assert (code > 0, out, said in err, err.count("error: ")) == (True, "", True, 1), err
     assert ("plan:" in err, "Traceback" in err, len(arrived) <= 3) == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        {"/v1/models/tiny": (404, {}, b"no /v1/models/tiny"), "/v1/models": (200, {}, b'{"data": [{"id": "big"}]}')},
+        {"/v1/models": (200, {}, b'{"data": [{"id": "big", "owned_by": "llama-swap"}]}')},
+        {"/v1/models": (200, {}, b"[" * 9000)},
+        {"/v1/models/tiny": (302, {"Location": "http://[::1"}, b"")},
+        {"/v1/models/tiny": (200, {"Content-Length": 99}, b"cut off")},
+    ],
+)
+def test_what_a_server_does_not_tell_is_not_held_against_it(replies):
+    with answering(b"", 400, {}, replies) as (url, arrived):
+        check_backend(BackendConfig(model=NAME, base_url=f"{url}/v1"), lambda _, key: key)
+    assert arrived
 
 
 PDDL = ("--benchmark", "pddl", "--set", "protocol.steps=2", *FAST[:2])

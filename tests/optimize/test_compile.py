@@ -18,17 +18,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
 from tests.live import FAST, REWARDED
-from tests.optimize.scripted import (
-    ADVICE,
-    SHORTEST,
-    STEPS,
-    Keep,
-    Models,
-    actor,
-    advised,
-    proposer,
-    wanted,
-)
+from tests.optimize.scripted import ADVICE, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
 
 SIX = train_sample("lifespan-longest-lived", 6)
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]

@@ -11,14 +11,7 @@ from matplotlib.figure import Figure
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.compare import FACTORIAL_METHODS
-from rsso_dspy.report.figures import (
-    PICTURE,
-    ReportFigure,
-    assign_arm_styles,
-    draw_figures,
-    save_figure,
-    shorten_name,
-)
+from rsso_dspy.report.figures import PICTURE, ReportFigure, assign_arm_styles, draw_figures, save_figure, shorten_name
 from tests.records import record
 
 FIRST = [record("first", "boil", 1, [[10], [40]]), record("first", "melt", 2, [[30], [20]])]

@@ -54,10 +54,7 @@ TRACED = {
         unit(plans((28, "Try again.")), {REFLECTIONS: "Attempt 28: Try again."}),
         [("attempt-28", 0, 0, ((3, 1, 3),))],
     ),
-    "so was one that no trial here wrote": (
-        unit(plans((2, "Try again.")), written=False),
-        [("attempt-2", 0, 0, ())],
-    ),
+    "so was one that no trial here wrote": (unit(plans((2, "Try again.")), written=False), [("attempt-2", 0, 0, ())]),
     "and one that was read before this trial 3 had ended": (
         unit(plans((3, "Try again.")), {REFLECTIONS: "Attempt 3: Try again."}),
         [("attempt-3", 0, 0, ((3, 1, 3),))],

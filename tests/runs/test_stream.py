@@ -12,10 +12,7 @@ from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.executor import Executor, list_pending_jobs, void_downstream_units
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
-from rsso_dspy.memory_files import (
-    get_stream_position,
-    open_constitution,
-)
+from rsso_dspy.memory_files import get_stream_position, open_constitution
 from rsso_dspy.plan import plan_held_out, select_shard
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.regions import join_items
