@@ -8,6 +8,15 @@ from typing import Any
 
 from rsso_dspy.config import Config
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.experience import (
+    CONSTITUTION,
+    SKILLS,
+    Experience,
+    check_for_run,
+    describe_constitution,
+    describe_library,
+    list_learned_variants,
+)
 from rsso_dspy.files import make_marked_kind
 from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.formats import LIBRARY_KIND, ConstitutionFile, SkillLibraryFile, read_constitution, read_library
@@ -16,7 +25,6 @@ from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Source, SourceKind, UnitRecord
-from rsso_dspy.store.guards import check_sources
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
 
@@ -52,13 +60,19 @@ class InitialMemories:
     states: int = 0  # number of states in its skill memory
     variants: tuple[str, ...] = ()  # keys of the variants it was learned on
     parts: tuple["InitialMemories", ...] = ()  # one for each file, where there are several
+    experience: tuple[Experience, ...] = ()  # what settings name beside the memories, for models to read
 
     @property
     def digest(self) -> str:
         return " ".join(source.digest for source in self.sources if source.kind == "file")
 
     def select_for(self, method: Method) -> "InitialMemories":
-        return merge_memories([each for each in self.parts or (self,) if each.memories.keys() & set(method.memories)])
+        """What a unit of a method starts from, and all variants that its models read of."""
+        parts = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
+        merged = merge_memories(parts)
+        experience = tuple(one for one in self.experience if one.serves(method))
+        variants = dict.fromkeys([*merged.variants, *list_learned_variants(experience)])
+        return replace(merged, variants=tuple(variants), experience=experience)
 
 
 def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
@@ -68,6 +82,7 @@ def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
         sum(load.states for load in loads),
         tuple(dict.fromkeys(key for load in loads for key in load.variants)),
         tuple(loads),
+        tuple(experience for load in loads for experience in load.experience),
     )
 
 
@@ -82,8 +97,9 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
     kept = [category for category in LASTING if category in config.memory.constitution.categories]
     if not book.constitution.select_rules(*kept):
         raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
-    check_sources(file, book.provenance, book.variants, config, plan.variants, say)
-    return _take_from_file(file, "constitution", book.constitution.dump(), book.constitution.text, book.variants)
+    experience = describe_constitution(file, book, CONSTITUTION)
+    check_for_run(experience, config, plan.variants, say=say)
+    return _take_from_file(experience, "constitution", book.constitution.dump(), book.constitution.text)
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
@@ -91,16 +107,18 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     if not any("skills" in unit.arm.method.memories for unit in plan.units):
         raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
-    variants = tuple(str(key) for key in library.provenance.get("variants", ()))
-    check_sources(file, library.provenance, variants, config, plan.variants, say)
+    experience = describe_library(file, library, SKILLS)
+    check_for_run(experience, config, plan.variants, say=say)
     library.check(str(file), resolve_protocol(config).skills, config.embedder.model)
-    kept = _take_from_file(file, "skills", library.snapshot, library.to_json(), variants)
+    kept = _take_from_file(experience, "skills", library.snapshot, library.to_json())
     return replace(kept, states=sum(len(piece["states"]) for piece in library.snapshot["pieces"]))
 
 
-def _take_from_file(file: Path, name: str, snapshot: Any, content: str, variants: tuple[str, ...]) -> InitialMemories:
-    memories, digest = {name: snapshot}, hashlib.sha256(content.encode()).hexdigest()[:12]
-    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), variants=variants)
+def _take_from_file(experience: Experience, memory: str, snapshot: Any, content: str) -> InitialMemories:
+    memories = {memory: snapshot}
+    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+    sources = sources_of(memories, "file", Path(experience.name).name, digest)
+    return InitialMemories(memories, sources, variants=experience.variants, experience=(experience,))
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:

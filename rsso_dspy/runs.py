@@ -32,8 +32,9 @@ from rsso_dspy.executor import (
     open_thread_engine,
     void_downstream_units,
 )
+from rsso_dspy.experience import check_for_run, list_unknown_sources, read_named_experience
 from rsso_dspy.files import atomic_path, check_output_path, find_packed, read_bytes
-from rsso_dspy.memory.formats import format_examples, read_constitution
+from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory_files import (
     InitialMemories,
     load_initial_constitution,
@@ -46,7 +47,7 @@ from rsso_dspy.programs.methods import load_memory
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
-from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers, check_sources
+from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers
 from rsso_dspy.store.run_folder import Arm, Job, Store, Unit, find_logs, flatten_keys
 from rsso_dspy.store.unit_log import UnitLog
 
@@ -67,6 +68,7 @@ class Run:
     played: Mapping[str, int]  # finished trials of the pending work, by key
     extend: Callable[[], dict[Path, bytes] | None]  # returns the logs as more trials go on from them; see `extend_logs`
     spec: RunSpec
+    unknown_sources: tuple[str, ...] = ()  # names of files whose source nobody can tell
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
         """Create the run's spend limit, including its cost so far."""
@@ -97,9 +99,10 @@ class Run:
             void_downstream_units(self.plan, self.store)
             left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
             stream = events or EventStream()
-            player = UnitRunner(
-                live, self.store, self.programs, make_provenance(self.config), self.carried, stream, open_source(live)
-            )
+            provenance = make_provenance(self.config)
+            if self.unknown_sources:
+                provenance["source_unknown"] = ", ".join(self.unknown_sources)
+            player = UnitRunner(live, self.store, self.programs, provenance, self.carried, stream, open_source(live))
             purse.follow(stream, player.stop)
             try:
                 if left and purse.exceeded_limit:
@@ -131,12 +134,16 @@ def plan_run(
     loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
     loads += [load_initial_constitution(spec.constitution, config, plan, say)] if spec.constitution else []
     kept = merge_memories(loads)
+    named = read_named_experience(config, [arm.method for arm in agents])
+    hands_on = bool(plan.trainings or plan.streams)
+    for experience in named:
+        check_for_run(experience, config, plan.variants, hands_on, say)
+    kept = replace(kept, experience=(*kept.experience, *named))
+    unknown_sources = list_unknown_sources(kept.experience)
     plan = select_shard(replace(plan, carried=kept.states), spec.shard)
     digests = {name: load.digest for load in loads for name in load.memories}
     if config.memory.constitution.examples:
-        file = Path(config.memory.constitution.examples)
-        book, text = read_constitution(file), format_examples(file)
-        check_sources(file, book.provenance, book.variants, config, plan.variants)  # they will stand in prompts
+        text = format_examples(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = make_run_identity(config, resolve_protocol(config), digests)
     if not (read_only and spec.out.is_dir()):
@@ -159,7 +166,10 @@ def plan_run(
             f"{spec.out} also holds units of earlier commands ({others}), which the tables count too; name another "
             "--out for a table of this command alone"
         )
-    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec)
+    for program in programs.values():
+        unknown_sources += program.source_unknown if program else ()
+    unknown_sources = tuple(dict.fromkeys(unknown_sources))
+    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec, unknown_sources)
 
 
 def extend_logs(
@@ -222,7 +232,10 @@ def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lam
     agents = make_zero_shot_programs(plan)
     for name in dict.fromkeys(arm.program for arm in agents):
         if program := programs.get(name):
-            check_held_out(program.calibration, [unit.variant for unit in plan.units])
+            check_held_out((*program.calibration, *program.learned_on), [unit.variant for unit in plan.units])
+            if program.source_unknown:
+                rests_on = ", ".join(program.source_unknown)
+                say(f"source unknown: {name} was compiled with {rests_on}, which does not say what it was learned on")
             if not program.calibration:
                 say(f"{name} was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants")
             elif program.environment and program.protocol != plan.protocol:

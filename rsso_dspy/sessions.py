@@ -22,17 +22,16 @@ from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.environments.pool import EnvironmentPool
 from rsso_dspy.environments.wrappers import DemonstratingEnvironment, DemonstrationKey
 from rsso_dspy.errors import UsageError
+from rsso_dspy.experience import read_stored_reflections
 from rsso_dspy.lm import Backend, Listening
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.formats import format_examples
-from rsso_dspy.memory.reflections import Reflection
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
 from rsso_dspy.programs.trial import find_callers_trace
 from rsso_dspy.protocol import NamedProtocol, apply_decoding, make_reflection_settings, resolve_protocol
-from rsso_dspy.store.run_folder import Store
 
 USERS = "dspy"  # name of the backend that stands for DSPy's configured model
 
@@ -169,22 +168,3 @@ def open_default_session() -> Iterator[Runtime]:
 
 
 set_default_session(open_default_session)
-
-
-def read_stored_reflections(config: Config) -> list[Reflection] | None:
-    """Return the plans of the run that the configuration names, if retrieval is on."""
-    settings = config.memory.reflections
-    if settings.index is None or "retrieval" not in settings.improvements:
-        return None
-    store = Store(Path(settings.index).expanduser(), read_only=True)
-    store.read_identity()
-    plans: dict[Reflection, None] = {}
-    for unit in store.units():
-        for held in () if unit.has_errors else unit.memories.get("reflections", {}).get("plans", ()):
-            whose = held.get("variant") or unit.variant.key, held.get("task") or unit.trajectories[0].task
-            plans[Reflection(held["trial"], held["plan"], *whose, held.get("solved", False))] = None
-    if settings.outcome and not any(each.solved == (settings.outcome == "solved") for each in plans):
-        raise UsageError(
-            f"memory.reflections.outcome: {settings.index} has none of a {settings.outcome} trial; drop it"
-        )
-    return list(plans)

@@ -15,7 +15,7 @@ GROUND = {
     "records", "errors", "files", "redact", "bounds", "version", "calls", "playing", "loops",
 }  # fmt: skip
 RUNS = GROUND | {
-    "config", "embed", "environments", "executor", "lm", "memory", "memory_files", "plan", "programs",
+    "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
     "protocol", "sessions", "store",
 }  # fmt: skip
 ALLOWED = {
@@ -42,9 +42,12 @@ ALLOWED = {
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "memory", "environments", "programs"},
     "protocol": GROUND | {"config", "environments", "lm", "memory", "programs", "signatures"},
+    "experience": GROUND | {"config", "environments", "memory", "programs", "store"},
     "plan": GROUND | {"config", "environments", "lm", "memory", "pricing", "programs", "protocol", "store"},
-    "memory_files": GROUND | {"config", "environments", "memory", "plan", "programs", "protocol", "store"},
-    "sessions": GROUND | {"config", "embed", "environments", "lm", "memory", "programs", "protocol", "store"},
+    "memory_files": GROUND
+    | {"config", "environments", "experience", "memory", "plan", "programs", "protocol", "store"},
+    "sessions": GROUND
+    | {"config", "embed", "environments", "experience", "lm", "memory", "programs", "protocol", "store"},
     "executor": GROUND
     | {"config", "environments", "lm", "memory", "memory_files", "plan", "pricing", "programs", "sessions", "store"},
     "ray": RUNS,

@@ -31,6 +31,7 @@ from rsso_dspy.executor import (
     fingerprint_programs,
     list_pending_jobs,
 )
+from rsso_dspy.experience import check_for_learning
 from rsso_dspy.lm import Backend, check_backend
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_power, load_finished_compile
@@ -376,6 +377,7 @@ def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
 def compile_and_print(
     request: CompileRequest, protocol: NamedProtocol, config: Config, calib: str, out: Path, start: Start, jobs: int
 ) -> None:
+    experience = check_for_learning(config, [request.method])
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
     options, teacher = request.options, request.teacher
@@ -385,6 +387,7 @@ def compile_and_print(
         if teacher and teacher.backend:
             check_backend(teacher.backend, lambda *_: "--teacher")
     notes = [*request.notes, *describe_power(request)]
+    notes += [source.describe_unknown() for source in experience if source.unknown]
     if teacher:
         asked = "" if teacher.backend else "; no model is asked for that"
         notes.insert(0, f"{teacher.model} plays the train variants{asked}")

@@ -10,6 +10,7 @@ Plain JSON: a foreign file can only put words into prompts. A rule that a person
 error rule also a solution; a text may begin with the rule's priority, as in `Priority 1: `.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -132,9 +133,22 @@ class ConstitutionFile:
     def variants(self) -> tuple[str, ...]:
         return tuple(str(key) for key in self.provenance.get("variants", ()))
 
+    @property
+    def digest(self) -> str:
+        """Over rules and examples, as the file was written: it tells whether somebody has edited them since."""
+        content = json.dumps([self.constitution.dump()["rules"], list(self.examples)])
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether its rules or examples are others than those that it was written with."""
+        written = self.provenance.get("digest")
+        return written is not None and str(written) != self.digest
+
     def to_json(self) -> str:
         rules = self.constitution.dump()
-        return _to_json(CONSTITUTION_KIND, **rules, provenance=self.provenance, examples=list(self.examples))
+        provenance = {**self.provenance, "digest": self.digest}
+        return _to_json(CONSTITUTION_KIND, **rules, provenance=provenance, examples=list(self.examples))
 
 
 def read_constitution(path: Path) -> ConstitutionFile:

@@ -16,6 +16,7 @@ from rsso_dspy.config import CompileOptions, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.executor import LISTENING, EventStream, StopRequested
+from rsso_dspy.experience import check_for_learning, list_learned_variants, list_unknown_sources
 from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize import program_file
 from rsso_dspy.optimize.calibration import PARTS, Calibration, draw_calibration
@@ -257,6 +258,7 @@ def compile_agent(
     beside it: cut short and called again, it plays none of them twice."""
     live.check_models([agent])
     check_writers([agent.method], live.config)
+    check_for_learning(live.config, [agent.method])
     if program_file.hash_schema(agent) != program_file.hash_schema(Agent(agent.method.name)):
         raise UsageError(
             "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
@@ -356,11 +358,14 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved, best = confirmation.verdict == "confirmed", chosen or start
     kept = best if improved else start
+    experience = check_for_learning(live.config, [agent.method])
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED.get(ended, "the optimizer had nothing left to propose")
     found = {
         **wanted.describe(live.config),
         "ended_by": rollouts.ended_by,
         "notes": (*wanted.notes, *_tell_untaught(rollouts)),
+        "learned_on": list_learned_variants(experience),
+        "source_unknown": list_unknown_sources(experience),
         "before": _compute_scores(start, val, seeds),
         "after": _compute_scores(best, val, seeds),
         "tried": list(filter(None, rows)),

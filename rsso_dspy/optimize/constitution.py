@@ -24,6 +24,7 @@ from rsso_dspy.executor import (
     open_spend_limit,
     void_downstream_units,
 )
+from rsso_dspy.experience import Experience, check_for_learning, list_unknown_sources
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING, select_category_examples
@@ -49,6 +50,7 @@ class ConstitutionBuild:
     config: Config
     plans: tuple[Plan, ...]  # of the exploration episodes without a task, if there are any, and of the variants
     out: Path
+    experience: tuple[Experience, ...] = ()  # what its writer reads beside what it plays
 
     @property
     def plan(self) -> Plan:
@@ -77,7 +79,10 @@ class ConstitutionBuild:
         """Play pending episodes and write the file. Raises `RssoError` if one errored, and as `Executor.run` does."""
         stream, stop = events or EventStream(), threading.Event()
         purse.follow(stream, stop)
-        kept, usage = NOTHING_CARRIED, dict[str, Usage]()
+        kept, usage = replace(NOTHING_CARRIED, experience=self.experience), dict[str, Usage]()
+        provenance = make_provenance(self.config)
+        if unknown := list_unknown_sources(self.experience):
+            provenance["source_unknown"] = ", ".join(unknown)
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
             played_in = live.runtime.environments
@@ -89,7 +94,7 @@ class ConstitutionBuild:
                 source = live.backend.replay and find_log_folder(live.backend.replay) / store.folder.name
                 answers = Store(source, read_only=True) if source else None
                 programs = make_zero_shot_programs(plan)
-                player = UnitRunner(used, store, programs, make_provenance(self.config), kept, stream, answers, stop)
+                player = UnitRunner(used, store, programs, provenance, kept, stream, answers, stop)
                 try:
                     outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
                 except Stopped:
@@ -105,10 +110,13 @@ class ConstitutionBuild:
                 usage = add_usage(usage, *({role: spent} for role, spent in store.read_spending()))
                 store.check_exists()
             learnt = {"constitution": records[-1].memories["constitution"]}
-            kept = InitialMemories(learnt, variants=tuple(record.variant.key for record in records))
+            played_variants = tuple(record.variant.key for record in records)
+            kept = InitialMemories(learnt, variants=played_variants, experience=self.experience)
         found = extract_constitution(records)
         costs = {role: asdict(spent) for role, spent in sorted(usage.items())}
         about = {**found.provenance, "usage": costs, "asked": self._describe_settings()}
+        if unknown:
+            about["source_unknown"] = list(unknown)
         examples = select_examples([each for one in played for each in one.trajectories], self.config.active_benchmark)
         book = replace(found, examples=examples, provenance=about)
         atomic_write_text(self.out, book.to_json(), folders=False)
@@ -148,12 +156,16 @@ def plan_constitution_build(
     protocol = resolve_protocol(config)
     arm = Arm(get_method(f"omnireflect-{writing}"))
     check_writers([arm.method], config)
+    experience = check_for_learning(config, [arm.method])
+    for source in experience:
+        if source.unknown:
+            say(source.describe_unknown())
     plans = []
     for chosen in filter(None, (variants[:explore], variants)):
         budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
         made = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
         plans.append(arrange_streams(replace(made, writings=protocol.constitution, stream_trials=1)))
-    return ConstitutionBuild(config, tuple(plans), out)
+    return ConstitutionBuild(config, tuple(plans), out, tuple(experience))
 
 
 def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntry]:

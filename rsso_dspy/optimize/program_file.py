@@ -117,6 +117,8 @@ class Compiled:
     proposer: str = ""
     rule_based: bool = False  # whether the offline model answered in some role; such scores say nothing about others
     teacher: str | None = None  # who played train for demonstrations: `gold`, or a backend's acting model
+    learned_on: tuple[str, ...] = ()  # variants behind the experience that models read beside the calibration's
+    source_unknown: tuple[str, ...] = ()  # names of experience that does not say what it was learned on
     kind: str = KIND
     schema: int = SCHEMA
 

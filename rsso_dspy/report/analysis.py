@@ -262,8 +262,14 @@ def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
     return ErroredUnit(record.arm, record.key, record.seed, record.trials[-1].error or "", skipped)
 
 
-PROVENANCE_KEYS = ("rsso_dspy", "dspy", "scienceworld", "benchmark", "python", "commit", "config_hash", "prompts")
-PROVENANCE = {name: name for name in PROVENANCE_KEYS} | {"rsso_dspy": "rsso-dspy", "config_hash": "configuration"}
+PROVENANCE_KEYS = (
+    "rsso_dspy", "dspy", "scienceworld", "benchmark", "python", "commit", "config_hash", "prompts", "source_unknown",
+)  # fmt: skip
+PROVENANCE = {name: name for name in PROVENANCE_KEYS} | {
+    "rsso_dspy": "rsso-dspy",
+    "config_hash": "configuration",
+    "source_unknown": "source unknown",
+}
 """Key of a record's provenance to its name in reports."""
 
 

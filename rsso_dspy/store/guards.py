@@ -1,13 +1,11 @@
 """Guards of `runs.plan_run` against leaks: a run must not use anything that saw its held-out variants or was made on
 another benchmark."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.benchmark import named_in
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import ZERO_SHOT, Variant
@@ -27,35 +25,6 @@ def check_benchmark(what: object, made_on: str, wanted: str) -> None:
             f"{what} was made on the benchmark {made_on}, not on {wanted}, which has other tasks, actions and points: "
             f"{fix}"
         )
-
-
-def check_sources(
-    file: Path,
-    provenance: Mapping[str, Any],
-    variants: Collection[str],
-    config: Config,
-    held_out: Iterable[Variant],
-    say: Callable[[str], None] = lambda _: None,
-) -> None:
-    """Raise `UsageError` if a memory file comes from another benchmark, and `SplitError` if it was learned on a
-    `held_out` variant of the run. `say` receives a note on other test variants."""
-    made_by = provenance.get("made_by")
-    if isinstance(made_by, Mapping) and (made_on := named_in(made_by)):
-        check_benchmark(file, made_on, config.benchmark)
-    if seen := sorted({variant.key for variant in held_out}.intersection(variants)):
-        raise SplitError(
-            f"{file} was learned on {', '.join(seen)}, which this run holds out: scores there would not be "
-            "held out; drop them from --variants, or use a file made on training variants"
-        )
-    try:
-        others = config.active_benchmark.select_held_out(variants)
-    except UsageError as error:
-        raise UsageError(
-            f"{file} was learned on variants that {config.benchmark} does not have ({error}), and does not name its "
-            f"benchmark: select that one (--benchmark), or use a file made on {config.benchmark}"
-        ) from None
-    if others:
-        say(f"{file} was learned on {', '.join(others)} of the test split: mention this when you report scores")
 
 
 def check_readers(spec: RunSpec) -> None:
