@@ -9,7 +9,7 @@ from typing import Any
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
 from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
-from rsso_dspy.report.statistics import MeanEstimate, estimate_mean
+from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,9 @@ def _sort_costs(records: Sequence[TrialsRecord], price_of: PriceOf, of: str = ""
 def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
     def estimate(score: Callable[[UnitRecord, int], float]) -> tuple[MeanEstimate, ...]:
         return tuple(
-            estimate_mean([(record.variant.task, score(record, trial)) for record in scored])
+            estimate_mean(
+                [UnitValue(record.variant.task, record.variant.index, score(record, trial)) for record in scored]
+            )
             for trial in range(1, trials + 1)
         )
 

@@ -14,6 +14,7 @@ from rsso_dspy.records import ZERO_SHOT, UnitRecord
 from rsso_dspy.report import metrics, statistics
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
 from rsso_dspy.report.statistics import BootstrapInterval as Interval
+from rsso_dspy.report.statistics import UnitValue
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
@@ -54,7 +55,7 @@ class Comparison:
     by_task: Mapping[str, float]  # task type to its mean difference
     higher: int  # number of units on which the second arm scored higher
     lower: int
-    interval: Interval | None  # clustered by task type
+    interval: Interval | None  # clustered by task type; by variant where there is one
     wilcoxon: statistics.WilcoxonResult  # over the means of task types (rSSO, section 4)
     sign: statistics.SignTestResult  # over the means of task types
     gains: tuple[StratumGain, ...]  # by stratum of the first arm
@@ -120,12 +121,16 @@ def compare_arms(
         {task: fmean(values) for task, values in by_task.items()},
         sum(gain > 0 for gain in gains.values()),
         sum(gain < 0 for gain in gains.values()),
-        statistics.bootstrap_mean(by_task),
+        statistics.bootstrap_mean(_list_values(gains)),
         statistics.run_wilcoxon_test(means),
         statistics.run_sign_test(means),
         tuple(StratumGain(name, len(each), fmean(each) if each else None) for name, each in strata.items()),
         _describe_other_rules([[units[key] for key in shared] for units in (before, after)]),
     )
+
+
+def _list_values(values: Mapping[UnitKey, float]) -> list[UnitValue]:
+    return [UnitValue(task, variant, value) for (task, variant, _seed), value in values.items()]
 
 
 def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]]) -> str:
@@ -148,8 +153,8 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
 
     def bootstrap(*signs: int) -> Interval | None:
         """Bootstrap the sum of the corners with these signs, whose largest possible value follows from the signs."""
-        sums = statistics.group_values((key[0], sum(map(mul, signs, points))) for key, points in scores.items())
-        return statistics.bootstrap_mean(sums, signs.count(1) * statistics.MOST_POINTS)
+        sums = {key: sum(map(mul, signs, points)) for key, points in scores.items()}
+        return statistics.bootstrap_mean(_list_values(sums), signs.count(1) * statistics.MOST_POINTS)
 
     interaction, over_one, over_other = bootstrap(1, -1, -1, 1), bootstrap(0, -1, 0, 1), bootstrap(0, 0, -1, 1)
     reading: InteractionVerdict = "redundant" if interaction and interaction.high < 0 else "undecided"

@@ -24,7 +24,7 @@ from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
-from rsso_dspy.report.statistics import estimate_mean
+from rsso_dspy.report.statistics import UnitValue, estimate_mean
 from rsso_dspy.version import __version__
 
 JobRecord = UnitRecord | TrainingRecord
@@ -254,8 +254,12 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
     scored = select_scored_units(records)
     scores = []
     for name, score in SCORES.items() if scored else ():
-        found = estimate_mean([(record.variant.task, score(record)) for record in scored])
-        values = {"mean": found.mean} | ({"stderr": found.interval.error} if found.interval else {})  # over task types
+        found = estimate_mean(
+            [UnitValue(record.variant.task, record.variant.index, score(record)) for record in scored]
+        )
+        values = {"mean": found.mean} | (
+            {"stderr": found.interval.error} if found.interval else {}
+        )  # over task types, or variants of one
         metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
         scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
     return {"total_samples": len(records), "completed_samples": len(scored), "scores": scores}

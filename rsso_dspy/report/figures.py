@@ -305,7 +305,10 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
 def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool = False) -> list[str]:
     """Say what the bars are; nothing where there are none."""
     drawn = list(intervals)
-    words = {"task types": "task types", "units": "units of one task type, which say nothing about other tasks"}
+    words = {
+        "task types": "task types",
+        "variants": "variants of one task type, which say nothing about other tasks",
+    }
     over = " and ".join(words[name] for name in words if name in {each.over for each in drawn if each})
     own, others = (" of each mean by itself", " Differences have intervals of their own.") if of_means else ("", "")
     notes = [f"Bars: {LEVEL:.0%} intervals{own}, over {over}.{others}"] if over else []

@@ -13,7 +13,7 @@ from typing import TypeVar
 from rsso_dspy.loops import find_action_loop
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
-from rsso_dspy.report.statistics import MeanEstimate, estimate_mean, group_values
+from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean, group_values
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
@@ -89,9 +89,12 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     points = [get_best_accumulator(record) for record in scored]
     environment_scores = [max(trial.environment_score for trial in trials) for trials in plays]
     tasks = [record.variant.task for record in scored]
+    gains = []
+    if longest > 1:
+        for record in scored:
+            gain = get_best_accumulator(record, 2) - get_best_accumulator(record, 1)
+            gains.append(UnitValue(record.variant.task, record.variant.index, gain))
     best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
-    second = zip(tasks, *best[:2], strict=True) if longest > 1 else ()
-    gains = [(task, after - before) for task, before, after in second]
     row = METHODS.get(records[0].method.partition("+")[0])
     played = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in played)

@@ -65,13 +65,16 @@ def describe_published_tables(paper: str) -> list[str]:
 
 def recompute_statistics() -> RecomputedStatistics:
     rows = load_published_tables()["table2"]
-    by_task = {row["task"]: [row["rsso"] - row["sso"]] * row["n"] for row in rows}
-    differences = [round(values[0], 6) for values in by_task.values()]
+    by_task = {row["task"]: row["rsso"] - row["sso"] for row in rows}
+    differences = [round(value, 6) for value in by_task.values()]
+    units = [
+        statistics.UnitValue(row["task"], variant, by_task[row["task"]]) for row in rows for variant in range(row["n"])
+    ]
     total = sum(row["n"] for row in rows)
     return RecomputedStatistics(
         statistics.run_wilcoxon_test(differences),
         statistics.run_sign_test(differences),
-        cast(statistics.BootstrapInterval, statistics.bootstrap_mean(by_task)),
+        cast(statistics.BootstrapInterval, statistics.bootstrap_mean(units)),
         {method: sum(row[method] * row["n"] for row in rows) / total for method in METHODS},
         {method: fmean(row[method] for row in rows) for method in METHODS},
     )

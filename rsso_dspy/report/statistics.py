@@ -2,7 +2,7 @@
 ``second - first``, one per unit or one per task type. A task type is a cluster because its units are alike. Differences
 that are not finite or too large are refused with their number (`bounds.check_score`)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal, TypeVar
@@ -21,9 +21,19 @@ POWER = 0.80
 FEW = 10  # number of clusters below which an interval is rough
 ALIKE = 1e-9  # standard error below which clusters count as equal
 OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
-NO_INTERVAL = f"one unit, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
+NO_INTERVAL = f"one variant, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
 MOST_POINTS = 100.0  # largest possible difference of two scores, in points
-Cluster = Literal["task types", "units"]
+Cluster = Literal["task types", "variants"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitValue:
+    """A score, or a difference of scores, of one unit. Units of one variant with other seeds are no further variants:
+    with a deterministic model they are copies of each other."""
+
+    task: str
+    variant: int
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +88,6 @@ class BootstrapInterval:
         least = self.detectable_difference
         return not self.is_decided and least is not None and least > MOST_POINTS
 
-    @property
-    def noun(self) -> str:
-        return "variants" if self.over == "units" else "task types"
-
 
 def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
     """Run the test on differences, one per task type (rSSO, section 4). The p value is exact, also with ties."""
@@ -126,19 +132,16 @@ def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
-    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement. Units of
-    a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two clusters, and for
-    few clusters that are all equal, whose interval would have no width. Equal differences give an equal interval.
-    Percentile intervals of few clusters are too narrow, so the percentiles are moved apart by the ratio of the t to the
-    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible
-    difference."""
+def bootstrap_mean(values: Iterable[UnitValue], most: float = MOST_POINTS) -> BootstrapInterval | None:
+    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement. Where
+    there is a single task type, its variants are drawn, each with all its seeds; `BootstrapInterval.over` says so. None
+    for fewer than two clusters, and for few clusters that are all equal, whose interval would have no width. Equal
+    differences give an equal interval. Percentile intervals of few clusters are too narrow, so the percentiles are
+    moved apart by the ratio of the t to the normal quantile (expanded percentile interval, Hesterberg 2015), at most to
+    `most`, the largest possible difference."""
     from scipy.stats import norm, t
 
-    groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]
-    over: Cluster = "task types"
-    if len(groups) == 1:
-        over, groups = "units", [np.asarray([value], dtype=float) for value in groups[0]]
+    over, groups = _group_clusters(list(values))
     if len(groups) < 2:
         return None
     sums, sizes = np.array([group.sum() for group in groups]), np.array([len(group) for group in groups])
@@ -157,18 +160,37 @@ def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOS
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
     mean: float
-    interval: BootstrapInterval | None  # None for a unit, and for a few that are all alike
+    interval: BootstrapInterval | None  # None for a single cluster, and for a few that are all alike
 
     @property
     def ends(self) -> tuple[float, float]:
         return (self.interval.low, self.interval.high) if self.interval else (self.mean, self.mean)
 
 
-def estimate_mean(scores: Sequence[tuple[str, float]]) -> MeanEstimate:
-    """Return the mean of at least one (task type, score) with its interval, cut to possible scores, 0 to 100."""
-    found = bootstrap_mean(group_values(scores))
-    cut = found and replace(found, low=max(0.0, found.low), high=min(MOST_POINTS, found.high))
-    return MeanEstimate(fmean(score for _, score in scores), cut)
+def _group_clusters(values: Sequence[UnitValue]) -> tuple[Cluster, list[np.ndarray]]:
+    """Return what is drawn, and the values of each cluster in the order of their names."""
+    by_task: dict[str, list[UnitValue]] = {}
+    for value in values:
+        by_task.setdefault(value.task, []).append(value)
+
+    if len(by_task) == 1:
+        by_variant = group_values((value.variant, value.value) for value in values)
+        (task,) = by_task
+        return "variants", [
+            _check_values(cluster, f"of {task}::{variant}") for variant, cluster in sorted(by_variant.items())
+        ]
+
+    return "task types", [
+        _check_values([value.value for value in cluster], f"of {task}") for task, cluster in sorted(by_task.items())
+    ]
+
+
+def estimate_mean(scores: Sequence[UnitValue]) -> MeanEstimate:
+    """Return the mean of at least one score with its interval, cut to possible scores, 0 to 100."""
+    interval = bootstrap_mean(scores)
+    if interval is not None:
+        interval = replace(interval, low=max(0.0, interval.low), high=min(MOST_POINTS, interval.high))
+    return MeanEstimate(fmean(score.value for score in scores), interval)
 
 
 def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

@@ -225,7 +225,7 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
     for program, square in found.squares.items():
         interval = square.interaction or square.over_one or square.over_other
         (reading,) = _get_notes(**{square.reading: True})
-        reading = reading.format(clusters=interval.noun if interval else "task types")
+        reading = reading.format(clusters=interval.over if interval else "task types")
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
     alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
     if alone or any(pair.pairs and pair.interval is None for pair in pairs):
@@ -233,13 +233,13 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
     for pair in pairs:
         if pair.interval and pair.interval.is_hopeless:
             yield (
-                f"{pair.name}: no result, {pair.interval.clusters} {pair.interval.noun} are too few. A run of this "
+                f"{pair.name}: no result, {pair.interval.clusters} {pair.interval.over} are too few. A run of this "
                 "size may miss even the largest possible difference."
             )
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         yield f"Intervals over fewer than {FEW} task types are rough."
-    over_units = any(interval.over == "units" for interval in intervals)
-    yield from _get_notes(excluded=any(pair.excluded for pair in pairs), one_task=over_units)
+    over_variants = any(interval.over == "variants" for interval in intervals)
+    yield from _get_notes(excluded=any(pair.excluded for pair in pairs), one_task=over_variants)
     for pair in pairs:
         if pair.unlike:
             yield f"{pair.name}: the arms differ in more than the method: {pair.unlike}."
@@ -460,7 +460,10 @@ def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
     low, high = pair.interval.low, pair.interval.high
     if best_first and high < 0:
         low, high = -high, -low
-    alone = "" if pair.interval.over == "task types" else " of one task type"
+    alone = ""
+    if pair.interval.over == "variants":
+        seeded = pair.interval.clusters < pair.pairs
+        alone = f" of {pair.interval.clusters} variants of one task type" if seeded else " of one task type"
     return f"{units}{alone}, 95% interval {low:+.1f} to {high:+.1f}"
 
 

@@ -1,4 +1,4 @@
-"""Texts that were written on held-out variants reach nothing that learns, whichever setting names their file, and a file
+"""Texts that were written on held-out variants reach nothing that learns, whichever setting names their file. A file
 that does not say what it was learned on is called so in plan, file and report."""
 
 import json
@@ -59,7 +59,7 @@ REFUSED = r"{file} ({setting}) was learned on {variants}, which are held out"
 
 
 def test_a_compile_refuses_the_reflections_of_a_held_out_run(rsso, index):
-    code, out, err = rsso(*COMPILE, *name_index(index), "-o", "compiled.json")
+    code, _, err = rsso(*COMPILE, *name_index(index), "-o", "compiled.json")
 
     expected = REFUSED.format(file="index", setting="memory.reflections.index", variants=", ".join(HELD_OUT))
     assert (code, expected in read(err)) == (2, True), err

@@ -21,7 +21,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import resolve_protocol
-from rsso_dspy.report.statistics import bootstrap_mean, estimate_mean, run_sign_test, run_wilcoxon_test
+from rsso_dspy.report.statistics import UnitValue, bootstrap_mean, estimate_mean, run_sign_test, run_wilcoxon_test
 
 TWO = ["boil", "freeze"]
 THREE = [*TWO, "find-plant"]
@@ -308,13 +308,14 @@ def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
 def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
     """The only one that is bad is the third."""
     scores = [0.5, 0.0, bad if isinstance(bad, int) else float(bad), *[0.25] * 17]
+    freeze = [UnitValue("freeze", number, score) for number, score in enumerate(scores)]
     for statistic, name in (
         (lambda: confirm(Knows(5), Knows(6), EXAMPLES, lambda one, _: scores[one.number]), "score of example 3"),
         (lambda: judging.compare_pairs(scores), "difference of pair 3"),
         (lambda: run_wilcoxon_test(scores), "value 3"),
         (lambda: run_sign_test(scores), "value 3"),
-        (lambda: bootstrap_mean({"boil": [1.0], "freeze": scores}), "value 3 of freeze"),
-        (lambda: estimate_mean([("boil", each) for each in scores]), "value 3 of boil"),
+        (lambda: bootstrap_mean([UnitValue("boil", 0, 1.0), *freeze]), "value 3 of freeze"),
+        (lambda: estimate_mean(freeze), "value 1 of freeze::2"),
     ):
         with pytest.raises(UsageError, match=f"{name} is {shown}.*: only numbers from -1"):
             statistic()

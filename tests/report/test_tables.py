@@ -117,7 +117,7 @@ CELLS = [
     (arms(LEARNING), "measures", "sso", "USD/solved", "n/a", ""),
     (arms(LEARNING), "measures", "reflexion-sso", "tokens/solved", "39", ""),
     (arms(LEARNING), "differences", "rsso - sso", "Holm", "1.0000", "corrected for 4 tests"),
-    (arms(LEARNING), "differences", "rsso - sso", "to", "n/a", "n/a: one unit, or fewer than 6 that are all equal"),
+    (arms(LEARNING), "differences", "rsso - sso", "to", "n/a", "n/a: one variant, or fewer than 6 that are all equal"),
     (arms({name: [[score]] for name, score in FOUR.items()}), "differences", "rsso - sso - reflexion-sso + react-sso",
      "asks", "skills x reflections: no result", "finished: no result: too few task types to tell."),
     (ONE_TASK, "differences", "rsso - sso", "pairs", "3", "says nothing about other tasks"),
