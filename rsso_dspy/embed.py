@@ -26,11 +26,12 @@ from dspy.clients.engines.litellm_errors import litellm_errors
 from dspy.clients.errors import error_boundary
 from dspy.utils.exceptions import LMError
 
+from rsso_dspy.calls import LETTERS
 from rsso_dspy.config import MINILM, EmbedderConfig
-from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
+from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey, NotRecorded, Stopped
 from rsso_dspy.lm import RequestRetrier, bypass_proxy, call_with_timeout, import_litellm, normalize_error, read_key
 from rsso_dspy.playing import get_playing
-from rsso_dspy.redact import strip_credentials
+from rsso_dspy.redact import redact, strip_credentials
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the published `model.safetensors`; other weights under this name are refused."""
@@ -39,12 +40,19 @@ INSTALL_TORCH = "pip install 'rsso-dspy[sentence-transformers]'"
 
 
 class Embedder:
-    """A caching text encoder. Thread-safe; loads nothing and sends no request before the first unknown text."""
+    """A caching text encoder. Thread-safe; loads nothing and sends no request before the first unknown text. Where a
+    log answers in place of models (`replays`), no connection is opened and no key is read, whatever the configuration
+    names: vectors of a server come from the log alone, and a local model is not downloaded."""
 
-    def __init__(self, config: EmbedderConfig):
+    def __init__(self, config: EmbedderConfig, replays: bool = False):
         self.config = config
         self.model = config.model
-        self._route = LiteLLMRoute(config) if config.model.startswith("litellm/") else LocalRoute(config.model)
+        self.replays = replays
+        self._route: LiteLLMRoute | LocalRoute
+        if config.model.startswith("litellm/"):
+            self._route = LiteLLMRoute(config)
+        else:
+            self._route = LocalRoute(config.model, may_download=not replays)
         self._known: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
 
@@ -60,6 +68,12 @@ class Embedder:
             recorded = calls.find_vectors(self.model, [text for text in distinct if text not in self._known])
             self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in recorded.items()})
         if any(text not in self._known for text in distinct):
+            if self.replays and self._route.remote:
+                missing = next(text for text in distinct if text not in self._known)
+                raise Stopped from NotRecorded(
+                    f"not recorded: the vector of a text, from {self.model}: {redact(missing)[:LETTERS]!r}\n"
+                    "A replay asks no embedder. Restore the log that holds it, or leave --replay out."
+                )
             with nullcontext() if self._route.remote else self._lock:  # requests run in parallel
                 new = [text for text in distinct if text not in self._known]
                 for start in range(0, len(new), self._route.batch):
@@ -70,9 +84,9 @@ class Embedder:
             calls.keep_vectors(at.ledger.trial if at.ledger else 0, self.model, vectors)
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
-    def check(self, replayed: bool = False) -> None:
-        """Raise errors that would stop every unit. With `replayed`, a log answers in place of a server."""
-        if not (replayed and self._route.remote):
+    def check(self) -> None:
+        """Raise errors that would stop every unit. Nothing is checked of a server that is not asked."""
+        if not (self.replays and self._route.remote):
             self._route.check()
 
     def _store_vectors(self, vectors: Mapping[str, np.ndarray]) -> None:
@@ -114,13 +128,14 @@ class LocalRoute:
 
     remote, batch = False, 1
 
-    def __init__(self, model: str):
+    def __init__(self, model: str, may_download: bool = True):
         self.model = model.removeprefix("numpy/")
         self.in_numpy = model != self.model
+        self.may_download = may_download
 
     @cached_property
     def folder(self) -> Path:
-        folder = find_weights(self.model)
+        folder = find_weights(self.model, self.may_download)
         if self.in_numpy:
             verify_weights(folder)
         return folder
@@ -226,8 +241,9 @@ class NumpyEncoder:
         return centred / spread * self._tensors[f"{name}.weight"] + self._tensors[f"{name}.bias"]
 
 
-def find_weights(name: str) -> Path:
-    """Locate the model's files: a folder, the hub's local cache, the package of weights, or a download."""
+def find_weights(name: str, may_download: bool = True) -> Path:
+    """Locate the model's files: a folder, the hub's local cache, the package of weights, or a download. Raises
+    `BackendUnreachable` if they are nowhere."""
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download
@@ -240,6 +256,11 @@ def find_weights(name: str) -> Path:
         packaged = Path(spec.origin).parent / "model"
         verify_weights(packaged)
         return packaged
+    if not may_download:
+        raise BackendUnreachable(
+            f"the embedding model {name} is not on this machine, and a replay downloads nothing; run `rsso-dspy doctor "
+            f"--set embedder.model={name}` first, or for {MINILM} `{INSTALL_WEIGHTS}`"
+        )
     try:
         return Path(snapshot_download(repository))
     except Exception as error:

@@ -98,7 +98,7 @@ def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
     if asks:
         backend.check(protocol.rules.retry_temperature)
-    embedder = Embedder(config.embedder)
+    embedder = Embedder(config.embedder, replays=backend.replay is not None)
     played, book = config.active_benchmark, config.memory.constitution
     demonstrations: dict[DemonstrationKey, str] = {}
 

@@ -1,6 +1,9 @@
 """Embedders: vectors without a model, with torch and numpy, and from a real server on this machine."""
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +17,7 @@ from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, Mi
 from rsso_dspy.lm import RequestRetrier
 from rsso_dspy.protocol import resolve_protocol
 from tests.embedding_server import MALFORMED, EmbeddingServer, embedding_server, fault, vector, vectors
+from tests.provider_server import replying
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 KITCHEN = "This room is called the kitchen. In it, you see: a stove, which is turned off. On the stove is: nothing."
@@ -55,6 +59,37 @@ def test_hash_knows_no_meaning_and_lexical_knows_words():
 def test_a_name_of_no_route_is_refused_with_an_example(name, said):
     with pytest.raises(ConfigError, match=said):
         load_config(overrides=[f'embedder.model="{name}"'])
+
+
+ASK_FOR_ONE = """
+import sys
+from rsso_dspy.config import EmbedderConfig
+from rsso_dspy.embed import Embedder
+from rsso_dspy.errors import BackendUnreachable
+try:
+    Embedder(EmbedderConfig(model="nobody-has-this-one"), replays=sys.argv[1] == "replay").check()
+except BackendUnreachable as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("way", "asks"), [("live", True), ("replay", False)])
+def test_a_replay_downloads_no_model(tmp_path, way, asks):
+    """The hub is a server of this test; only its address is not the real one."""
+    paths = []
+
+    def note(path, _headers, _body):
+        paths.append(path)
+        return 404, {}, b"{}"
+
+    with replying(note) as hub:
+        surroundings = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+        words = [sys.executable, "-c", ASK_FOR_ONE, way]
+        done = subprocess.run(words, env=surroundings, capture_output=True, text=True, timeout=120)
+
+    assert "nobody-has-this-one is not on this machine" in done.stdout, done.stderr
+    assert bool(paths) is asks
+    assert ("a replay downloads nothing" in done.stdout) is not asks
 
 
 # sentence-transformers models on this machine.

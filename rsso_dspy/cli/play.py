@@ -161,7 +161,7 @@ def open_watched(
     """Open a session, show progress, and end with the code of an interruption. `skills`: the embedder is needed."""
     with catch_interruptions() as ending, session(config, jobs, watch.total > 0) as live:
         if skills and watch.total:
-            live.embedder.check(live.backend.replay is not None)
+            live.embedder.check()
         with closing(watch):
             events = EventStream()
             watch.follow(events)

@@ -18,6 +18,7 @@ from rsso_dspy.lm import Backend
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.run_folder import Store, find_logs
 from tests.chaos.setup import scripted
+from tests.embedding_server import embedding_server
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_runs import KEY, VARIABLE, run_against
@@ -174,3 +175,30 @@ def test_a_compile_replays_to_the_same_file(tmp_path, rsso):
     code, _, err = rsso(*words, *recorded, *changed)
     assert code == 1
     assert "not recorded: actor of" in err
+
+
+def test_a_replay_of_a_folder_without_vectors_opens_no_connection_and_reads_no_key(tmp_path, rsso, monkeypatch):
+    """Whoever hands over a folder chooses the address and the variable that its configuration names."""
+    monkeypatch.setenv("KEY_OF_THE_READER", "sk-of-the-reader-0123456789")
+    folder = tmp_path / "run"
+    with embedding_server() as server:
+        embedder = ("embedder.model=litellm/openai/m", f"embedder.base_url={server.url}")
+        named = (*embedder, "embedder.key_variable=KEY_OF_THE_READER", "protocol.steps=4")
+        settings = [word for setting in named for word in ("--set", setting)]
+        novel = ("--set", 'memory.reflections.improvements=["novelty"]')
+        play = ("run", "--benchmark", "babyai", "--variants", "Unlock::1234", "--methods", "reflexion", "--trials", "3")
+        code, _, err = rsso(*play, *settings, *novel, "--out", folder)
+        assert code == 0, err
+        assert server.texts
+
+        asked = len(server.inputs)
+        assert rsso("run", "--replay", folder)[0] == 0, "with its vectors it replays"
+        (log,) = find_logs(folder / "units")
+        lines = log.read_text().splitlines(keepends=True)
+        log.write_text("".join(line for line in lines if '"role": "embedder"' not in line))
+        monkeypatch.delenv("KEY_OF_THE_READER")
+
+        code, _, err = rsso("run", "--replay", folder)
+
+        assert (code, "not recorded: the vector of a text" in err) == (1, True), err
+        assert len(server.inputs) == asked

@@ -7,7 +7,7 @@ import pytest
 from rsso_dspy.calls import CallLines, Place, TextTable
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embed import Embedder
-from rsso_dspy.errors import MissingKey, NotRecorded, Stopped
+from rsso_dspy.errors import NotRecorded, Stopped
 from rsso_dspy.playing import playing
 from rsso_dspy.records import Usage
 from rsso_dspy.redact import register_secret
@@ -179,8 +179,8 @@ def test_vectors_of_a_server_are_kept_once_and_answer_in_its_place(monkeypatch):
     assert server.texts == ["a door", "a lamp"], "a unit that goes on has its vectors"
     assert sum('"embedder"' in line for line in file.text.splitlines()) == 2
     monkeypatch.delenv(VARIABLE)
-    other, replay = Embedder(embed.config), CallLines()
-    other.check(replayed=True)
+    other, replay = Embedder(embed.config, replays=True), CallLines()
+    other.check()
     replay.source = file.read().make_answers("u")
     with playing(calls=replay):
         assert other(["a lamp", "a door"]).tobytes() == first[::-1].tobytes()
@@ -189,5 +189,8 @@ def test_vectors_of_a_server_are_kept_once_and_answer_in_its_place(monkeypatch):
             other(["a bird"])
     assert "vector of a text" in str(stopped.value.__cause__)
     replay.source = UnitLog(whole=True).make_answers("u")
-    with playing(calls=replay), pytest.raises(MissingKey):
-        Embedder(embed.config)(["a lamp"])
+    with playing(calls=replay), pytest.raises(Stopped) as stopped:
+        Embedder(embed.config, replays=True)(["a lamp"])
+    assert "A replay asks no embedder" in str(stopped.value.__cause__), "nor where the log has no vectors at all"
+    with pytest.raises(Stopped):
+        Embedder(embed.config, replays=True)(["a lamp"])
