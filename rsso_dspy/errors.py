@@ -115,6 +115,10 @@ class MissingKey(BackendFailure, UsageError):
     """The environment variable for a key is not set."""
 
 
+class UnreadableAnswers(BackendFailure):
+    """None of the first answers of a run could be read, so its scores would say nothing of the model."""
+
+
 class BackendUnreachable(BackendFailure):
     """The endpoint does not answer, or refuses every request."""
 

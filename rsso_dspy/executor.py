@@ -13,13 +13,20 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import dspy
 
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.config import Config
-from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped, UsageError
+from rsso_dspy.errors import (
+    BackendFailure,
+    BackendUnreachable,
+    EnvironmentFailure,
+    Stopped,
+    UnreadableAnswers,
+    UsageError,
+)
 from rsso_dspy.lm import Backend, lookup_recorded_policy
 from rsso_dspy.memory.reflections import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
@@ -29,7 +36,7 @@ from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, make_price_
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.records import Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.records import Failure, Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Job, Store, Training, Unit, name_log
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
@@ -56,6 +63,15 @@ class TrialFinished(Event):
 class UnitFinished(Event):
     work: Job
     record: JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ActorAnswered(Event):
+    """A question to the actor is over."""
+
+    work: Job
+    answers: int  # how many it took: two where an unreadable one was asked again
+    is_read: bool  # whether an action could be read from one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +161,80 @@ def open_spend_limit(
     for role, usage in (each for store in stores if store.exists for each in store.read_spending()):
         limit.add_usage(role, usage)
     return limit
+
+
+FIRST_ANSWERS = 20  # if so many answers in a row cannot be read from the very first on, a run or a compile stops
+
+
+class FormatCheck:
+    """Whether the first answers of a run can be read. A single unreadable answer is the model's, and scores as what it
+    is: a step that does nothing. But where none of the first `FIRST_ANSWERS` can be read, model and answer format do
+    not fit, and scores would say nothing of the model.
+
+    The first answers are those of the first jobs in the order of the plan, however many are played at once.
+    Thread-safe."""
+
+    def __init__(self, jobs: Iterable[Job] = ()):
+        self._lock = threading.Lock()
+        self._is_passed = False
+        self._jobs: dict[str, Job | JobRecord] = {name_log(job): job for job in jobs}
+        self._answers = dict.fromkeys(self._jobs, 0)
+        self._finished: set[str] = set()
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether an answer could be read, so that nothing more is checked."""
+        return self._is_passed
+
+    def expect(self, job: Job) -> None:
+        """Note a job whose answers come after those of the jobs before."""
+        with self._lock:
+            self._jobs.setdefault(name_log(job), job)
+            self._answers.setdefault(name_log(job), 0)
+
+    def take_in_finished(self, record: JobRecord) -> None:
+        """Take in what was played before, by an earlier command, and counts."""
+        self._take_in(record)
+        self.finish(record)
+
+    def take_in_begun(self, record: JobRecord) -> None:
+        self._take_in(record)
+
+    def _take_in(self, record: JobRecord) -> None:
+        name = name_log(record)
+        self._jobs.setdefault(name, record)
+        self._answers = {name: 0, **self._answers}  # it came first
+        for trial in record.trials:
+            usage = trial.usage.get("actor", Usage())
+            steps = trial.trajectory.steps if trial.trajectory else ()
+            self.hear(record, usage.calls, any(not step.malformed for step in steps))
+
+    def hear(self, job: Job | JobRecord, answers: int, is_read: bool) -> None:
+        name = name_log(job)
+        with self._lock:
+            self._is_passed |= is_read
+            self._jobs.setdefault(name, job)
+            self._answers[name] = self._answers.get(name, 0) + answers
+
+    def finish(self, job: Job | JobRecord) -> None:
+        with self._lock:
+            self._finished.add(name_log(job))
+
+    def find_unreadable(self) -> list[Job | JobRecord]:
+        """Return the jobs that hold the first answers if none of these could be read; [] otherwise."""
+        with self._lock:
+            if self._is_passed:
+                return []
+            jobs: list[Job | JobRecord] = []
+            total = 0
+            for name, answers in self._answers.items():
+                jobs += [self._jobs[name]] if answers else []
+                total += answers
+                if total >= FIRST_ANSWERS:
+                    return jobs
+                if name not in self._finished:
+                    return []  # its further answers come before those of later jobs
+            return []
 
 
 def open_source(live: Session) -> Store | None:
@@ -255,6 +345,7 @@ class UnitRunner:
             budget=lambda _: budget,
             stopped=self.stop.is_set,
             spend=lambda role, usage: self.events.emit(UsageSpent(work, role, usage)),
+            hear_answers=lambda answers, is_read: self.events.emit(ActorAnswered(work, answers, is_read)),
         )
         with self.live.activate_for_run(), runtime.activate(), log.stop_on_error(self.stop), playing(calls=log):
             program = self.programs[work.arm]
@@ -356,13 +447,66 @@ class Executor:
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
         """Play `work` in order, up to `jobs` at once, each after what it starts from. After Ctrl-C, raises
-        KeyboardInterrupt once current work has stopped; a failing backend raises `BackendUnreachable` likewise."""
+        KeyboardInterrupt once current work has stopped; a failing backend raises `BackendUnreachable` likewise, and
+        first answers of which none can be read `UnreadableAnswers`."""
         outcome = RunOutcome()
-        if work:
+        if not work:
+            return outcome
+
+        check = self._watch_format(work)
+        try:
             with self.engine(self.player, jobs) as submit:
                 left = self._run_jobs(submit, plan, work, jobs, outcome)
-            outcome.untrained = [each for each in left if isinstance(each, Unit)]
+        except Stopped:
+            if not check.find_unreadable():
+                raise
+            left = []
+        if unreadable := check.find_unreadable():
+            self._fail_unreadable(unreadable)
+        outcome.untrained = [job for job in left if isinstance(job, Unit)]
         return outcome
+
+    def _watch_format(self, work: Sequence[Job]) -> FormatCheck:
+        """Watch the answers of the actor, and stop the run if none of the first ones can be read."""
+        store, events = self.player.store, self.player.events
+        check = FormatCheck(work)
+        for record in store.records():
+            if check.is_passed:
+                break
+            if not record.has_errors:
+                check.take_in_finished(record)
+        if store.exists and not check.is_passed:
+            for record in store.load_begun():
+                check.take_in_begun(record)
+
+        def stop_if_unreadable() -> None:
+            if check.find_unreadable():
+                self.player.stop.set()
+
+        def hear(event: ActorAnswered) -> None:
+            check.hear(event.work, event.answers, event.is_read)
+            stop_if_unreadable()
+
+        def finish(event: UnitFinished) -> None:
+            check.finish(event.work)
+            stop_if_unreadable()
+
+        events.subscribe(ActorAnswered, hear)
+        events.subscribe(UnitFinished, finish)
+        return check
+
+    def _fail_unreadable(self, jobs: Sequence[Job | JobRecord]) -> NoReturn:
+        """Make errors of the units that hold the first answers: they have no score, and are played again next time."""
+        live = self.player.live
+        why = describe_unreadable(live)
+        example = ""
+        for job in jobs:
+            log = self.player.store.open_log(job)
+            example = example or find_first_answer(log)
+            log.void(1, why)
+            log.add_trial(TrialResult(1, None, failure=Failure(BackendFailure.__name__, why)), {}, 0.0)
+        units = "its unit is an error" if len(jobs) == 1 else f"their {len(jobs)} units are errors"
+        raise UnreadableAnswers(f"stopped: {why}, so {units} without a score. {advise_on_format(live, example)}")
 
     def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[Job], jobs: int, outcome: RunOutcome) -> list[Job]:
         """Play what can be played; return the rest, whose predecessors errored."""
@@ -411,6 +555,32 @@ class Executor:
                 f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "
                 "repeat the command."
             )
+
+
+LONGEST_EXAMPLE = 120  # characters of an unreadable answer that a message quotes
+
+
+def describe_unreadable(live: Session) -> str:
+    return f"none of the first {FIRST_ANSWERS} answers of {live.backend.models['actor']} could be read"
+
+
+def advise_on_format(live: Session, example: str) -> str:
+    """Return an answer that could not be read, and what to do about such answers."""
+    backend = live.config.backend
+    quoted = f"The first was {example!r}. " if example else ""
+    return (
+        f"{quoted}Ask for another format (--set backends.{backend}.adapter=json) or give it room "
+        f"(--set backends.{backend}.max_tokens=2048), then repeat the command; docs/BACKENDS.md, A model that breaks "
+        "the format, has more"
+    )
+
+
+def find_first_answer(log: UnitLog) -> str:
+    """Return the beginning of the first answer of the actor in a log that was read whole; empty without one."""
+    for lines in log.by_number.values():
+        if lines[0]["role"] == "actor" and "answer" in lines[-1]:
+            return log.decode(lines).text[:LONGEST_EXAMPLE]
+    return ""
 
 
 def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> Job | None:

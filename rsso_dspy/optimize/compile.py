@@ -270,6 +270,7 @@ def compile_agent(
         with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
             play_until_interrupted(agent, rollouts)
             rollouts.wait_until_idle()
+        rollouts.drop_unreadable()
         compiled = build_compiled(agent, rollouts)
         if out and logs.store:
             logs.store.check_exists()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.calls import find_log_folder
 from rsso_dspy.environments import Environments, Goal
-from rsso_dspy.errors import BackendFailure, Stopped
-from rsso_dspy.executor import Event, EventStream, SpendLimit
+from rsso_dspy.errors import BackendFailure, Stopped, UnreadableAnswers
+from rsso_dspy.executor import (
+    Event,
+    EventStream,
+    FormatCheck,
+    SpendLimit,
+    advise_on_format,
+    describe_unreadable,
+    find_first_answer,
+)
 from rsso_dspy.optimize.teacher import Lead, open_lead
 from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout
 from rsso_dspy.plan import TEACHING
@@ -172,6 +180,7 @@ class Rollouts:
         self.error: BaseException | None = None
         self._lead = open_lead(wanted.teacher, wanted.calibration, live) if wanted.teacher else None
         self._played: dict[Job, Future[Rollout]] = {}
+        self._format = FormatCheck()
         self._lock = threading.RLock()
         models = {**live.backend.models, **(wanted.teacher.models if wanted.teacher else {})}
         self.purse = SpendLimit(wanted.max_cost, None, models, make_price_lookup(live.config.prices))
@@ -273,12 +282,15 @@ class Rollouts:
                     raise CompileStopped
                 self.spent += cost
                 future = self._played[job] = Future()
+                if not self._find_lead(variant):
+                    self._format.expect(self._make_unit(job))
         if known:
             return known.result()
         try:
             if rollout := self.logs.find_rollout(self._make_unit(job)):  # an earlier attempt has paid for it
                 for role, usage in sum_usage(rollout.trials).items():
                     self.recall_usage(role, usage)
+                self._check_kept_answers(job, rollout)
             else:
                 rollout = self._play_variant(program, job)
         except BaseException as error:
@@ -293,9 +305,40 @@ class Rollouts:
             self.taught[variant] = rollout
         else:
             candidate.rollouts.setdefault(variant, {})[repeat] = rollout
+            self._format.finish(self._make_unit(job))
+            self._stop_if_unreadable()
         future.set_result(rollout)
         self.events.emit(RolloutFinished(self, candidate, rollout))
         return rollout
+
+    def _check_kept_answers(self, job: Job, rollout: Rollout) -> None:
+        """Take in what an earlier attempt heard of the actor."""
+        if self._find_lead(rollout.variant):
+            return
+        for trial in rollout.trials:
+            steps = trial.trajectory.steps if trial.trajectory else ()
+            answers = trial.usage.get("actor", Usage()).calls
+            self._format.hear(self._make_unit(job), answers, any(not step.malformed for step in steps))
+
+    def _stop_if_unreadable(self) -> None:
+        if self._format.find_unreadable():
+            self.stop_compile("error", UnreadableAnswers(describe_unreadable(self.live)))
+
+    def drop_unreadable(self) -> None:
+        """Where none of the first answers could be read, leave out the rollouts that hold them: they are no scores, and
+        the same command plays them again."""
+        units = [job for job in self._format.find_unreadable() if isinstance(job, Unit)]
+        if not units:
+            return
+        example = ""
+        for unit in units:
+            log = self.logs.open_log(unit)
+            example = example or find_first_answer(log)
+            log.void(0, describe_unreadable(self.live))
+        for candidate in self.candidates.values():
+            candidate.rollouts.clear()
+        why = f"{describe_unreadable(self.live)}, so the compile ends. {advise_on_format(self.live, example)}"
+        self.error = UnreadableAnswers(why)
 
     def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
         return self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
@@ -324,6 +367,10 @@ class Rollouts:
         lead = self._find_lead(variant)
         return lead is not None and not lead.asks_models
 
+    def _hear_answers(self, unit: Unit, answers: int, is_read: bool) -> None:
+        self._format.hear(unit, answers, is_read)
+        self._stop_if_unreadable()
+
     def _find_lead(self, variant: Variant) -> Lead | None:
         """The teacher, if this variant is the teacher's to play."""
         return self._lead if variant in self.wanted.calibration.train else None
@@ -344,6 +391,7 @@ class Rollouts:
             budget=lambda one: min(usual.budget(one), self.wanted.options.steps),
             spend=self.record_usage,
             recall=self.recall_usage,
+            hear_answers=usual.hear_answers if lead else partial(self._hear_answers, self._make_unit(job)),
             # No later trial would show what the skills of a success are worth.
             rules=replace(usual.rules, trials=self.wanted.options.trials, learn_after_success=False),
             stopped=lambda: self.is_halted,

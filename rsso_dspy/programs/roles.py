@@ -216,6 +216,9 @@ class TrialLedger(UsageTracker):
         if read and calls is not None and not self.is_paid:
             calls.note_read(**read)
 
+    def count_answers(self, role: str) -> int:
+        return self._usage.get(role, Usage()).calls
+
     def usage_by_role(self) -> dict[str, Usage]:
         return dict(sorted(self._usage.items()))
 

@@ -134,6 +134,8 @@ class Runtime:
     implied_templates: str | None = None  # action templates that records leave out; with None, they leave out all
     spend: Spend = lambda _role, _usage: None  # told every answer's usage, from any thread
     recall: Spend = lambda _role, _usage: None  # likewise of answers that the log held
+    hear_answers: Callable[[int, bool], None] = lambda _answers, _is_read: None
+    """Told after each question to the actor how many answers it took, and whether one of them could be read."""
     stopped: Callable[[], bool] = lambda: False  # asked before every step; when True, the program raises `Stopped`
 
     @contextmanager

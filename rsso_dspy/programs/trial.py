@@ -68,8 +68,6 @@ class TrialRun:
                     choose_interface(environment, self.rules.interface)
                     self.conversation = Conversation(environment, self.rules, self.roles.method.scaffold)
                     trajectory = play(self)
-                    if trajectory.steps and all(step.malformed for step in trajectory.steps):
-                        raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
                     # Still lent: roles ask it for the words of this variant, which another trial would change.
                     told = {"learnt": learn(self, trajectory), "shown": self.shown}
                 if outer is not None:
@@ -103,12 +101,15 @@ class TrialRun:
         asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout != "conversation"}
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
+        answered_before = self.ledger.count_answers("actor")
         with playing(layout=self.conversation.layout, in_system=self.rules.in_system, unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
         answer = None if said is None else read_answer(said, targets)
         if said is not None and answer and not answer.action:
             self.roles.reject("actor", said)
             answer = None
+        answers = self.ledger.count_answers("actor") - answered_before
+        self.roles.runtime.hear_answers(answers, answer is not None)
         self.conversation.end_turn(turn, answer, unasked)
         return answer
 

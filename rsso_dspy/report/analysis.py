@@ -168,6 +168,7 @@ class Analysis:
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
     advice: Mapping[str, Advice]  # of each arm that starts from a constitution
     success_only: bool  # see `RunRecords`
+    unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
 
     @property
     def main_result(self) -> compare.Comparison | None:
@@ -189,6 +190,9 @@ class Analysis:
             yield f"The run is incomplete: {units} no record."
         if shards := self.missing_shards:
             yield f"This is without shard{'s' * (len(shards) > 1)} {', '.join(shards)} of the run."
+        for arm, steps in self.unreadable.items():
+            answers = f"none of the actor's answers at {steps:,} steps" if steps > 1 else "not the actor's one answer"
+            yield f"WARNING: {arm} is scored for doing nothing: {answers} could be read."
 
     @property
     def rule_based_note(self) -> str:
@@ -225,7 +229,19 @@ def analyze(
         repeated=metrics.count_repeated_units(arms),
         advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
         success_only=played.success_only,
+        unreadable=_count_unreadable(scored),
     )
+
+
+def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
+    """Return the number of steps of each arm whose actor gave no answer that could be read."""
+    counts = {}
+    for arm, records in scored.items():
+        trajectories = [trajectory for record in records for trajectory in record.trajectories]
+        steps = [step for trajectory in trajectories for step in trajectory.steps]
+        if steps and all(step.malformed for step in steps):
+            counts[arm] = len(steps)
+    return counts
 
 
 def _find_advice(records: Sequence[UnitRecord], advisor: str) -> Advice | None:

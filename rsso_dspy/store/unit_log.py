@@ -82,6 +82,7 @@ class UnitLog(CallLines):
     def _take_void(self, first: int) -> None:
         void = [each["result"].usage for each in self._lines if each["trial"] >= first]
         self.abandoned = _sum_calls(self._tail, add_usage(self.abandoned, *void))
+        self.rollout = None
         self._lines, self._tail = [each for each in self._lines if each["trial"] < first], []
         calls = self.by_number.items()
         self.by_number = {n: c for n, c in calls if c[0]["trial"] < first or c[0]["role"] == EMBEDDER}
