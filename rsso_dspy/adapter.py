@@ -282,6 +282,8 @@ REFUSAL = re.compile(
     r"(?i)\W*(?:(?:sorry|apologies|(?:i'?m|i am) (?:sorry|unable|not able)|i apologi[sz]e|unfortunately"
     r"|as an (?:ai|assistant|language)|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:null|error)\W*\Z)"
 )
+TALK = re.compile(r"(?i)\W*(?:i|i'?m|i'?ll|i'?d|i'?ve|we|let me|let's|sure|okay|ok|yes|certainly|of course|here)\b")
+"""How a sentence begins that speaks of the answer and is no item of a list."""
 NOTHING = re.compile(r"\s*(?:none|null|nil|n/?a|nothing|empty|no (?:rules|errors|mistakes)|\[\s*\]|-)?[.!]?\s*", re.I)
 PLACEHOLDER = re.compile(r"(?i)[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"'“:]+\}(?:\s*#.*)?|<[^<>]*>")
 BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I | re.M)
@@ -384,9 +386,25 @@ def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
         clear: Any = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
     else:
-        clear = get_args(kind.annotation) != (str,) or re.search(r"\n|\A\[|\A- ", text) or NOTHING.fullmatch(text)
+        clear = get_args(kind.annotation) != (str,) or "\n" in text or text[:1] == "[" or _is_item(text)
     value = _convert(text, kind.annotation, kind.told) if clear else None
     return {} if value is None else {name: value}
+
+
+def _is_item(line: str) -> bool:
+    """Whether a text of one line is a list of one item, or says that there is none: behind a mark of lists, or bare,
+    where it is neither talk about the answer, nor a question, the head of a list, or several items told in a row."""
+    if BULLET.match(line) or NOTHING.fullmatch(line):
+        return True
+    has_words = re.search(r"[^\W\d_]", line) is not None
+    is_told_in_a_row = re.match(r"(?i)first\b|.*\band then\b", line) is not None
+    return (
+        has_words
+        and not is_told_in_a_row
+        and not TALK.match(line)
+        and not line.endswith((":", "?"))
+        and ": " not in line
+    )
 
 
 def _first_line(text: str) -> str:
@@ -549,7 +567,9 @@ def _split_items(text: str, kind: Any) -> list[Any] | None:
     if any(BULLET.match(line) for line in lines):
         items = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
         return ["\n".join(map(str.strip, item.splitlines())) for item in items]
-    parts = lines if len(lines) > 1 else text.split(";")
+    if len(lines) > 1 and lines[0].rstrip().endswith(":"):
+        lines = lines[1:]  # the head of the list
+    parts = lines if len(lines) > 1 else lines[0].split(";")
     return None if len(parts) == 1 and text.count(",") > 1 and text[-1] != "." else parts
 
 

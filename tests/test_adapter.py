@@ -273,6 +273,22 @@ def test_a_text_without_form_is_an_action_if_it_begins_as_one_or_is_possible(sai
     assert (got and got["action"]) == action
 
 
+@pytest.mark.parametrize(
+    ("said", "steps"),
+    [
+        *((mark.format("focus on OBJ"), ["focus on OBJ"]) for mark in ("{}", "- {}", "* {}", "1. {}", "1) {}", "`{}`")),
+        ("Steps: focus on OBJ", ["focus on OBJ"]), ("The steps are:\nfocus on OBJ", ["focus on OBJ"]),
+        ("Open doors before you go through them.", ["Open doors before you go through them."]),
+        ("go to kitchen; open fridge", ["go to kitchen", "open fridge"]), ("none", []),
+        ("Here are the steps:", None), ("I would rather chat.", None), ("What should be done?", None), ("1.", None),
+        ("go to kitchen, open fridge, take apple", None), ("Thought: focus on it", None),
+    ],
+)  # fmt: skip
+def test_a_list_of_one_on_one_line_is_read(said, steps):
+    got = read(WriteInstructions, said)
+    assert (got and got["steps"]) == steps
+
+
 WHOLE = {
     "abstract_rules": ["Water boils when it is heated.", "Don't open what is open."],
     "error_rules": [error.model_dump() for error in ERRORS],

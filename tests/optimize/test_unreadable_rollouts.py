@@ -26,7 +26,7 @@ def test_a_compile_ends_at_the_twentieth_answer_if_none_could_be_read_and_scores
     models, out = Models(actor=lambda _: CHAT), tmp_path / "compiled.json"
     request = wanted("none", train=LONGEST[:1], val=VAL)
 
-    with pytest.raises(UnreadableAnswers, match="none of the first 20 answers.*the compile ends.*rather chat"):
+    with pytest.raises(UnreadableAnswers, match=r"none of the first 20 answers.*the compile ends.*rather chat"):
         compile_agent(Agent("react"), models.within(live), request, out=out)
 
     assert models.asked["actor"] == 20
