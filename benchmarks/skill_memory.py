@@ -81,7 +81,7 @@ def compare_with_oracle(pieces: int, rounds: int) -> dict[str, Any]:
         match.append(time_call(lambda oracle=oracle: oracle.learn(trial))[0])
         assert [(item.spans, item.state, item.action) for item in found] == oracle.candidates
     slow, (best, used) = time_call(lambda: search([item.spans for item in pool], worth, settings.beams))
-    assert (list(memory.answer.best), list(memory.answer.used)) == (best, used)
+    assert memory.answer == (best, used)
     assert [item for item, _ in chosen] == [pool[position] for position in best]
 
     choose = [statistics.median(memory.select_seconds for memory in ours), slow, slow]

@@ -33,7 +33,7 @@ from rsso_dspy.executor import UnitRunner
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.offline import Explorer
-from rsso_dspy.programs import agent
+from rsso_dspy.programs.trial import Conversation
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec
@@ -53,7 +53,7 @@ SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("rest", UnitRunner, ("run_job",)),
     ("simulator", Jvm, ("__init__", "call")),
     ("driver", ScienceWorld, ("reset", "step")),
-    ("history", agent, ("render_history",)),
+    ("history", Conversation, ("begin_turn", "end_turn")),
     ("recall", SkillMemory, ("preamble", "recall", "observe")),
     ("recall", ReflectionMemory, ("preamble", "recall", "observe")),
     ("learn", SkillMemory, ("learn", "snapshot")),

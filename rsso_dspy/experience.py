@@ -42,7 +42,7 @@ class Experience:
     setting: str  # the setting or option that names it
     variants: tuple[str, ...] = ()  # keys of those that it was learned on
     benchmark: str = ""  # on which it was made; empty if it does not say
-    unknown: tuple[str, ...] = ()  # names of what it rests on whose source nobody can tell: mostly itself, or nothing
+    unknown: tuple[str, ...] = ()  # file names of what it rests on whose source nobody can tell: mostly itself, or none
     skips_own: bool = False  # whether a variant is never shown what was learned on itself
 
     def serves(self, method: Method) -> bool:
@@ -53,7 +53,7 @@ class Experience:
         return memory in method.memories
 
     def describe_unknown(self) -> str:
-        rests_on = "" if self.unknown == (self.name,) else f" rests on {', '.join(self.unknown)}, which"
+        rests_on = "" if self.unknown == (Path(self.name).name,) else f" rests on {', '.join(self.unknown)}, which"
         return (
             f"source unknown: {self.name} ({self.setting}){rests_on} does not say on which variants it was learned; "
             "see to it that no held-out one is among them"
@@ -89,7 +89,7 @@ def _describe_file(
     benchmark = named_in(made_by) if isinstance(made_by, Mapping) else None
     unknown = [str(name) for name in _as_list(provenance.get("source_unknown"))]
     if is_edited or not isinstance(provenance.get("variants"), list):
-        unknown.append(str(file))
+        unknown.append(file.name)
     return Experience(str(file), setting, tuple(dict.fromkeys(variants)), benchmark or "", tuple(unknown))
 
 
@@ -111,7 +111,7 @@ def _describe_reflection_examples(name: str) -> Experience:
             f"{REFLECTION_EXAMPLES}: [provenance] of {name} has variants that are no list of keys; write the variants "
             'that the examples were taken from, variants = ["TASK::NUMBER"], or [] for none'
         )
-    unknown = () if "variants" in provenance else (name,)
+    unknown = () if "variants" in provenance else (file.name,)
     return Experience(name, REFLECTION_EXAMPLES, tuple(variants), str(provenance.get("benchmark", "")), unknown)
 
 

@@ -5,7 +5,7 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import LimitReached
-from rsso_dspy.executor import Event, EventStream, TrialFinished, UsageSpent
+from rsso_dspy.executor import ActorAnswered, Event, EventStream, TrialFinished, UsageSpent
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec
@@ -63,4 +63,4 @@ def test_a_limit_ends_a_run_after_the_answer_that_passed_it(play):
     events.subscribe(Event, heard.append)
     with pytest.raises(LimitReached, match="of 1 tokens are spent"):
         play(events, limit=1)
-    assert [type(event) for event in heard] == [UsageSpent]
+    assert [type(event) for event in heard] == [UsageSpent, ActorAnswered]
