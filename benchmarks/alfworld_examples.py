@@ -14,14 +14,15 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 import dspy
 
-from benchmarks.script import make_parser
+import rsso_dspy
+from benchmarks.script import exit_lacking, make_parser, parse_options
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.alfworld import BENCHMARK
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.optimize.constitution import select_examples
 from rsso_dspy.optimize.teacher import GoldPlayer
 from rsso_dspy.programs.agent import Agent
@@ -47,22 +48,28 @@ def make_slips(path: Sequence[str], draw: random.Random) -> Iterator[str]:
 
 def play_examples() -> tuple[str, ...]:
     """Return the examples of the games played."""
-    table, trajectories = BENCHMARK.tasks, []
+    of = get_benchmark("alfworld")
+    table, trajectories = of.tasks, []
     with session(load_config(overrides=SETTINGS)) as live:
         for variant in (each for task in table.names() for each in table.train_sample(task, GAMES)):
-            path = make_slips(BENCHMARK.find_gold_path(variant), random.Random(variant.key))
+            path = make_slips(of.find_gold_path(variant), random.Random(variant.key))
             model = dspy.LM("walkthrough/slips", engine=GoldPlayer(list(path)), cache=False)
             with live.activate_for_run(), replace(live.runtime, lm=lambda *_, model=model: model).activate():
                 trajectories += [trial.trajectory for trial in Agent("react")(variant=variant, trials=1).trials]
-    return select_examples(trajectories, BENCHMARK)
+    return select_examples(trajectories, of)
 
 
 def main() -> None:
-    make_parser(__doc__).parse_args()
+    target = Path(rsso_dspy.__file__).parent / "environments/alfworld/data/examples.json"
+    parser = make_parser(__doc__)
+    parser.add_argument("--out", type=Path, default=target, help="the file to write; by default the package's own")
+    options = parse_options(parser, out=Path(os.devnull))
+    if find_spec("alfworld") is None:
+        exit_lacking("the extra alfworld")
     os.environ.pop("ALFWORLD_DATA", None)  # else the user's games are played
     made = {"made_by": "python benchmarks/alfworld_examples.py", "rule_based": True, "examples": play_examples()}
-    target = Path(str(files("rsso_dspy.environments.alfworld") / "data/examples.json"))
-    target.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    options.out.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(json.dumps({"examples": len(made["examples"])}))
 
 
 if __name__ == "__main__":

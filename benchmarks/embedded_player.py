@@ -10,6 +10,7 @@ import json
 from statistics import fmean
 
 import rsso_dspy
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.config import load_config
 
 VARIANTS = (
@@ -22,10 +23,13 @@ SETTINGS = ("protocol.preset=adapt/3-cap60", "protocol.trials=3", "embedder.mode
 
 
 def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--variants", type=int, default=len(VARIANTS), help="how many of the variants are played")
+    variants = VARIANTS[: parse_options(parser, variants=1).variants]
     rows = {}
     with rsso_dspy.session(load_config(overrides=list(SETTINGS))):
         for method in ("react", "sso", "reflexion", "rsso"):
-            results = [rsso_dspy.Agent(method)(variant=variant, trials=3) for variant in VARIANTS]
+            results = [rsso_dspy.Agent(method)(variant=variant, trials=3) for variant in variants]
             trials = [[trial.trajectory for trial in result.trials] for result in results]
             rows[method] = {
                 "points": round(fmean(result.points for result in results), 1),

@@ -18,12 +18,13 @@ import json
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.script import make_parser
+from benchmarks.script import exit_lacking, make_parser, parse_options
 
 VARIANTS = ("find-plant::228", "lifespan-longest-lived::98", "boil::22", "use-thermometer::412", "melt::22")
 """Played in turn until there are texts enough."""
@@ -54,7 +55,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--texts", type=int, default=100, help="texts per route, at least 2")
     parser.add_argument("--model", default="all-MiniLM-L6-v2", help="sentence-transformers model")
-    options = parser.parse_args()
+    options = parse_options(parser, texts=3)
+    if find_spec("sentence_transformers") is None:
+        exit_lacking("sentence-transformers with torch, beside which the others are measured")
     texts = collect_descriptions(options.texts)
     lengths = [len(text) for text in texts]
     print(

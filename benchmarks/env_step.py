@@ -21,7 +21,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from benchmarks.script import make_parser
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.records import Variant
 
@@ -40,9 +40,11 @@ VARIANTS = (
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="timed replays of each path, each way")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--variants", type=int, default=len(VARIANTS), help="how many of the variants are played")
+    options = parse_options(parser, rounds=2, variants=1)
+    rounds = options.rounds
 
-    variants = [tasks.parse(key) for key in VARIANTS]
+    variants = [tasks.parse(key) for key in VARIANTS[: options.variants]]
     paths = dict(zip(variants, tasks.compute_gold_paths(variants), strict=True))
     totals = {"raw": 0.0, "driver": 0.0, "stock": 0.0}
     stock = _make_stock_replay()

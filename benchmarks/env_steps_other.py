@@ -24,7 +24,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.script import make_parser
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="timed plays of each task type")
     parser.add_argument("--only", choices=("pddl", "babyai", "alfworld"), help="time one benchmark")
-    options = parser.parse_args()
+    options = parse_options(parser, rounds=1, only="pddl")
     rounds = options.rounds
     result: dict[str, object] = {"target_ms": TARGET, "target_ratio": TARGET_RATIO, "rounds": rounds}
     for name in ("pddl", "babyai"):

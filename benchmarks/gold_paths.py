@@ -10,7 +10,7 @@ reach 100. These are the numbers that docs/FIDELITY.md quotes. About 10 minutes 
 import json
 from statistics import fmean
 
-from benchmarks.script import make_parser, print_head, print_row
+from benchmarks.script import make_parser, parse_options, print_head, print_row
 from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.records import Variant
@@ -24,7 +24,7 @@ def main() -> None:
     options.add_argument("--per-task", type=int, default=SAMPLE_SIZE)
     options.add_argument("--interface", choices=("sso", "complete"), default="sso")
     options.add_argument("--tasks", default=",".join(tasks.tasks()), help="task types, comma-separated")
-    asked = options.parse_args()
+    asked = parse_options(options, per_task=1, tasks="find-plant,lifespan-longest-lived")
     limit = asked.per_task
     print_head("task", "n", "gold length", "steps allowed", "held at reset", "accumulator", "environment score",
                "> 100 ticks")  # fmt: skip

@@ -21,7 +21,7 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.script import make_parser
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.config import CompileOptions, load_config
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compile import CompileRequest, build_request, compile_agent, play_phases
@@ -148,7 +148,7 @@ def main() -> None:
     options.add_argument("--tasks", default="", help="of real compiles")
     options.add_argument("--steps", type=int, default=60, help="of a trial of a real compile, at most")
     options.add_argument("--jobs", type=int, default=2)
-    given = options.parse_args()
+    given = parse_options(options, compiles=2)
     if given.real:
         print(RULE_BASED_NOTE)
         print(json.dumps({"real": given.real, **compile_placebos(given)}))

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.script import make_parser, print_head, print_row
+from benchmarks.script import exit_lacking, make_parser, parse_options, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import choose_interface
 from rsso_dspy.programs.agent import Agent
@@ -75,9 +75,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="a setting of the product, KEY=VALUE")
     parser.add_argument("--base-url", help="a server of llama.cpp that has the model, in place of one in this process")
     parser.add_argument("--only", choices=("plain", "product"))
-    options = parser.parse_args()
+    options = parse_options(parser, units="GoToRedBall::200", steps=2)
     if options.gguf is None:
-        parser.error("name a model: --gguf FILE")
+        exit_lacking("a model, --gguf FILE or RSSO_GGUF")
     digest = hashlib.sha256(options.gguf.read_bytes()).hexdigest()
     server = options.base_url or f"{options.threads} threads"
     print(f"{options.gguf.name}, sha256 {digest}, {server}, temperature 0, {options.steps} steps")

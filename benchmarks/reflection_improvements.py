@@ -16,8 +16,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from benchmarks.script import make_parser, print_head, print_row
+from benchmarks.script import make_parser, parse_options, print_head, print_row, run_cli
 from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.loops import describe_loops
 from rsso_dspy.memory.reflections import IMPROVEMENTS
@@ -35,8 +36,28 @@ OWN = re.compile(r"^(?:- )?Attempt \d+: (?!\(at another variant)", re.M)
 
 def main() -> None:
     options = make_parser(__doc__)
-    options.add_argument("folder", type=Path)
-    folder = options.parse_args().folder
+    options.add_argument("folder", type=Path, nargs="?", help="where the runs lie, or will lie")
+    options.add_argument(
+        "--play", metavar="VARIANT", help="play each file on this variant first, two trials of 5 steps"
+    )
+    given = parse_options(options, play="gripper::50")
+    with TemporaryDirectory() as scratch:
+        folder = given.folder or Path(scratch)
+        for name in ARMS if given.play else ():
+            play_file(name, given.play, folder / name)
+        print_ablation(folder)
+
+
+def play_file(name: str, variant: str, out: Path) -> None:
+    file = Path(__file__).parents[1] / f"examples/reflection_improvements/{name}.toml"
+    """Two trials of five steps."""
+    settings = ("protocol.trials=2", "protocol.stream_trials=2", "protocol.steps=5", "embedder.model=lexical")
+    short = [word for setting in settings for word in ("--set", setting)]
+    tasks = ("--benchmark", "pddl", "--tasks", variant.partition("::")[0], "--variants", variant)
+    run_cli("run", "--config", file, *tasks, *short, "--out", out)
+
+
+def print_ablation(folder: Path) -> None:
     points = {found: list(Store(folder / name, read_only=True).units()) for name, found in ARMS.items()}
     plain = points[()]
     pairs = {name: compare_arms("none", plain, "with", units) for name, units in points.items() if name}

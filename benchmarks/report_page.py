@@ -17,12 +17,13 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.script import make_parser, print_head, print_row
+from benchmarks.script import exit_lacking, make_parser, parse_options, print_head, print_row
 from rsso_dspy.cli.results import load_calls
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
@@ -66,7 +67,9 @@ def main() -> None:
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run; four units are played without one")
     parser.add_argument("--trials", type=int, nargs="+", default=[1000, 3280])
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    given = parse_options(parser, trials=[12], rounds=1)
+    if find_browser() is None or find_spec("playwright") is None:
+        exit_lacking("playwright, and chromium or google-chrome on PATH")
     print_head("trials", "units", "page, MB", "run, MB", "build, s", "memory, MB", "first paint, ms", "by address",
                "by click")  # fmt: skip
     with TemporaryDirectory() as folder:
@@ -155,11 +158,8 @@ def time_browser(file: Path, last: UnitRecord) -> tuple[float, float, float]:
     """Milliseconds to the first paint, from the start to the last unit by its address, and from a click to a unit."""
     from playwright.sync_api import sync_playwright
 
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        raise SystemExit("no chromium or google-chrome on PATH: install one to measure what a reader waits for")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=list(OPTIONS))
         page = browser.new_page()
         page.add_init_script(WATCH)
         page.goto(file.as_uri())
@@ -172,6 +172,10 @@ def time_browser(file: Path, last: UnitRecord) -> tuple[float, float, float]:
         by_click = wait_for_entry(page, "unit open") - wait_for_entry(page, "click")
         browser.close()
     return paint, by_address, by_click
+
+
+def find_browser() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def wait_for_entry(page: Any, name: str) -> float:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.script import make_parser
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.memory import skills as learning
 from rsso_dspy.memory.skill_windows import SkillCandidate, SkillSettings
 from rsso_dspy.memory.skills import SkillMemory, search_skill_set
@@ -52,7 +52,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--pieces", type=int, default=10, help="pieces that the plain way has to match, 2 to 10")
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of whatever takes less than a second")
-    options = parser.parse_args()
+    options = parse_options(parser, pieces=2, rounds=1)
     with threadpool_limits(1):
         result = compare_with_oracle(options.pieces, options.rounds)
         for name in PRESETS:
@@ -70,6 +70,7 @@ def compare_with_oracle(pieces: int, rounds: int) -> dict[str, Any]:
     ours = [TimedSkillMemory(table, settings) for _ in range(rounds)]
     for memory in ours:
         memory.learn(trial)
+    assert min(memory.match_seconds, memory.select_seconds) > 0, "what was to be timed is called otherwise now"
     pool, worth = memory.searched
     found, chosen = memory.held.candidates, memory.held.selected
     print(
@@ -170,9 +171,9 @@ class TimedSkillMemory(SkillMemory):
         self.match_seconds = self.select_seconds = 0.0
         self.searched: tuple[Sequence[SkillCandidate], Sequence[int]] = ((), ())
 
-    def _match_new_pieces(self) -> list[SkillCandidate]:
-        self.match_seconds, found = time_call(super()._match_new_pieces)
-        return found
+    def _match_pieces(self, count: int) -> list[SkillCandidate]:
+        self.match_seconds, candidates = time_call(lambda: SkillMemory._match_pieces(self, count))
+        return candidates
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
         def time_select(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Any:

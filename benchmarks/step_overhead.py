@@ -23,7 +23,7 @@ from typing import Any
 
 import dspy
 
-from benchmarks.script import make_parser
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
@@ -43,7 +43,7 @@ from rsso_dspy.store.unit_log import UnitLog
 TARGET = 5.0
 """Milliseconds of CPU time a step."""
 
-SETTINGS = ["protocol.preset=sso-adapt/2-cap60", "protocol.trials=3", "protocol.stop_on_success=false"]
+SETTINGS = ["protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
 TASKS = ("boil", "find-plant")
 
 APART = ("simulator", "model", "embedding")
@@ -113,16 +113,20 @@ class PartTimer:
 
 
 def main() -> None:
-    options = make_parser(__doc__)
-    options.parse_args()
+    parser = make_parser(__doc__)
+    parser.add_argument("--tasks", default=",".join(TASKS), help="task types, comma-separated")
+    parser.add_argument("--trials", type=int, default=3)
+    options = parse_options(parser, tasks="lifespan-longest-lived", trials=2)
     watch = PartTimer()
     for part, owner, names in SEAMS:
         for name in names:
             watch.time_function(part, owner, name)
-    config = load_config(overrides=SETTINGS)
+    config = load_config(overrides=[*SETTINGS, f"protocol.trials={options.trials}"])
     with session(config) as live, tempfile.TemporaryDirectory() as folder:
         for round_ in ("warm-up", "timed"):
-            order = RunSpec(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
+            order = RunSpec(
+                methods=("rsso",), tasks=tuple(options.tasks.split(",")), per_task=1, out=Path(folder) / round_
+            )
             planned = plan_run(config, order)
             watch.clear()
             planned.execute(live, 1)

@@ -27,7 +27,7 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request, Response
 
-from benchmarks.script import make_parser
+from benchmarks.script import make_parser, parse_options
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import Stopped
@@ -117,7 +117,7 @@ def main() -> None:
     options.add_argument("--warm", type=int, default=30, help="answers of every job before the window")
     options.add_argument("--patience", type=float, default=420.0, help="seconds after which the window begins anyway")
     options.add_argument("--step-ms", type=float, help="the step of one job, where another run has measured it")
-    given = options.parse_args()
+    given = parse_options(options, jobs=2, latency=0.05, seconds=3.0, warm=1, patience=20.0)
     config = load_config(overrides=SETTINGS)
     step = given.step_ms / 1000 if given.step_ms else measure_alone(config, given.seconds / 3, given.patience)
     with session(config, jobs=given.jobs) as live:
