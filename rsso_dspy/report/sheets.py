@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rsso_dspy.files import FileKind
+from rsso_dspy.files import HEAD, FileKind, open_regular
 from rsso_dspy.pricing import format_dollars
 from rsso_dspy.report.statistics import LEVEL, MOST_POINTS, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
@@ -243,7 +243,7 @@ def make_kind(name: str, *marks: bytes) -> FileKind:
     """Return the kind of files that hold one of these marks, at any place."""
 
     def holds(path: Path) -> bool:
-        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        with open_regular(path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             return any(data.find(mark) >= 0 for mark in marks)
 
     return FileKind(name, holds)
@@ -253,8 +253,9 @@ def build_table_kind(text: str) -> FileKind:
     """Return the kind of files that hold the same table as `text`: their first lines begin alike."""
 
     def is_same_table(path: Path) -> bool:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline().rstrip("\n").split(",")[:2] == text.partition("\n")[0].split(",")[:2]
+        with open_regular(path) as file:
+            first = file.readline(HEAD).decode("utf-8", "replace").rstrip("\r\n")
+        return first.split(",")[:2] == text.partition("\n")[0].split(",")[:2]
 
     return FileKind("table", is_same_table)
 
