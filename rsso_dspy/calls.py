@@ -27,7 +27,16 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.errors import NotRecorded, Stopped, UsageError
 from rsso_dspy.files import read_json
-from rsso_dspy.log_lines import EMBEDDER, Entry, MessageChecker, WrongLine, name_kind, plain_usage, split_ranges
+from rsso_dspy.log_lines import (
+    EMBEDDER,
+    Entry,
+    MessageChecker,
+    WrongLine,
+    is_list_of_parts,
+    name_kind,
+    plain_usage,
+    split_ranges,
+)
 from rsso_dspy.records import Usage, add_usage, read_usage
 from rsso_dspy.redact import redact, redact_json
 
@@ -347,14 +356,18 @@ def _is_one_text(messages: Sequence[Any]) -> bool:
 
 def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> list[Any] | None:
     """Return a message as role and the numbers of its lines; anything but text as it is. None for unknown text."""
+    more = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
     content = message.get("content")
+    if content is None and not more:
+        content = ""
     if content is not None and not isinstance(content, str):
         content = json.loads(json.dumps(content, default=make_plain))
+        if not is_list_of_parts(content):
+            content = json.dumps(content)
     if isinstance(content, str):
         content = texts.encode(content, add)
         if content is None:
             return None
-    more = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
     return [message.get("role"), content, more] if more else [message.get("role"), content]
 
 

@@ -124,7 +124,7 @@ class _Request(TypedDict):
     __pydantic_config__ = _STRICT  # type: ignore[misc]
     call: Number
     trial: Annotated[int, Field(ge=0, le=MOST_COUNT)]
-    attempt: Literal[0, 1]
+    attempt: Annotated[int, Field(ge=0, le=1)]
     step: Annotated[int, Field(ge=0, le=MOST_COUNT)]
     role: Text
     model: Text
@@ -275,7 +275,7 @@ class MessageChecker:
                 raise WrongLine("has a message whose role is no text, or whose further fields are no mapping")
             if isinstance(content, str):
                 self._check_text(content, count)
-            elif not isinstance(content, list | dict | None):
+            elif not (content is None and more) and not is_list_of_parts(content):
                 raise WrongLine("has a message whose content is no text")
 
     def _check_text(self, ranges: str, count: int) -> None:
@@ -285,6 +285,11 @@ class MessageChecker:
             if not 1 <= first <= last <= count:
                 raise WrongLine(f"names the texts {first}-{last}, of {count} that are there")
         self._known.add(ranges)
+
+
+def is_list_of_parts(content: Any) -> bool:
+    """Whether this is the content of a message that holds more than text, such as a picture."""
+    return isinstance(content, list) and bool(content) and all(isinstance(part, dict) for part in content)
 
 
 def split_ranges(ranges: str) -> list[tuple[int, int]]:

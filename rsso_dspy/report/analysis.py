@@ -121,9 +121,11 @@ def _describe_usage(usage: Usage) -> str:
 def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
     data: dict[str, Any] = {"currency": "USD", "entries": [asdict(entry) for entry in bill.entries]}
     data |= {"billed": bill.billed, "without_cache": bill.without_cache}
-    data["unreadable_lines"] = bill.unreadable_lines
-    left_out = (("abandoned", bill.abandoned), ("under_way", bill.under_way), ("set_aside", bill.set_aside))
-    for name, entries in left_out:
+    left_out = {"abandoned": bill.abandoned, "under_way": bill.under_way}
+    if bill.set_aside or bill.unreadable_lines:
+        left_out["set_aside"] = bill.set_aside
+        data["unreadable_lines"] = bill.unreadable_lines
+    for name, entries in left_out.items():
         data[name] = [{"arm": each.arm, "role": each.role, "usage": asdict(each.usage)} for each in entries]
         data[f"{name}_billed"] = total_billed(entries)
     return data

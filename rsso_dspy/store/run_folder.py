@@ -270,13 +270,13 @@ class Store:
             return None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise DamagedFile(path, f"it is no log of a unit ({type(error).__name__}: {error})") from None
+        if log.job is not None and self.path_of(log.job) != path:
+            raise DamagedFile(path, "it is the log of another unit than its name says")
         if record is not None:
             self._check_origin(path, record)
         return log
 
     def _check_origin(self, path: Path, record: JobRecord) -> None:
-        if self.path_of(record) != path:
-            raise DamagedFile(path, "it is the log of another unit than its name says")
         if not self.exists:
             return
         identity, arms = self.read_identity()

@@ -3,8 +3,11 @@ of another log, or a number that was changed, would else move means without a wo
 
 from dataclasses import astuple
 
+from rsso_dspy.bounds import MOST_COUNT, MOST_TRIALS
 from rsso_dspy.log_lines import WrongLine
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialResult, UnitRecord
+
+REPORTED = ("written", "held")  # counts of what a memory learned that reports read
 
 
 def check_result(result: TrialResult) -> None:
@@ -15,6 +18,12 @@ def check_result(result: TrialResult) -> None:
     negative = [usage for usage in result.usage.values() if min(astuple(usage)) < 0]
     if negative or min(result.failures.values(), default=0) < 0 or result.replayed not in (0, 1):
         raise WrongLine("has a trial with a count that is none")
+
+    for counts in result.learnt.values():
+        for name in REPORTED:
+            count = counts.get(name, 0)
+            if not isinstance(count, int) or not 0 <= count <= MOST_COUNT:
+                raise WrongLine(f"has a trial after which {count} entries were {name}")
 
     failed = sum(usage.failed for usage in result.usage.values())
     if sum(result.failures.values()) != failed:
@@ -39,6 +48,15 @@ def _check_points(trajectory: Trajectory) -> None:
 
     if (trajectory.outcome == "solved") != trajectory.solved:
         raise WrongLine(f"has a trial that ended {trajectory.outcome}, at {score} points")
+
+
+def check_job(job: UnitRecord | TrainingRecord) -> None:
+    """Raise `WrongLine` for a head with limits that no unit or training has."""
+    if isinstance(job, UnitRecord):
+        if not 0 <= job.trials_allowed <= MOST_TRIALS or not 1 <= job.budget <= MOST_COUNT:
+            raise WrongLine(f"is of a unit with {job.trials_allowed} trials of {job.budget} steps")
+    elif not job.budgets or not all(1 <= budget <= MOST_COUNT for budget in job.budgets):
+        raise WrongLine("is of a training with other numbers of steps than there may be")
 
 
 def check_trials(record: UnitRecord | TrainingRecord, stops: bool) -> None:
@@ -82,5 +100,3 @@ def _check_variant(record: UnitRecord | TrainingRecord, trajectory: Trajectory) 
 
     if trajectory.variant.task != record.task:
         raise WrongLine(f"holds a trial of {trajectory.variant.key}, and is of {record.task}")
-    if trajectory.variant.split == "test":
-        raise WrongLine(f"holds a trial of {trajectory.variant.key}, which is held out")

@@ -26,7 +26,7 @@ from rsso_dspy.files import BYTE_ORDER_MARK
 from rsso_dspy.log_lines import EMBEDDER, Entry, WrongLine, describe_flaw, name_kind, parse_line
 from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord, Usage, add_usage, sum_usage
 from rsso_dspy.redact import redact_json
-from rsso_dspy.store.trial_checks import check_result, check_trials
+from rsso_dspy.store.trial_checks import check_job, check_result, check_trials
 
 JobRecord = UnitRecord | TrainingRecord
 _JOB: TypeAdapter[JobRecord] = TypeAdapter(JobRecord)
@@ -52,10 +52,10 @@ class UnitLog(CallLines):
         super().__init__(write, keep=whole)
         self.path = path
         self.head: dict[str, Any] = {}
+        self.job: JobRecord | None = None  # the unit or training that the head names, without trials
         self.times: list[str] = []  # when trials ended, in UTC; of void ones too
         self.rollout: dict[str, Any] | None = None  # what a finished rollout came to
         self.abandoned: dict[str, Usage] = {}  # usage of void trials by role
-        self._job: JobRecord | None = None  # the head as a record without trials
         self._trials: list[FinishedTrial] = []  # those that count
 
         self.complete = content.rfind(b"\n") + 1  # bytes of the complete lines
@@ -94,14 +94,15 @@ class UnitLog(CallLines):
         fields_of_record = {name: value for name, value in head.items() if name != STOPS}
         try:
             text = json.dumps({**fields_of_record, "trials": [], "memories": {}})
-            self._job = _JOB.validate_json(text, strict=True)
+            self.job = _JOB.validate_json(text, strict=True)
         except ValidationError as error:
             raise WrongLine(f"is the head of no unit ({describe_flaw(error)})") from None
+        check_job(self.job)
 
     def _check_place(self, entry: Entry) -> None:
         """Check that a call is of the trial under way, or of none. In rollouts only the last line says how many trials
         there were."""
-        if self._job is None or "trial" not in entry:
+        if self.job is None or "trial" not in entry:
             return
         if self.has_error:
             raise WrongLine(f"is a call after trial {len(self._trials)}, which ended in an error")
@@ -142,12 +143,12 @@ class UnitLog(CallLines):
 
     def _check_void(self, first: int) -> None:
         """What is taken back is a trial that ended in an error, or a whole unit of a stream."""
-        if self._job is None:
+        if self.job is None:
             return
         if not 1 <= first <= len(self._trials) + 1:
             raise WrongLine(f"takes back trial {first}, where {len(self._trials)} are finished")
         is_failed = first == len(self._trials) and self.has_error
-        is_streamed = first == 1 and self._job.stream is not None
+        is_streamed = first == 1 and self.job.stream is not None
         if first <= len(self._trials) and not is_failed and not is_streamed:
             raise WrongLine(f"takes back trial {first}, which counts")
 
@@ -187,9 +188,9 @@ class UnitLog(CallLines):
         cannot be its own."""
         if not self._trials:
             return None
-        if self._job is None:
+        if self.job is None:
             raise DamagedFile(self.path, "no line says which unit it is of")
-        record = replace(self._job, trials=self.results, memories=self.memories)
+        record = replace(self.job, trials=self.results, memories=self.memories)
         try:
             check_trials(record, bool(self.head.get(STOPS)))
         except WrongLine as error:
