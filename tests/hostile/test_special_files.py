@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.alfworld.tasks import read_games
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.files import open_regular, read_bytes, read_json, read_text, read_toml
 from rsso_dspy.store.run_folder import Store
@@ -153,6 +152,9 @@ def test_no_command_waits_for_a_pipe_or_reads_a_device(tmp_path, name, kind):
 
 
 def test_a_pipe_in_place_of_a_game_of_alfworld_is_named(tmp_path):
+    pytest.importorskip("alfworld")
+    from rsso_dspy.environments.alfworld.tasks import read_games
+
     game = tmp_path / "valid_unseen/look_at_obj_in_light-Pen-None-DeskLamp-1/trial/game.tw-pddl"
     game.parent.mkdir(parents=True)
     os.mkfifo(game)
